@@ -12,7 +12,16 @@ from pathlib import Path
 from joiner.planning.packing.kernel import FOLDER, PROCESSORS, library_path
 
 SOURCE = Path(FOLDER) / "fill.c"
-FLAGS = ("-O3", "-std=c11", "-ffreestanding", "-fno-builtin", "-nostdlib", "-ffp-contract=off", "-fno-math-errno", "-fno-sanitize=all")
+FLAGS = (
+    "-O3",
+    "-std=c11",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-nostdlib",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fno-sanitize=all",
+)
 """No contraction of a * b + c into one rounding: every processor shall come to the same answer, to the bit."""
 
 
@@ -22,7 +31,9 @@ def main() -> int:
     for machine, processor in PROCESSORS.items():
         target = ("-target", f"{machine.rpartition('-')[2]}-linux-none", f"-mcpu={processor}")
         command = [sys.executable, "-m", "ziglang", "cc", *target, *FLAGS, f'-DDIGEST="{digest}"']
-        made = subprocess.run([*command, "-fPIC", "-shared", "-s", "-o", library_path(machine), str(SOURCE)], check=False)
+        made = subprocess.run(
+            [*command, "-fPIC", "-shared", "-s", "-o", library_path(machine), str(SOURCE)], check=False
+        )
         if made.returncode:
             return made.returncode
         for left_over in Path(SOURCE.parent).glob("*.lib"):

@@ -27,9 +27,14 @@ ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
 KARPENTER: Final = "karpenter.k8s.aws/"
 TYPE_NAME: Final = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)")
-UNSCHEDULABLE: Final = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+UNSCHEDULABLE: Final = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+}
 CLASSES: Final = {
-    "EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES))
+    "EC2NodeClass/default": ResolvedNodeClass(
+        "default", "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES)
+    )
 }
 
 
@@ -108,7 +113,10 @@ def instance_type(row: Json) -> Json:
         f"{KARPENTER}instance-memory": str(row["memory_mib"]),
     }
     if row["gpus"]:
-        labels |= {f"{KARPENTER}instance-gpu-name": row["gpu_name"] or "", f"{KARPENTER}instance-gpu-count": str(row["gpus"])}
+        labels |= {
+            f"{KARPENTER}instance-gpu-name": row["gpu_name"] or "",
+            f"{KARPENTER}instance-gpu-count": str(row["gpus"]),
+        }
     memory = row["memory_mib"] - (64 if row["arch"] == "arm64" else 0)
     kept = math.ceil(0.075 * memory)
     devices = {"nvidia.com/gpu": str(row["gpus"])} if row["gpus"] else {}
@@ -117,7 +125,12 @@ def instance_type(row: Json) -> Json:
     return {
         "labels": labels,
         "capacity": {"cpu": str(row["vcpu"]), "memory": f"{known}Mi", "pods": str(row["pods"]), **devices},
-        "allocatable": {"cpu": f"{1000 * row['vcpu'] - reserved(row['vcpu'])}m", "memory": f"{can}Mi", "pods": str(row["pods"]), **devices},
+        "allocatable": {
+            "cpu": f"{1000 * row['vcpu'] - reserved(row['vcpu'])}m",
+            "memory": f"{can}Mi",
+            "pods": str(row["pods"]),
+            **devices,
+        },
         "offerings": [{"zone": zone, "capacityType": "on-demand", "pricePerHour": row["price"]} for zone in ZONES],
     }
 
@@ -135,7 +148,9 @@ def node_pool(said: Json, weight: int) -> Json:
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
     ]
     if said.get("max_vcpu"):
-        requirements.append({"key": f"{KARPENTER}instance-cpu", "operator": "Lt", "values": [str(said["max_vcpu"] + 1)]})
+        requirements.append(
+            {"key": f"{KARPENTER}instance-cpu", "operator": "Lt", "values": [str(said["max_vcpu"] + 1)]}
+        )
     spec: dict[str, Any] = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
         "requirements": requirements,
@@ -157,7 +172,10 @@ def daemon_sets(overhead: Json) -> Iterator[Json]:
     """As many as the overhead has pods, each with an even share of it (the first takes the remainder)."""
     number = overhead["pods"]
     for position in range(number):
-        cpu, memory = (overhead[name] // number + (overhead[name] % number if position == 0 else 0) for name in ("cpu_m", "memory_mib"))
+        cpu, memory = (
+            overhead[name] // number + (overhead[name] % number if position == 0 else 0)
+            for name in ("cpu_m", "memory_mib")
+        )
         container = {"name": "main", "resources": {"requests": {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}}}
         yield {
             "metadata": {"name": f"daemon-{position}", "namespace": "kube-system", "uid": f"uid-daemon-{position}"},
@@ -179,14 +197,23 @@ def pods_of(position: int, row: Sequence[Any]) -> Iterator[Json]:
     labels = {"app": str(said["app"])} if "app" in said else {}
     for number in range(count):
         name = f"r{position}-{number}"
-        yield {"metadata": {"name": name, "namespace": "default", "labels": labels, "uid": name}, "spec": spec, "status": UNSCHEDULABLE}
+        yield {
+            "metadata": {"name": name, "namespace": "default", "labels": labels, "uid": name},
+            "spec": spec,
+            "status": UNSCHEDULABLE,
+        }
 
 
 def rules(said: Json) -> dict[str, Any]:
     """Constraints of a row as parts of a pod's spec."""
     spec: dict[str, Any] = {}
     spreads = [
-        {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": str(said[name])}}}
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": str(said[name])}},
+        }
         for name, key in (("zoneSpread", ZONE), ("hostSpread", HOST))
         if name in said
     ]

@@ -56,11 +56,18 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
 def raw_pods(world: GeneratedLists) -> Iterator[bytes]:
     """Pages of a PodList, a line each, every pod about as long as real ones are (5 kB, most of it managed fields)."""
     dice = random.Random(world.classes)  # noqa: S311 - a drawn world, no secret
-    sizes = [(dice.choice((50, 100, 250, 500, 1000, 2000)), dice.choice((64, 128, 256, 512, 1024, 4096))) for _ in range(world.classes)]
+    sizes = [
+        (dice.choice((50, 100, 250, 500, 1000, 2000)), dice.choice((64, 128, 256, 512, 1024, 4096)))
+        for _ in range(world.classes)
+    ]
     kinds = [json.dumps(_pod(kind, *size)).encode() for kind, size in enumerate(sizes)]
     for start in range(0, world.pods, PAGE):
         numbers = range(start, min(start + PAGE, world.pods))
-        yield b'{"items": [' + b", ".join(kinds[n % world.classes].replace(b"NUMBER", b"%08d" % n) for n in numbers) + b"]}\n"
+        yield (
+            b'{"items": ['
+            + b", ".join(kinds[n % world.classes].replace(b"NUMBER", b"%08d" % n) for n in numbers)
+            + b"]}\n"
+        )
 
 
 def _pod(kind: int, cpu: int, memory: int) -> dict[str, Any]:
@@ -68,7 +75,10 @@ def _pod(kind: int, cpu: int, memory: int) -> dict[str, Any]:
         "name": "main",
         "image": f"registry.example/app-{kind}:1.0",
         "env": [{"name": f"SETTING_{n}", "value": "x" * 24} for n in range(16)],
-        "resources": {"requests": {"cpu": f"{cpu + kind // 36}m", "memory": f"{memory}Mi"}, "limits": {"memory": f"{memory}Mi"}},
+        "resources": {
+            "requests": {"cpu": f"{cpu + kind // 36}m", "memory": f"{memory}Mi"},
+            "limits": {"memory": f"{memory}Mi"},
+        },
         "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets", "readOnly": True}],
     }
     fields: dict[str, Any] = {f"f:field-{n}": {"f:name": {}, "f:value": {}} for n in range(60)}
@@ -81,8 +91,17 @@ def _pod(kind: int, cpu: int, memory: int) -> dict[str, Any]:
         "ownerReferences": [{"kind": "ReplicaSet", "name": f"app-{kind}", "uid": f"owner-{kind}", "controller": True}],
         "managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}],
     }
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}
-    spec = {"containers": [container], "volumes": [{"name": "token", "projected": {"sources": []}}], "schedulerName": "default-scheduler"}
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/3 nodes are available",
+    }
+    spec = {
+        "containers": [container],
+        "volumes": [{"name": "token", "projected": {"sources": []}}],
+        "schedulerName": "default-scheduler",
+    }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [condition]}}
 
 
@@ -105,7 +124,9 @@ def catalogue_of(types: int) -> dict[str, Any]:
             "labels": labels,
             "capacity": amounts,
             "allocatable": amounts | {"cpu": f"{cpu * 1000 - 90}m"},
-            "offerings": [{"zone": zone, "capacityType": "on-demand", "pricePerHour": round(price, 4)} for zone in ZONES],
+            "offerings": [
+                {"zone": zone, "capacityType": "on-demand", "pricePerHour": round(price, 4)} for zone in ZONES
+            ],
         }
     return found
 
@@ -164,7 +185,9 @@ def measure(world: GeneratedLists) -> Point:
     if made.pending or not search:
         raise RuntimeError(f"{len(made.pending)} pods stay pending")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return Point(world, (imported - started) / slower, (read - begun) / slower, (planned - read) / slower, most, made.gap)
+    return Point(
+        world, (imported - started) / slower, (read - begun) / slower, (planned - read) / slower, most, made.gap
+    )
 
 
 def elsewhere(world: GeneratedLists) -> Point:
@@ -199,7 +222,10 @@ def _panel(axis: str, row: Sequence[Point], left: int, top: int) -> Iterator[str
         (megabytes, "MB", "#dc2626", "6 4", left + width + 6, "start"),
     ):
         most = max(values) * 1.1
-        places = [(left + width * size / max(sizes), top + height * (1 - value / most)) for size, value in zip(sizes, values, strict=True)]
+        places = [
+            (left + width * size / max(sizes), top + height * (1 - value / most))
+            for size, value in zip(sizes, values, strict=True)
+        ]
         line = " ".join(f"{across:.1f},{down:.1f}" for across, down in places)
         yield f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
         yield from (f'<circle cx="{across:.1f}" cy="{down:.1f}" r="3" fill="{colour}"/>' for across, down in places)

@@ -58,21 +58,39 @@ class ClusterShape:
 def pod(kind: int, phase: str = "Running") -> dict[str, Any]:
     """A pod of one workload; NUMBER and NODE are replaced."""
     app, daemon = f"app-{kind:03d}", kind == 0
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet" if daemon else "ReplicaSet", "name": app, "uid": f"owner-{kind:030d}"}
-    labels = {"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app, "pod-template-hash": f"{kind:010d}", "team": f"t{kind % 9}"}
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet" if daemon else "ReplicaSet",
+        "name": app,
+        "uid": f"owner-{kind:030d}",
+    }
+    labels = {
+        "app.kubernetes.io/name": app,
+        "app.kubernetes.io/instance": app,
+        "pod-template-hash": f"{kind:010d}",
+        "team": f"t{kind % 9}",
+    }
     requests = {"cpu": f"{(100, 250, 500)[kind % 3]}m", "memory": f"{(128, 256, 512)[kind % 3]}Mi"}
     container = {
         "name": "main",
         "image": f"registry.example/{app}:1.0",
         "env": [{"name": f"SETTING_{n}", "value": "x" * 24} for n in range(14)],
         "resources": {"requests": requests, "limits": {"memory": requests["memory"]}},
-        "volumeMounts": [{"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
+        "volumeMounts": [
+            {"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+        ],
     }
     spec: dict[str, Any] = {
         "containers": [container],
-        "volumes": [{"name": "kube-api-access", "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3607}}]}}],
+        "volumes": [
+            {
+                "name": "kube-api-access",
+                "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3607}}]},
+            }
+        ],
         "tolerations": [
-            {"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": "NoExecute"} for k in ("not-ready", "unreachable")
+            {"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": "NoExecute"}
+            for k in ("not-ready", "unreachable")
         ],
         "schedulerName": "default-scheduler",
         "priority": 0,
@@ -81,12 +99,26 @@ def pod(kind: int, phase: str = "Running") -> dict[str, Any]:
     }
     times = {"lastProbeTime": None, "lastTransitionTime": "2026-11-21T10:00:00Z"}
     if phase == "Pending":
-        conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/9 nodes are available", **times}]
+        conditions = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": "0/9 nodes are available",
+                **times,
+            }
+        ]
         status: dict[str, Any] = {"phase": phase, "conditions": conditions}
     else:
         spec["nodeName"] = "NODE"
         named = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-        given = {"name": "main", "ready": True, "resources": {"requests": requests}, "allocatedResources": requests, "restartCount": 0}
+        given = {
+            "name": "main",
+            "ready": True,
+            "resources": {"requests": requests},
+            "allocatedResources": requests,
+            "restartCount": 0,
+        }
         status = {
             "phase": phase,
             "startTime": "2026-11-21T10:00:00Z",
@@ -96,7 +128,9 @@ def pod(kind: int, phase: str = "Running") -> dict[str, Any]:
     if daemon:
         field = [{"key": "metadata.name", "operator": "In", "values": ["NODE"]}]
         spec["affinity"] = {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": field}]}}
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": field}]}
+            }
         }
     metadata = {
         "name": f"{app}-{kind:010d}-NUMBER",
@@ -140,7 +174,9 @@ def node(*, closed: bool, created: str) -> dict[str, Any]:
             "labels": labels,
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
             "finalizers": ["karpenter.sh/termination"],
-            "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "default-NUMBER", "uid": "claim-NUMBER"}],
+            "ownerReferences": [
+                {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "default-NUMBER", "uid": "claim-NUMBER"}
+            ],
             "managedFields": [{"manager": "kubelet", "fieldsV1": {f"f:{n}": {"f:x": {}} for n in range(100)}}],
         },
         "spec": {
@@ -150,7 +186,10 @@ def node(*, closed: bool, created: str) -> dict[str, Any]:
         "status": {
             "capacity": room,
             "allocatable": room,
-            "conditions": [{"type": kind, "status": "True" if kind == "Ready" else "False", **since} for kind in ("Ready", "DiskPressure")],
+            "conditions": [
+                {"type": kind, "status": "True" if kind == "Ready" else "False", **since}
+                for kind in ("Ready", "DiskPressure")
+            ],
             "images": [{"names": [f"registry.example/image-{n}@sha256:{'a' * 64}"], "sizeBytes": 1} for n in range(50)],
         },
     }
@@ -175,7 +214,9 @@ def claim(*, closed: bool, since: str) -> dict[str, Any]:
             },
             "annotations": {"joiner.dev/lease": "1", "joiner.dev/price-per-hour": "0.384"},
             "finalizers": ["karpenter.sh/termination"],
-            "ownerReferences": [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "pool-1"}],
+            "ownerReferences": [
+                {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "pool-1"}
+            ],
             "managedFields": [{"manager": "joiner", "fieldsV1": {f"f:{n}": {"f:x": {}} for n in range(60)}}],
         },
         "spec": {
@@ -185,7 +226,9 @@ def claim(*, closed: bool, since: str) -> dict[str, Any]:
         "status": {
             "providerID": "aws:///ZONE/i-0NUMBER",
             "nodeName": "node-NUMBER",
-            "conditions": [{"type": kind, "status": status, "reason": kind, "lastTransitionTime": since} for kind, status in known],
+            "conditions": [
+                {"type": kind, "status": status, "reason": kind, "lastTransitionTime": since} for kind, status in known
+            ],
         },
     }
 
@@ -196,7 +239,10 @@ POOL: Final[Mapping[str, Any]] = {
     "metadata": {"name": "default", "uid": "pool-1", "generation": 1},
     "spec": {
         "template": {
-            "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []}
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [],
+            }
         },
         "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
     },
@@ -239,8 +285,12 @@ class Objects:
         self._running = [json.dumps(pod(kind)).encode() for kind in range(APPS)]
         self._pending = [json.dumps(pod(kind, "Pending")).encode() for kind in range(1, APPS)]
         self._ended = json.dumps(pod(1, "Succeeded")).encode()
-        self._nodes = [json.dumps(node(closed=closed, created=new if closed else old)).encode() for closed in (False, True)]
-        self._claims = [json.dumps(claim(closed=closed, since=new if closed else old)).encode() for closed in (False, True)]
+        self._nodes = [
+            json.dumps(node(closed=closed, created=new if closed else old)).encode() for closed in (False, True)
+        ]
+        self._claims = [
+            json.dumps(claim(closed=closed, since=new if closed else old)).encode() for closed in (False, True)
+        ]
         self.written: dict[str, dict[str, Any]] = {}
 
     def listed(self, plural: str, fields: str) -> tuple[int, Callable[[int], bytes]]:
@@ -263,10 +313,14 @@ class Objects:
 
     @cache  # noqa: B019  # one for each process
     def _pods(self, fields: str) -> list[tuple[str, int]]:
-        node_name = next((each.partition("=")[2] for each in fields.split(",") if each.startswith("spec.nodeName=")), "")
+        node_name = next(
+            (each.partition("=")[2] for each in fields.split(",") if each.startswith("spec.nodeName=")), ""
+        )
         if node_name:
             index = int(node_name.rpartition("-")[2])
-            return [("running", n) for n in range(index, self.world.running, self.world.ready) if index < self.world.ready]
+            return [
+                ("running", n) for n in range(index, self.world.running, self.world.ready) if index < self.world.ready
+            ]
         ended = 0 if "status.phase!=Succeeded" in fields else self.world.ended
         counts = {"running": self.world.running, "pending": self.world.pending, "ended": ended}
         return [(phase, n) for phase, count in counts.items() for n in range(count)]
@@ -278,7 +332,9 @@ class Objects:
         home = number % self.world.ready
         daemon = (number // self.world.ready) % DAEMONS == 0
         made = self._ended if phase == "ended" else self._running[0 if daemon else 1 + number % (APPS - 1)]
-        return made.replace(NAME, b"%08d" % (number + (10_000_000 if phase == "ended" else 0))).replace(b"NODE", b"node-%08d" % home)
+        return made.replace(NAME, b"%08d" % (number + (10_000_000 if phase == "ended" else 0))).replace(
+            b"NODE", b"node-%08d" % home
+        )
 
     def _of(self, kinds: list[bytes], number: int) -> bytes:
         name = f"{'node' if kinds is self._nodes else 'default'}-{number:08d}"
@@ -292,7 +348,9 @@ class StandIn:
     """An API server of one world on a port of its own. `asked` are the requests; `refuse` may answer one in the server's place."""
 
     def __init__(
-        self, world: ClusterShape, refuse: Callable[[str, Mapping[str, str]], Refusal | None] = lambda _path, _query: None
+        self,
+        world: ClusterShape,
+        refuse: Callable[[str, Mapping[str, str]], Refusal | None] = lambda _path, _query: None,
     ) -> None:
         self.objects = Objects(world)
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
@@ -337,7 +395,10 @@ class StandIn:
         end = start + limit
         following = str(end) if end < count else ""
         items = b",".join(make(n) for n in range(start, min(end, count)))
-        return b'{"kind":"List","metadata":{"resourceVersion":"1","continue":"%s"},"items":[%s]}' % (following.encode(), items)
+        return b'{"kind":"List","metadata":{"resourceVersion":"1","continue":"%s"},"items":[%s]}' % (
+            following.encode(),
+            items,
+        )
 
     def _one(self, method: str, plural: str, name: str, body: Mapping[str, Any]) -> Refusal:
         if method == "POST" and plural not in {"nodes", "nodeclaims"}:
@@ -361,7 +422,10 @@ def _merged(present: Any, changes: Any) -> Any:
     if not isinstance(changes, Mapping):
         return changes
     after = dict(present) if isinstance(present, Mapping) else {}
-    return {**after, **{name: _merged(after.get(name), value) for name, value in changes.items() if name != "resourceVersion"}}
+    return {
+        **after,
+        **{name: _merged(after.get(name), value) for name, value in changes.items() if name != "resourceVersion"},
+    }
 
 
 def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
@@ -373,9 +437,15 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length)) if length else {}
             url = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            status, headers, said = stand_in.answer(self.command, url.path, query, body if isinstance(body, dict) else {})
+            status, headers, said = stand_in.answer(
+                self.command, url.path, query, body if isinstance(body, dict) else {}
+            )
             self.send_response(status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(said)), **headers}.items():
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(said)),
+                **headers,
+            }.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(said)

@@ -193,13 +193,21 @@ def functions(found: Sequence[Report]) -> Table:
         start = f"{statistics.median(starts):.0f} ms" if starts else ""
         used, size = max(report.used_mb for report in mine), mine[0].memory_mb
         shown.add_row(
-            name, str(len(mine)), start, f"{statistics.median(calls):.0f} ms", f"{quantile(calls, 0.95):.0f} ms", f"{used} MB", f"{size} MB"
+            name,
+            str(len(mine)),
+            start,
+            f"{statistics.median(calls):.0f} ms",
+            f"{quantile(calls, 0.95):.0f} ms",
+            f"{used} MB",
+            f"{size} MB",
         )
     return shown
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.lifecycle", description="from a pod to its node, stage by stage")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.lifecycle", description="from a pod to its node, stage by stage"
+    )
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=3, help="runs that are told apart: their functions start cold")
     options = parser.parse_args(arguments)
@@ -213,7 +221,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             bench = LifecycleRun(stack)
             cold = [bench.run(f"cold-{i}") for i in range(options.warm_up)]
             warm = [bench.run(f"warm-{i}") for i in range(options.runs)]
-            console.print(table(f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm))
+            console.print(
+                table(
+                    f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm
+                )
+            )
             console.print(table(f"the first {len(cold)} runs after the deployment", cold))
             console.print(functions(list(reports(stack.client("lambda"), stack.client("logs"), began))))
     return 0

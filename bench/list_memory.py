@@ -149,7 +149,11 @@ def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any
     kube = _kube(endpoint)
     view = handler.ListedCluster(kube)
     look = handler.PendingPodSearch(
-        view, environment.ledger(), environment.planning_back_offs(), environment.store(), handler.AutoscalerDetection(kube)
+        view,
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+        handler.AutoscalerDetection(kube),
     )
     return look.answer(_task(), _now(), _until())
 
@@ -165,7 +169,9 @@ def _resolve_node_classes(handler: Any, _world: ClusterShape, _endpoint: str) ->
 def _plan_capacity(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    planner = handler.CapacityPlanning(environment.ledger(), environment.planning_back_offs(), environment.store(), handler.Ceilings())
+    planner = handler.CapacityPlanning(
+        environment.ledger(), environment.planning_back_offs(), environment.store(), handler.Ceilings()
+    )
     answer = planner.answer(_task(), "snapshots/up-1/1.json.gz", "node-classes/up-1/1.json.gz", _now(), _until())
     return {name: answer[name] for name in ("plan", "pricePerHour")}
 
@@ -174,7 +180,11 @@ def _record_node_claims(handler: Any, _world: ClusterShape, endpoint: str) -> An
     from joiner.adapters import environment
 
     recording = handler.ClaimRecording(
-        _kube(endpoint), environment.ledger(), environment.planning_back_offs(), environment.store(), _time_left("record_node_claims")
+        _kube(endpoint),
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+        _time_left("record_node_claims"),
     )
     keys = {name: f"{folder}/up-1/1.json.gz" for name, folder in KEYS.items()}
     return recording.answer(_task(), keys, _now(), _until())
@@ -187,7 +197,11 @@ def _record_launches(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     recording = handler.LaunchRecording(
-        _kube(endpoint), environment.ledger(), environment.planning_back_offs(), environment.store(), _time_left("record_launches")
+        _kube(endpoint),
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+        _time_left("record_launches"),
     )
     return recording.answer(_task(), "snapshots/up-1/1.json.gz", _now(), _until())
 
@@ -203,14 +217,19 @@ def _check_registration(handler: Any, _world: ClusterShape, endpoint: str) -> An
 def _asked(world: ClusterShape) -> list[Any]:
     from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 
-    return [RetirementRequest(f"default-{n:08d}", RetirementReason.DELETED, f"i-0{n:08d}") for n in range(min(WAVE, world.ready))]
+    return [
+        RetirementRequest(f"default-{n:08d}", RetirementReason.DELETED, f"i-0{n:08d}")
+        for n in range(min(WAVE, world.ready))
+    ]
 
 
 def _begin_retirement(handler: Any, world: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     kube = _kube(endpoint)
-    beginning = handler.RetirementStart(kube, environment.ledger(), environment.retirements(), handler.AutoscalerDetection(kube))
+    beginning = handler.RetirementStart(
+        kube, environment.ledger(), environment.retirements(), handler.AutoscalerDetection(kube)
+    )
     answer = beginning.answer(_task(0), _asked(world), _now(), _until())
     return {name: answer[name] for name in ("begun", "moving", "leftOut")}
 
@@ -308,7 +327,9 @@ class Account:
         from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
 
         said = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
-        dynamodb, s3 = (boto3.client(each, endpoint_url=self.environment["AWS_ENDPOINT_URL"], **said) for each in ("dynamodb", "s3"))  # type: ignore[call-overload]
+        dynamodb, s3 = (
+            boto3.client(each, endpoint_url=self.environment["AWS_ENDPOINT_URL"], **said) for each in ("dynamodb", "s3")
+        )  # type: ignore[call-overload]
         dynamodb.create_table(
             TableName=name,
             BillingMode="PAY_PER_REQUEST",
@@ -319,13 +340,19 @@ class Account:
         ledger, store = Ledger(dynamodb, name), Store(s3, name)
         item = {"kind": "LEASE", "id": "scale-up", "holder": EXECUTION}
         numbers = {"leaseNumber": 1, "leaseUntil": _until(), "rings": 0}
-        dynamodb.put_item(TableName=name, Item={k: {"S": v} for k, v in item.items()} | {k: {"N": str(v)} for k, v in numbers.items()})
+        dynamodb.put_item(
+            TableName=name, Item={k: {"S": v} for k, v in item.items()} | {k: {"N": str(v)} for k, v in numbers.items()}
+        )
         catalogue = Catalogue.from_json(catalogue_of(200))
         documents.put_catalogue(store, catalogue, _now())
         subnets = tuple(Subnet(f"subnet-{zone}", f"us-east-1{zone}", 4000) for zone in "abc")
         amd64 = Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}])
         known = ResolvedNodeClass(
-            "default", "EC2NodeClass", subnets=subnets, security_groups=(SecurityGroup("sg-1"),), images=(Image("ami-1", "amd64", amd64),)
+            "default",
+            "EC2NodeClass",
+            subnets=subnets,
+            security_groups=(SecurityGroup("sg-1"),),
+            images=(Image("ami-1", "amd64", amd64),),
         )
         documents.put_node_classes(store, _task(), [known])
         closed = [f"default-{n:08d}" for n in range(world.ready, world.nodes)]
@@ -340,7 +367,17 @@ class Account:
 
 def elsewhere(name: str, world: ClusterShape, endpoint: str, environment: Mapping[str, str]) -> Measure:
     """The same in a process of its own; RuntimeError with its last lines if it failed."""
-    command = [sys.executable, "-m", "bench.list_memory", "--measure", name, "--world", json.dumps(asdict(world)), "--endpoint", endpoint]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.list_memory",
+        "--measure",
+        name,
+        "--world",
+        json.dumps(asdict(world)),
+        "--endpoint",
+        endpoint,
+    ]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{name} failed at {world}: {done.stderr[-2000:]}")
@@ -360,9 +397,7 @@ def measures(world: ClusterShape, names: Sequence[str] = NAMES) -> Iterator[Meas
         account.close()
 
 
-HEAD: Final = (
-    f"{'function':22}{'pods':>8}{'pending':>9}{'nodes':>7}{'MB':>7}{'of MB':>7}{'ratio':>7}{'s':>7}{'CPU s':>7}{'at share':>10}{'of s':>6}"
-)
+HEAD: Final = f"{'function':22}{'pods':>8}{'pending':>9}{'nodes':>7}{'MB':>7}{'of MB':>7}{'ratio':>7}{'s':>7}{'CPU s':>7}{'at share':>10}{'of s':>6}"
 
 
 def line(one: Measure) -> str:
@@ -382,7 +417,12 @@ WORLDS: Final = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; 1 if a function is above half of its memory, or above its timeout."""
     parser = argparse.ArgumentParser(prog="python -m bench.list_memory", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--function", choices=NAMES, action="append", help="only this one (may be repeated); some need documents of others")
+    parser.add_argument(
+        "--function",
+        choices=NAMES,
+        action="append",
+        help="only this one (may be repeated); some need documents of others",
+    )
     parser.add_argument("--pods", type=int, help="one world of so many pods instead of both")
     parser.add_argument("--pending", type=int, default=0, help="how many of them found no node")
     parser.add_argument("--measure", help=argparse.SUPPRESS)

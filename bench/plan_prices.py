@@ -73,7 +73,9 @@ def budget(case: RecordedCase) -> float:
     return 1.0 if case.pods > 1100 or case.mix.startswith("openb") else BRIEFLY
 
 
-def measured(case: RecordedCase, catalogue: Catalogue, *, seconds: float | None, check: bool, longer: float | None) -> Row:
+def measured(
+    case: RecordedCase, catalogue: Catalogue, *, seconds: float | None, check: bool, longer: float | None
+) -> Row:
     """Plans the case: a first plan (best of a few), then one with time, then one with more time."""
     snapshot = case.snapshot()
     before = calibrate()
@@ -107,7 +109,9 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
         note += f"  {len(row.best.pending)} pending" if row.best.pending else ""
         note += f"  {row.behind:.2%} behind" if row.longer else ""
         prices = (row.karpenter, row.first.price_per_hour, row.best.price_per_hour, row.best.lower_bound_per_hour)
-        shown = f"{row.case.name:28}{row.case.pods:6}{prices[0]:14.3f}" + "".join(f"{price:10.3f}" for price in prices[1:])
+        shown = f"{row.case.name:28}{row.case.pods:6}{prices[0]:14.3f}" + "".join(
+            f"{price:10.3f}" for price in prices[1:]
+        )
         yield f"{shown}{row.best.gap:10.2%}{saved:10.1%}{row.first_seconds * 1e3 / row.slower:10.1f}{speed:10.1f}{note}"
 
 
@@ -131,7 +135,9 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
 
     gpus = ("openball", "openbtaint")
     traces = (*gpus, "openbcpu", "openbnogpu")
-    yield most("above the bound: web mixes of 5,000 pods and more, 1 s", of("web", "web32", "webcons", low=5000), "<= 0.3%")
+    yield most(
+        "above the bound: web mixes of 5,000 pods and more, 1 s", of("web", "web32", "webcons", low=5000), "<= 0.3%"
+    )
     yield most("above the bound: pods with GPUs, 1,000 and more, 1 s", of(*gpus, low=1000), "<= 1.5%")
     yield most("above the bound: Karpenter's own mix, 1,000 and more, 2 s", of("bench", low=1000), "<= 4%")
     small = [row for row in rows if row.case.pods <= 36]
@@ -144,7 +150,12 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
     slowest = max((row.first_seconds / row.slower for row in small), default=float("nan"))
     yield f"{'first plan, 30 pods and fewer, ms':64} goal    <= 30  measured {slowest * 1e3:7.1f} at worst"
     everything = ("web", "web32", "webcons", "bench", *traces)
-    for low, high, goal in ((100, 300, ">= 1 x"), (1000, 1100, ">= 5 x"), (5000, 9000, ">= 20 x"), (20000, 20000, ">= 50 x")):
+    for low, high, goal in (
+        (100, 300, ">= 1 x"),
+        (1000, 1100, ">= 5 x"),
+        (5000, 9000, ">= 20 x"),
+        (20000, 20000, ">= 50 x"),
+    ):
         yield speed(f"first plan against Karpenter, {low:,} pods", of(*everything, low=low, high=high), goal)
 
 
@@ -163,11 +174,17 @@ def _behind(rows: Sequence[Row]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.plan_prices", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl, answers.jsonl and catalogue.json")
+    parser.add_argument(
+        "--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl, answers.jsonl and catalogue.json"
+    )
     parser.add_argument("--only", default="", help="names of cases that contain this")
     parser.add_argument("--most-pods", type=int, default=10**9, help="leave larger cases out")
-    parser.add_argument("--seconds", type=float, help="time for every plan instead of what its goal says; 0: first plans only")
-    parser.add_argument("--longer", type=float, help="plan once more with so many seconds, to compare with what a quarter of one finds")
+    parser.add_argument(
+        "--seconds", type=float, help="time for every plan instead of what its goal says; 0: first plans only"
+    )
+    parser.add_argument(
+        "--longer", type=float, help="plan once more with so many seconds, to compare with what a quarter of one finds"
+    )
     parser.add_argument("--check", action="store_true", help="look at every plan with the independent checker")
     said = parser.parse_args(arguments)
     cases = [case for case in read_cases(said.cases) if said.only in case.name and case.pods <= said.most_pods]

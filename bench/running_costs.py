@@ -147,7 +147,11 @@ class Counter:
     def _retirements_of_empty(self) -> Sequence[Mapping[str, Any]]:
         """One that failed would be cheap, and no retirement."""
         found = self._ended("RetireEmptyArn")
-        if failed := [f"{each['name']}: {each.get('error')} {each.get('cause')}" for each in found if each["status"] != "SUCCEEDED"]:
+        if failed := [
+            f"{each['name']}: {each.get('error')} {each.get('cause')}"
+            for each in found
+            if each["status"] != "SUCCEEDED"
+        ]:
             raise RuntimeError(f"retirements of empty nodes failed: {'; '.join(failed)}")
         return found
 
@@ -160,7 +164,11 @@ class Counter:
         """Of all executions of the Standard machines there ever were."""
         client, count = self.world.client("stepfunctions"), 0
         for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"]):
-            listed = [e for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine) for e in page["executions"]]
+            listed = [
+                e
+                for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine)
+                for e in page["executions"]
+            ]
             for execution in listed:
                 pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
                 count += sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
@@ -197,7 +205,9 @@ class Counter:
         return sum(pod["status"].get("phase") == "Running" for pod in pods)
 
     def _rest(self) -> None:
-        until(lambda: not self.stack.knob("running-executions", {})["executions"], what="every execution's end", limit=300)
+        until(
+            lambda: not self.stack.knob("running-executions", {})["executions"], what="every execution's end", limit=300
+        )
 
 
 def manifests() -> list[Object]:
@@ -242,7 +252,9 @@ def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use) ->
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.running_costs", description="what Joiner itself costs a month")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.running_costs", description="what Joiner itself costs a month"
+    )
     parser.add_argument("--nodes", type=int, nargs="+", default=list(NODE_COUNTS), help="sizes of scale-ups to count")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 140)
@@ -270,7 +282,19 @@ def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: S
     rows = [("one idle sweep", sweep)]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]
-    columns = ("transitions", "Express", "s", "Lambda", "GB-s", "doorbell", "DynamoDB writes", "reads", "S3 writes", "reads", "$")
+    columns = (
+        "transitions",
+        "Express",
+        "s",
+        "Lambda",
+        "GB-s",
+        "doorbell",
+        "DynamoDB writes",
+        "reads",
+        "S3 writes",
+        "reads",
+        "$",
+    )
     shown = Table("", *columns, title="counted", title_justify="left", box=None, padding=(0, 1))
     for name, use in rows:
         shown.add_row(name, *(f"{each:.1f}" for each in use.numbers()), f"{use.dollars:.6f}")
@@ -279,7 +303,9 @@ def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: S
     heads = ("cluster", "scale-ups a day", "nodes a day", "$ a month", "goal")
     bill = Table(*heads, title="a month", title_justify="left", box=None, padding=(0, 2))
     for one in MONTHS:
-        bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{month(one, counts, uses, sweep):.2f}", f"<= {one.goal:.0f}")
+        bill.add_row(
+            one.name, str(one.scale_ups), str(one.nodes), f"{month(one, counts, uses, sweep):.2f}", f"<= {one.goal:.0f}"
+        )
     console.print(bill)
 
 

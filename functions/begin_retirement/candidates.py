@@ -71,7 +71,9 @@ class RetirementCandidates:
     """Names of all nodes, also of those that cannot be read, by instance."""
 
     @classmethod
-    def read(cls, kube: Kube, ledger: Ledger, asked: Iterable[RetirementRequest], now: datetime, *, leased: bool) -> "RetirementCandidates":
+    def read(
+        cls, kube: Kube, ledger: Ledger, asked: Iterable[RetirementRequest], now: datetime, *, leased: bool
+    ) -> "RetirementCandidates":
         """The ledger first: a launch that it knows is on its claim by the time that claims are listed, or still counts."""
         lease, launches, assignments = ledger.lease(), ledger.unrecorded_launches(), ledger.assignments()
         claims = index_by_name(list_claims(kube).claims)
@@ -87,14 +89,21 @@ class RetirementCandidates:
         current = lease.number if lease.living(int(now.timestamp())) else 0
         here_now = tuple(pod for name in sorted(mine) for pod in _pods(pods[name]))
         moving = (
-            pod for name in find_recently_draining(leaving, nodes.values(), claims.values(), now) for pod in _pods(pods[name]) if pod.moves
+            pod
+            for name in find_recently_draining(leaving, nodes.values(), claims.values(), now)
+            for pod in _pods(pods[name])
+            if pod.moves
         )
         empty = [case.node for case in cases if case.node is not None and case.asked.reason is RetirementReason.EMPTY]
         world = RetirementContext(
             pods=here_now,
             launching=frozenset(
                 {claim for launch in launches for claim in launch.claims}
-                | {claim.name for claim in claims.values() if current and claim.lease >= current and not claim.provider_id}
+                | {
+                    claim.name
+                    for claim in claims.values()
+                    if current and claim.lease >= current and not claim.provider_id
+                }
             ),
             slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
             kept_for=assign_kept_nodes(empty, moving, here_now),
@@ -103,7 +112,11 @@ class RetirementCandidates:
 
     def cases(self, asked: Iterable[RetirementRequest]) -> list[RetirementCandidate]:
         """What was asked for, with what there is of it."""
-        by_instance = {node.instance_id: node for node in sorted(self.nodes.values(), key=lambda node: node.name) if node.provider_id}
+        by_instance = {
+            node.instance_id: node
+            for node in sorted(self.nodes.values(), key=lambda node: node.name)
+            if node.provider_id
+        }
         found = []
         for one in asked:
             claim = self.claims.get(one.claim)
@@ -136,7 +149,11 @@ class RetirementCandidates:
 
 
 def _owners(node: Manifest) -> list[str]:
-    return [str(each.get("name")) for each in node["metadata"].get("ownerReferences") or () if each.get("kind") in ("NodeClaim", "Machine")]
+    return [
+        str(each.get("name"))
+        for each in node["metadata"].get("ownerReferences") or ()
+        if each.get("kind") in ("NodeClaim", "Machine")
+    ]
 
 
 def _instance(node: Manifest) -> str:
@@ -159,6 +176,9 @@ def _pods(manifests: Iterable[Manifest]) -> list[Pod]:
             found.append(Pod.from_kube(manifest))
         except InvalidField:
             metadata = manifest["metadata"]
-            node, phase = (manifest.get("spec") or {}).get("nodeName") or "", (manifest.get("status") or {}).get("phase") or ""
+            node, phase = (
+                (manifest.get("spec") or {}).get("nodeName") or "",
+                (manifest.get("status") or {}).get("phase") or "",
+            )
             found.append(Pod(str(metadata.get("namespace")), str(metadata["name"]), node_name=node, phase=phase))
     return found

@@ -80,7 +80,12 @@ class RetirementStart:
     """The start of many retirements; its dependencies are arguments, which tests replace."""
 
     def __init__(
-        self, kube: Kube, ledger: Ledger, retirements: Retirements, guards: AutoscalerDetection, time_left: TimeLeft = UNBOUNDED
+        self,
+        kube: Kube,
+        ledger: Ledger,
+        retirements: Retirements,
+        guards: AutoscalerDetection,
+        time_left: TimeLeft = UNBOUNDED,
     ) -> None:
         self._time_left = time_left
         self._kube = kube
@@ -120,7 +125,9 @@ class RetirementStart:
                     left.append(answer)
                 case KubeError():  # the sweep asks again
                     left.append(SkippedClaim(case.asked.claim, str(answer)))
-        for untold in publish_events(self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name):
+        for untold in publish_events(
+            self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name
+        ):
             logger.warning("an event could not be written", reason=untold)
         for one_left in left:
             logger.info("not retired", nodeclaim=one_left.claim, reason=one_left.why)
@@ -134,7 +141,9 @@ class RetirementStart:
             "leftOut": [one.to_json() for one in left] + _beyond(beyond),
         }
 
-    def _begin(self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime) -> BegunRetirement | SkippedClaim:
+    def _begin(
+        self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime
+    ) -> BegunRetirement | SkippedClaim:
         """A claim whose retirement could not begin is nobody's again, and whoever looks next may take it."""
         try:
             return self._begin_one(task, case, around, now)
@@ -149,7 +158,9 @@ class RetirementStart:
         if why := around.objection(case):
             self._take_back(case, owner)
             return SkippedClaim(asked.claim, why)
-        noted = self._retirements.begin(asked.claim, owner, str(asked.reason), int(now.timestamp()), ends_by=task.execution.ends_by)
+        noted = self._retirements.begin(
+            asked.claim, owner, str(asked.reason), int(now.timestamp()), ends_by=task.execution.ends_by
+        )
         if noted is None:
             return SkippedClaim(asked.claim, "another execution retires it")
         if case.voluntary:
@@ -164,11 +175,19 @@ class RetirementStart:
         if noted.said and claim is not None:
             claim = self._say_why(claim, noted.said, now)
         retiring = self._entry(case, claim, node, noted.since)
-        moving = around.moving(case, claim, noted.deadline, now) if retiring.stage is not RetirementStage.TERMINATED else 0
+        moving = (
+            around.moving(case, claim, noted.deadline, now) if retiring.stage is not RetirementStage.TERMINATED else 0
+        )
         events = (telling.report_retirement(claim, node, asked.reason) if claim is not None else []) + unclosed
         if noted.said and claim is not None and claim.pool:
             events += telling.report_ended_at_launch(claim, noted.said)
-        logger.info("retirement begins", nodeclaim=asked.claim, node=retiring.node, instance=retiring.instance, reason=str(asked.reason))
+        logger.info(
+            "retirement begins",
+            nodeclaim=asked.claim,
+            node=retiring.node,
+            instance=retiring.instance,
+            reason=str(asked.reason),
+        )
         return BegunRetirement(retiring, moving, tuple(events))
 
     def _say_why(self, claim: NodeClaim, said: str, now: datetime) -> NodeClaim:
@@ -182,8 +201,12 @@ class RetirementStart:
             return claim
         return after
 
-    def _entry(self, case: RetirementCandidate, claim: NodeClaim | None, node: Node | None, since: int) -> RetiringClaim:
-        instance = (claim.instance_id if claim else "") or (case.node.instance_id if case.node else "") or case.asked.instance
+    def _entry(
+        self, case: RetirementCandidate, claim: NodeClaim | None, node: Node | None, since: int
+    ) -> RetiringClaim:
+        instance = (
+            (claim.instance_id if claim else "") or (case.node.instance_id if case.node else "") or case.asked.instance
+        )
         return RetiringClaim(
             claim=case.asked.claim,
             reason=case.asked.reason,
@@ -226,12 +249,22 @@ class RetirementStart:
             node, claim = case.node, case.claim
             if node is None or is_registered(node) or (claim is not None and claim.registered):
                 raise
-            logger.warning("a node that never registered may not be closed", node=node.name, nodeclaim=case.asked.claim, reason=str(reason))
+            logger.warning(
+                "a node that never registered may not be closed",
+                node=node.name,
+                nodeclaim=case.asked.claim,
+                reason=str(reason),
+            )
             return None, telling.report_refused_taint(claim, node, str(reason))
 
     def _take_back(self, case: RetirementCandidate, owner: str) -> None:
         """Nothing of a retirement that does not happen stays: an execution that died may have closed the node."""
-        if case.claim is not None and not case.claim.deleting and (node := case.newest(self._kube)) is not None and not node.deletion:
+        if (
+            case.claim is not None
+            and not case.claim.deleting
+            and (node := case.newest(self._kube)) is not None
+            and not node.deletion
+        ):
             patch_node(self._kube, node, untaint_patch)
         self._retirements.give_up(case.asked.claim, owner, str(case.asked.reason))
 

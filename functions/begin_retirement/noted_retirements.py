@@ -23,7 +23,10 @@ def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime)
     moment = int(now.timestamp())
     wanted = [one for one in noted if INTERRUPTED & _reasons(one) and _is_free(one, owner, moment)]
     wanted.sort(key=lambda one: (RetirementReason.LOST not in _reasons(one), one.deadline or inf, one.claim))
-    return [RetirementRequest(one.claim, max(_reasons(one), key=lambda reason: reason.urgency), one.instance) for one in wanted]
+    return [
+        RetirementRequest(one.claim, max(_reasons(one), key=lambda reason: reason.urgency), one.instance)
+        for one in wanted
+    ]
 
 
 def _is_free(one: Retirement, owner: str, now: int) -> bool:

@@ -67,7 +67,14 @@ class WaveProgress:
 class RegistrationCheck:
     """One check of a wave; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, sleep: Callable[[float], None] = time.sleep, *, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        ledger: Ledger,
+        sleep: Callable[[float], None] = time.sleep,
+        *,
+        time_left: TimeLeft = UNBOUNDED,
+    ) -> None:
         self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
@@ -94,13 +101,22 @@ class RegistrationCheck:
         opener.open_closed(nodes)
         joiner = NodeRegistration(self._kube, self._ledger, manifests, now)
         answers, later = call_each_in_time(match_nodes(mine, nodes), joiner.join, KubeError, self._time_left)
-        joined = [*raised(answers), *(ClaimProgress(meeting.claim, "waiting", "is looked at in the next look") for meeting in later)]
+        joined = [
+            *raised(answers),
+            *(ClaimProgress(meeting.claim, "waiting", "is looked at in the next look") for meeting in later),
+        ]
         steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
         self._tell([*events, *(event for step in steps for event in step.events)], wave_name, now)
         outcome = WaveProgress(self._ledger.wave(wave_name) or wave, steps)  # with what was placed in this look
         for step in steps:  # a claim that merely waits would say so at every look
             tell_step = logger.debug if step.stage == "waiting" else logger.info
-            tell_step(step.said, nodeclaim=step.claim.name, nodepool=step.claim.pool, node=step.claim.node_name, stage=step.stage)
+            tell_step(
+                step.said,
+                nodeclaim=step.claim.name,
+                nodepool=step.claim.pool,
+                node=step.claim.node_name,
+                stage=step.stage,
+            )
         answer = {**outcome.render(), "rings": wave.rings}
         if answer["done"]:
             self._ledger.end_wave(wave_name)
@@ -149,9 +165,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(int(event.get("gather", 0)))
-    check = RegistrationCheck(environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context))
+    check = RegistrationCheck(
+        environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context)
+    )
     answer = check.answer(str(event["wave"]), environment.now(), _kept_events(event.get("events") or ()))
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:
-        metrics.publish(task.cluster.name, {"NodesInitialized": answer["initialized"], "PodsPlaced": answer["podsPlaced"]})
+        metrics.publish(
+            task.cluster.name, {"NodesInitialized": answer["initialized"], "PodsPlaced": answer["podsPlaced"]}
+        )
     return answer

@@ -45,7 +45,9 @@ Slots = Mapping[str, int]
 class NodeFilling:
     """Fills the closed nodes of one look; `assigned` are the slots of all claims there are, by their names."""
 
-    def __init__(self, kube: Kube, assigned: Mapping[str, Slots], now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(
+        self, kube: Kube, assigned: Mapping[str, Slots], now: datetime, time_left: TimeLeft = UNBOUNDED
+    ) -> None:
         self._time_left = time_left
         self._kube = kube
         self._assigned = assigned
@@ -60,11 +62,17 @@ class NodeFilling:
         nodes = {node.name: node for node in world.nodes}
         steps = {step.claim.node_name: step for step in fillable if _is_its(nodes.get(step.claim.node_name), step)}
         # The scheduler fills an open node, and two that bind to one node would overfill it
-        closed = {name: self._assigned.get(step.claim.name, {}) for name, step in steps.items() if nodes[name].has_taint(FILLING)}
+        closed = {
+            name: self._assigned.get(step.claim.name, {})
+            for name, step in steps.items()
+            if nodes[name].has_taint(FILLING)
+        }
         placements = choose_bindings(
             ((nodes[name], slots) for name, slots in closed.items()), BindingInput(nodes, world.pods, world.namespaces)
         )
-        bound, failed = self._bind_all([each for placement in placements.values() for each in placement.bindings], world.pods)
+        bound, failed = self._bind_all(
+            [each for placement in placements.values() for each in placement.bindings], world.pods
+        )
         here: dict[str, list[Pod]] = {name: [] for name in steps}
         for pod in world.pods:
             if (name := bound.get(pod.uid, pod.node_name)) in here and not pod.terminal:
@@ -86,14 +94,20 @@ class NodeFilling:
         waiting = [pod for pod in world.pods if pod.uid not in bound]
         slots = self._assigned.values()
         fresh = list_smallest_new(slots, waiting, self._now - PLANNED_WITHIN)
-        return FilledNodes(filled, list_smallest_waiting(slots, waiting), list_smallest_waiting(slots, world.pods), fresh)
+        return FilledNodes(
+            filled, list_smallest_waiting(slots, waiting), list_smallest_waiting(slots, world.pods), fresh
+        )
 
-    def _bind_all(self, bindings: Sequence[Binding], pods: Iterable[Pod]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
+    def _bind_all(
+        self, bindings: Sequence[Binding], pods: Iterable[Pod]
+    ) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
         """The uids of pods that were bound, with their nodes; and by node what has to be tried again."""
         by_uid = {pod.uid: pod for pod in pods}
         bound: dict[str, str] = {}
         failed: dict[str, list[KubeError]] = {}
-        answers, left = call_each_in_time(bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError, self._time_left)
+        answers, left = call_each_in_time(
+            bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError, self._time_left
+        )
         for binding in left:  # bound in the next look; until then the node stays closed for them
             failed.setdefault(binding.node, []).append(BindingPostponed("no time was left in this look"))
         for binding, answer in answers:
@@ -107,7 +121,9 @@ class NodeFilling:
         """Bind the very pod that was looked at; one that still waits, and was merely written to, is tried again."""
         for _ in range(TRIES - 1):
             try:
-                self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+                self._kube.bind(
+                    pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version
+                )
             except Conflict:
                 now = Pod.from_kube(self._kube.get(kinds.PODS, pod.name, namespace=pod.namespace))
                 if now.uid != pod.uid or now.node_name or now.deletion or now.class_key != pod.class_key:
@@ -126,7 +142,9 @@ def _is_its(node: Node | None, step: ClaimProgress) -> bool:
 def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
     """When the node became Ready, as its condition says it."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
-    ready: Mapping[str, Any] = next((each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {})
+    ready: Mapping[str, Any] = next(
+        (each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {}
+    )
     return parse_timestamp(ready.get("lastTransitionTime"))
 
 

@@ -26,7 +26,13 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.cluster import InvalidField, Node
 from joiner.lifecycle.filled_nodes import FilledNode, FilledNodes
-from joiner.lifecycle.initialization import closed_too_long, initialization_patch, is_initialized, may_be_filled, opening_patch
+from joiner.lifecycle.initialization import (
+    closed_too_long,
+    initialization_patch,
+    is_initialized,
+    may_be_filled,
+    opening_patch,
+)
 from joiner.names import FILLING
 from joiner.reporting import registration_events as telling
 from joiner.reporting.events import Event
@@ -47,17 +53,23 @@ class NodeOpening:
 
     def open(self, wave: str, steps: Sequence[ClaimProgress]) -> list[ClaimProgress]:
         """The steps, with every node filled that may be, and every ready one opened."""
-        fillable = [step for step in steps if step.stage == "ready" or (step.stage == "registered" and _may_be_filled(step))]
+        fillable = [
+            step for step in steps if step.stage == "ready" or (step.stage == "registered" and _may_be_filled(step))
+        ]
         filled = self._fill(wave, fillable) if fillable else {}
         return [filled.get(step.claim.name) or step for step in steps]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
         """Every node of ours that was closed for too long, whatever became of its claim."""
         late = [node for node in nodes if closed_too_long(node, self._now)]
-        answers, left = call_each_in_time(late, lambda node: self._open(node, initialized=False), Exception, self._time_left)
+        answers, left = call_each_in_time(
+            late, lambda node: self._open(node, initialized=False), Exception, self._time_left
+        )
         for node, answer in answers:
             if isinstance(answer, KubeError | InvalidField):
-                logger.warning("a node that was closed for too long could not be opened", node=node.name, reason=str(answer))
+                logger.warning(
+                    "a node that was closed for too long could not be opened", node=node.name, reason=str(answer)
+                )
             elif isinstance(answer, Exception):
                 raise answer
             else:
@@ -73,7 +85,9 @@ class NodeOpening:
         steps = {step.claim.name: step for step in finished}
         done = [one for one in filling.nodes if steps[one.claim].stage == "initialized"]
         if done:
-            self._ledger.count_placed(wave, planned=sum(one.planned for one in done), placed=sum(one.placed for one in done))
+            self._ledger.count_placed(
+                wave, planned=sum(one.planned for one in done), placed=sum(one.placed for one in done)
+            )
         return steps
 
     def _finish(self, step: ClaimProgress, one: FilledNode, filling: FilledNodes) -> ClaimProgress:
@@ -81,7 +95,9 @@ class NodeOpening:
         events: list[Event] = [*step.events, *(telling.report_placed(pod, node, claim) for pod in one.bound)]
         if step.stage != "ready":
             troubled = f", {len(one.failed)} bindings failed: {one.failed[0]}" if one.failed else ""
-            return replace(step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events))
+            return replace(
+                step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events)
+            )
         if said := filling.find_reason_to_stay_closed(one, self._now):
             return replace(step, stage="registered", said=said, events=tuple(events))
         try:

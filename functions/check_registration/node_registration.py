@@ -92,7 +92,9 @@ class NodeRegistration:
         return ClaimProgress(claim, "waiting", f"instance {claim.instance_id} has not joined yet{until}")
 
     def _gone(self, claim: NodeClaim, node: Node | None, said: str) -> ClaimProgress:
-        return self._give_up(ClaimProgress(claim, "waiting", said, node), said, telling.report_node_gone(claim), NODE_GONE)
+        return self._give_up(
+            ClaimProgress(claim, "waiting", said, node), said, telling.report_node_gone(claim), NODE_GONE
+        )
 
     def _give_up(self, step: ClaimProgress, said: str, told: Event, reason: str) -> ClaimProgress:
         """Its pods may be planned for anew, and nobody awaits it. Written last: until it stands, the claim is looked at again."""

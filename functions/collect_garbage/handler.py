@@ -39,17 +39,32 @@ class GarbageCollection:
         unrecorded = {launch.id for launch in self._ledger.unrecorded_launches()}
         garbage = sorted(instance for instance in set(asked) & set(ours) if ours[instance].launch not in unrecorded)
         if len(garbage) > removal_limit(len(ours)):
-            raise RuntimeError(f"{len(garbage)} of {len(ours)} instances are too many to be garbage: nothing was terminated")
+            raise RuntimeError(
+                f"{len(garbage)} of {len(ours)} instances are too many to be garbage: nothing was terminated"
+            )
         done = self._ec2.terminate(garbage)
-        for instance, reason in done.refused.items():  # the next sweep tries again; a retry soon would be refused for the same reason
-            logger.warning("an instance without a claim and without a node was not terminated", instance=instance, reason=str(reason))
+        for (
+            instance,
+            reason,
+        ) in done.refused.items():  # the next sweep tries again; a retry soon would be refused for the same reason
+            logger.warning(
+                "an instance without a claim and without a node was not terminated",
+                instance=instance,
+                reason=str(reason),
+            )
         for instance in done.ended:
-            logger.warning("an instance without a claim and without a node was terminated", instance=instance, launch=ours[instance].launch)
+            logger.warning(
+                "an instance without a claim and without a node was terminated",
+                instance=instance,
+                launch=ours[instance].launch,
+            )
         self._forget([*done.ended, *done.absent])
         return {
             "terminated": list(done.ended),
             "refused": len(done.refused),
-            "reasons": shortened([f"instance {instance}: {reason}" for instance, reason in done.refused.items()], REASONS),
+            "reasons": shortened(
+                [f"instance {instance}: {reason}" for instance, reason in done.refused.items()], REASONS
+            ),
             "left": len(asked) - len(done.ended) - len(done.absent),
         }
 
@@ -57,7 +72,9 @@ class GarbageCollection:
         """An item that could not be deleted stops no other. It does no harm: it names an instance that ended, whose id never comes back."""
         for instance, error in call_each(instances, self._ledger.forget_instance, Exception):
             if isinstance(error, Exception):
-                logger.warning("the ledger's item of a terminated instance was not deleted", instance=instance, reason=str(error))
+                logger.warning(
+                    "the ledger's item of a terminated instance was not deleted", instance=instance, reason=str(error)
+                )
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -67,5 +84,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     collection = GarbageCollection(environment.ledger(), Ec2(environment.client("ec2")), environment.pause())
     answer = collection.answer(task.cluster.name, [str(instance) for instance in event["instances"]])
-    metrics.publish(task.cluster.name, {"GarbageTerminated": len(answer["terminated"]), "GarbageRefused": answer["refused"]})
+    metrics.publish(
+        task.cluster.name, {"GarbageTerminated": len(answer["terminated"]), "GarbageRefused": answer["refused"]}
+    )
     return answer

@@ -51,7 +51,9 @@ def describe(request: Request) -> Answer:
     from joiner.adapters.environment import client, setting
 
     if name != setting("JOINER_CLUSTER"):
-        raise AnotherCluster(f"the request names the cluster {name!r}; this function serves {setting('JOINER_CLUSTER')!r}")
+        raise AnotherCluster(
+            f"the request names the cluster {name!r}; this function serves {setting('JOINER_CLUSTER')!r}"
+        )
     cluster = describe_and_record()
     refuse_unsupported(cluster)
     parameter = request.properties.get("CaParameter")
@@ -72,7 +74,9 @@ def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
     """Raise ClusterNotSupported for a cluster whose nodes need IPv6 interfaces: launch templates do not make them yet."""
     if (cluster.get("kubernetesNetworkConfig") or {}).get("ipFamily") == "ipv6":
         remedy = "deploy to a cluster of ipFamily ipv4"
-        raise ClusterNotSupported(f"{cluster['name']}: ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: {remedy}")
+        raise ClusterNotSupported(
+            f"{cluster['name']}: ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: {remedy}"
+        )
 
 
 def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
@@ -83,7 +87,9 @@ def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
         # A condition of a policy must have a value: ids that cannot exist stand for none
         "SubnetIds": ",".join(config.get("subnetIds") or ["subnet-none"]),
         "SecurityGroupId": config.get("clusterSecurityGroupId") or "sg-none",
-        "ControlPlaneEgress": EGRESS.get(mode, f"{mode}: this mode is not known: see that the control plane reaches the doorbell"),
+        "ControlPlaneEgress": EGRESS.get(
+            mode, f"{mode}: this mode is not known: see that the control plane reaches the doorbell"
+        ),
     }
 
 

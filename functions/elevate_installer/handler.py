@@ -73,9 +73,15 @@ class InstallerAccess:
         except self._eks.exceptions.ResourceNotFoundException:
             return False
         ours = [each for each in found if each["policyArn"] == self._policy]
-        old = [each for each in ours if max(each["associatedAt"], each.get("modifiedAt", each["associatedAt"])).timestamp() < limit]
+        old = [
+            each
+            for each in ours
+            if max(each["associatedAt"], each.get("modifiedAt", each["associatedAt"])).timestamp() < limit
+        ]
         if old:
-            logger.warning("the installer was still an administrator of the cluster: a deployment ended early; its access is revoked")
+            logger.warning(
+                "the installer was still an administrator of the cluster: a deployment ended early; its access is revoked"
+            )
             self.revoke()
         return bool(old)
 
@@ -83,4 +89,6 @@ class InstallerAccess:
 def _access() -> InstallerAccess:
     from joiner.adapters.environment import client, setting
 
-    return InstallerAccess(client("eks"), setting("JOINER_CLUSTER"), setting("JOINER_INSTALLER"), setting("JOINER_INSTALLER_POLICY"))
+    return InstallerAccess(
+        client("eks"), setting("JOINER_CLUSTER"), setting("JOINER_INSTALLER"), setting("JOINER_INSTALLER_POLICY")
+    )

@@ -28,5 +28,7 @@ def empty(request: Request) -> Answer:
             if keys:
                 kept = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True}).get("Errors", ())
                 if kept:
-                    raise NotEmptied(f"{len(kept)} objects of {bucket} stay, the first is {kept[0]['Key']}: {kept[0].get('Message')}")
+                    raise NotEmptied(
+                        f"{len(kept)} objects of {bucket} stay, the first is {kept[0]['Key']}: {kept[0].get('Message')}"
+                    )
     return Answer(bucket)

@@ -83,7 +83,9 @@ class PodEviction:
         self._kube = kube
         self._retirements = retirements
 
-    def answer(self, execution: Execution, entries: Sequence[RetiringClaim], pause_before: int, now: datetime) -> dict[str, Any]:
+    def answer(
+        self, execution: Execution, entries: Sequence[RetiringClaim], pause_before: int, now: datetime
+    ) -> dict[str, Any]:
         """``{"claims", "pause", "evicted"}``: all claims at their stages, and the seconds until the next look."""
         draining = [each for each in entries if each.stage is RetirementStage.DRAINING]
         self._retirements.see((one.claim for one in draining), execution.arn, int(now.timestamp()))
@@ -102,14 +104,22 @@ class PodEviction:
             "evicted": sum(look.asked for look in looks.values()),
         }
 
-    def _looks(self, draining: Sequence[RetiringClaim], noted: Mapping[str, Retirement], now: datetime) -> dict[str, DrainRound]:
+    def _looks(
+        self, draining: Sequence[RetiringClaim], noted: Mapping[str, Retirement], now: datetime
+    ) -> dict[str, DrainRound]:
         """By claim."""
-        lost = {one.claim for one in draining if one.claim in noted and RetirementReason.LOST in noted[one.claim].reasons}
+        lost = {
+            one.claim for one in draining if one.claim in noted and RetirementReason.LOST in noted[one.claim].reasons
+        }
         there = [one for one in draining if one.claim not in lost and one.node]
         pods = list_pods_on_each(self._kube, {one.node for one in there})
-        strangers = self._close(there)  # after the pods were listed: those of a node that takes the name later are not among them
+        strangers = self._close(
+            there
+        )  # after the pods were listed: those of a node that takes the name later are not among them
         budget = CallBudget()
-        looks = {one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node}
+        looks = {
+            one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node
+        }
         looks |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         for one in there:
             try:
@@ -117,7 +127,9 @@ class PodEviction:
                 if isinstance(stranger, Exception):
                     raise stranger
                 if stranger:
-                    logger.info("its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, said=stranger)
+                    logger.info(
+                        "its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, said=stranger
+                    )
                     looks[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, stranger))
                     continue
                 found = pods[one.node]
@@ -157,7 +169,9 @@ class PodEviction:
             logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
         return ""
 
-    def _look(self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: int, budget: CallBudget, now: datetime) -> DrainRound:
+    def _look(
+        self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: int, budget: CallBudget, now: datetime
+    ) -> DrainRound:
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
         until = drain_deadline(claim, noted)
         plan = drain(pods, now=now, deadline=until)
@@ -172,12 +186,19 @@ class PodEviction:
         return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
 
     def _drained(
-        self, one: RetiringClaim, claim: NodeClaim | None, pods: Sequence[DrainingPod], until: datetime | None, now: datetime
+        self,
+        one: RetiringClaim,
+        claim: NodeClaim | None,
+        pods: Sequence[DrainingPod],
+        until: datetime | None,
+        now: datetime,
     ) -> DrainRound:
         ready_at = datetime.fromtimestamp(one.since, UTC) + AT_LEAST
         in_time = until is None or now < until
         if in_time and now < ready_at:
-            return DrainRound(one.at(RetirementStage.DRAINING, "no pod is left; one may still come"), next_at=ready_at, quiet=True)
+            return DrainRound(
+                one.at(RetirementStage.DRAINING, "no pod is left; one may still come"), next_at=ready_at, quiet=True
+            )
         volumes = list_awaited_volumes(self._kube, one.node, pods) if in_time else []
         since = _emptied(one, claim, now)
         if volumes and now - since < VOLUMES_AWAITED:
@@ -197,7 +218,9 @@ class PodEviction:
         taken = budget.take(plan.evict)  # those for which no time is left are asked in the next look
         evicted, _ = call_each_in_time(taken, lambda pod: self._evict(pod, one.node), KubeError, self._time_left)
         for pod, answer in evicted:
-            if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):  # gone, or another pod by now: done
+            if isinstance(answer, KubeError) and not isinstance(
+                answer, NotFound | Conflict
+            ):  # gone, or another pod by now: done
                 blockers.append(_blocker(pod, answer))
             else:
                 events.append(telling.report_evicted(pod, one.node))
@@ -245,11 +268,18 @@ def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
 def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> datetime:
     """Since when its node has been drained: as the claim says, or as this execution remembers, or from now on."""
     said = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
-    return min([moment for moment in (said, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment], default=now)
+    return min(
+        [moment for moment in (said, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment],
+        default=now,
+    )
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:
-    return f"pod {pod.key} is held by its disruption budget" if isinstance(reason, EvictionBlocked) else f"pod {pod.key}: {reason}"
+    return (
+        f"pod {pod.key} is held by its disruption budget"
+        if isinstance(reason, EvictionBlocked)
+        else f"pod {pod.key}: {reason}"
+    )
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -16,8 +16,12 @@ MANY_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 def list_awaited_volumes(kube: Kube, node: str, pods: Sequence[DrainingPod]) -> list[str]:
     """Names of the persistent volumes that must be detached before the instance goes."""
-    attachments = [each for each in kube.list(kinds.VOLUME_ATTACHMENTS) if (each.get("spec") or {}).get("nodeName") == node]
-    attached = {str(name) for each in attachments if (name := (each["spec"].get("source") or {}).get("persistentVolumeName"))}
+    attachments = [
+        each for each in kube.list(kinds.VOLUME_ATTACHMENTS) if (each.get("spec") or {}).get("nodeName") == node
+    ]
+    attached = {
+        str(name) for each in attachments if (name := (each["spec"].get("source") or {}).get("persistentVolumeName"))
+    }
     if not attached:
         return []
     staying = _volumes_of(kube, [pod for pod in pods if pod.stays and pod.phase not in ("Succeeded", "Failed")])

@@ -79,7 +79,9 @@ class PendingPodSearch:
         world = Snapshot.from_lists(lists)
         # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own included
         late = find_late_claims(world.claims, world.nodes, now)
-        state = assess_progress(world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late)
+        state = assess_progress(
+            world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late
+        )
         kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
         closed = sum(closed_too_long(node, now) for node in world.nodes)
         entering = [claim.name for claim in state.entering]
@@ -88,7 +90,10 @@ class PendingPodSearch:
         found = {
             "pods": len(pods),
             "asking": self._asking(pods, find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))),
-            "unfinished": sum(not launch.unreadable for launch in launches) + len(state.stale) + _untold(lists) + closed,
+            "unfinished": sum(not launch.unreadable for launch in launches)
+            + len(state.stale)
+            + _untold(lists)
+            + closed,
             "unwatched": len(state.unwatched),
         }
         key = ""
@@ -114,7 +119,9 @@ class PendingPodSearch:
 
 def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
     """Whoever writes a pool wants to know at once whether it will do, not when the first pod waits for it."""
-    return count_unreported([*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]])
+    return count_unreported(
+        [*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]]
+    )
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -125,7 +132,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     now = environment.now()
     kube = environment.kube(task.cluster)
     look = PendingPodSearch(
-        ListedCluster(kube), environment.ledger(), environment.planning_back_offs(), environment.store(), AutoscalerDetection(kube)
+        ListedCluster(kube),
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+        AutoscalerDetection(kube),
     )
     answer = look.answer(task, now, environment.lease_end(context, now))
     logger.info("looked for pending pods", **answer)

@@ -51,7 +51,10 @@ class NodeRemoval:
         self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
         nodes = self._kube.list(kinds.NODES) if gone else []
         answers, left = call_each_in_time(gone, lambda one: self._forget(one, nodes, owner), KubeError, self._time_left)
-        done = {one.claim: answer if isinstance(answer, RetiringClaim) else one.at(one.stage, str(answer)) for one, answer in answers}
+        done = {
+            one.claim: answer if isinstance(answer, RetiringClaim) else one.at(one.stage, str(answer))
+            for one, answer in answers
+        }
         done |= {one.claim: one.at(one.stage, NO_TIME) for one in left}
         forgotten = [one.claim for one in done.values() if one.stage is RetirementStage.FORGOTTEN]
         if forgotten:
@@ -87,7 +90,12 @@ class NodeRemoval:
         collector of pods deletes the pods of a node that is gone.
         """
         on_nodes = list_pods_on(self._kube, nodes)
-        pods = [pod["metadata"] for name, found in on_nodes.items() if len(found) and not self._is_taken(name, one) for pod in found]
+        pods = [
+            pod["metadata"]
+            for name, found in on_nodes.items()
+            if len(found) and not self._is_taken(name, one)
+            for pod in found
+        ]
 
         def end(pod: Mapping[str, Any]) -> None:
             try:
@@ -98,7 +106,12 @@ class NodeRemoval:
         answers, left = call_each_in_time(pods, end, KubeError, self._time_left)
         kept = [answer for _, answer in answers if isinstance(answer, KubeError)]
         if kept:
-            logger.warning("pods are left to the garbage collector of pods", nodes=sorted(nodes), pods=len(kept), reason=str(kept[0]))
+            logger.warning(
+                "pods are left to the garbage collector of pods",
+                nodes=sorted(nodes),
+                pods=len(kept),
+                reason=str(kept[0]),
+            )
         if left:
             raise OutOfTime(f"{len(left)} pods of its node are still to be deleted: {NO_TIME}")
 
@@ -121,7 +134,12 @@ def _allowed(node: Node, act: Callable[[], object]) -> bool:
     except Forbidden as reason:
         if TERMINATION_FINALIZER in node.finalizers:
             raise
-        logger.warning("a node is left to the cloud controller manager", node=node.name, instance=node.instance_id, reason=str(reason))
+        logger.warning(
+            "a node is left to the cloud controller manager",
+            node=node.name,
+            instance=node.instance_id,
+            reason=str(reason),
+        )
         return False
     return True
 

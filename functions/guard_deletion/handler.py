@@ -69,7 +69,8 @@ def act(request: Request) -> Answer:
 
         ec2, ledger = Ec2(environment.client("ec2")), environment.ledger()
         around = DeletionContext(
-            lease_is_held=lambda: ledger.lease().living(int(time.time())), instances=lambda: ec2.instances_left_of_cluster(cluster)
+            lease_is_held=lambda: ledger.lease().living(int(time.time())),
+            instances=lambda: ec2.instances_left_of_cluster(cluster),
         )
         refuse_deletion(cluster, environment.region(), environment.pause(), around)
     return Answer(PHYSICAL_ID)
@@ -99,16 +100,22 @@ def _await_the_lease(around: DeletionContext) -> None:
     deadline = around.now() + LEASE_SECONDS
     while around.lease_is_held():
         if around.now() > deadline:
-            raise ScaleUpRuns(f"a scale-up still runs after {LEASE_SECONDS:.0f} s and may launch instances: delete the stack again later")
+            raise ScaleUpRuns(
+                f"a scale-up still runs after {LEASE_SECONDS:.0f} s and may launch instances: delete the stack again later"
+            )
         around.sleep(PAUSE_SECONDS)
 
 
 def refusal_reason(cluster: str, region: str, running: Sequence[RunningInstance], *, draining: bool) -> str:
     """Which claims exist, and what to run."""
-    named = [_name(each) for each in running[:NAMED]] + ([f"and {len(running) - NAMED} more"] if len(running) > NAMED else [])
+    named = [_name(each) for each in running[:NAMED]] + (
+        [f"and {len(running) - NAMED} more"] if len(running) > NAMED else []
+    )
     command = f"joiner uninstall --cluster {cluster} --region {region} --nodes"
     run = f"{command} drain (drains and terminates them) or {command} keep (they run on without Joiner)"
-    remedy = f"They are being drained; wait for: {command} drain" if draining else f"Run {run}, then delete the stack again"
+    remedy = (
+        f"They are being drained; wait for: {command} drain" if draining else f"Run {run}, then delete the stack again"
+    )
     way_out = f"aws ssm put-parameter --name {pause_parameter(cluster)} --value {KEEPING} --overwrite --region {region}"
     return (
         f"{len(running)} instances of Joiner run: {', '.join(named)}. Deleting the stack would leave their nodes without anybody who "

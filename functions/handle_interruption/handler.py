@@ -55,7 +55,12 @@ class InterruptionQueue:
     """Where messages are handled; its dependencies are arguments, which tests replace."""
 
     def __init__(
-        self, memory: InterruptionRecords, executions: Executions, ec2: Ec2, pause: PauseSwitch, machines: InterruptionMachines
+        self,
+        memory: InterruptionRecords,
+        executions: Executions,
+        ec2: Ec2,
+        pause: PauseSwitch,
+        machines: InterruptionMachines,
     ) -> None:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
@@ -70,7 +75,9 @@ class InterruptionQueue:
         told = {str(record["messageId"]): _read(record) for record in records}
         ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
         known = {message: [each for each in found if each.instance in ours] for message, found in told.items()}
-        look = LostInstances(self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss})
+        look = LostInstances(
+            self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss}
+        )
         paused = PauseReadOnce(self._pause)
         again: list[str] = []
         waiting: list[str] = []
@@ -84,12 +91,18 @@ class InterruptionQueue:
                 waiting += [message] if any(needed) else []
         if waiting and not self._retire(waiting, clock()):
             again += waiting
-        self._remember_shortages({each.instance for found in known.values() for each in found if each.kind is InterruptionKind.SPOT}, now)
+        self._remember_shortages(
+            {each.instance for found in known.values() for each in found if each.kind is InterruptionKind.SPOT}, now
+        )
         return again
 
-    def _take(self, news: Interruption, claim: str, look: "LostInstances", paused: "PauseReadOnce", now: datetime) -> bool:
+    def _take(
+        self, news: Interruption, claim: str, look: "LostInstances", paused: "PauseReadOnce", now: datetime
+    ) -> bool:
         """Note one interruption; does it need a retirement?"""
-        logger.info(f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state)
+        logger.info(
+            f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state
+        )
         if not (news.is_warning or news.is_loss):
             return False
         if paused.on():
@@ -98,7 +111,9 @@ class InterruptionQueue:
         if news.is_warning:
             return self._note_warning(news, claim, now)
         if look.works(news.instance):
-            logger.warning("an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state)
+            logger.warning(
+                "an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state
+            )
             return False
         self._note_death(look.instance(news.instance), claim, now)
         return self._note_loss(news, claim, look, now)
@@ -106,13 +121,23 @@ class InterruptionQueue:
     def _note_warning(self, news: Interruption, claim: str, now: datetime) -> bool:
         """An owner that attends the claim reads the deadline at its next look: no other retirement is needed."""
         standing, moment = self._retirements.of(claim), int(now.timestamp())
-        self._retirements.hurry(claim, RetirementReason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance)
+        self._retirements.hurry(
+            claim, RetirementReason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance
+        )
         return standing is None or not standing.attended(moment)
 
     def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
         """Before the ring for a replacement: the same must not be launched again at once."""
-        if instance is not None and (found := record_launch_failure(self._ledger, self._retirements, instance, claim, now)):
-            logger.error("an instance ended at its launch", nodeclaim=claim, instance=found.instance, code=found.code, reason=found.said)
+        if instance is not None and (
+            found := record_launch_failure(self._ledger, self._retirements, instance, claim, now)
+        ):
+            logger.error(
+                "an instance ended at its launch",
+                nodeclaim=claim,
+                instance=found.instance,
+                code=found.code,
+                reason=found.said,
+            )
 
     def _note_loss(self, news: Interruption, claim: str, look: "LostInstances", now: datetime) -> bool:
         """It may be our own doing; an owner that attends the claim has to know in any case."""
@@ -131,7 +156,9 @@ class InterruptionQueue:
         try:
             name = self._executions.start_retirement_of_interrupted(self._machines.retire, now, messages[0])
         except (BotoCoreError, ClientError) as reason:
-            logger.error("no retirement could be started: the messages come again", messages=len(messages), reason=str(reason))
+            logger.error(
+                "no retirement could be started: the messages come again", messages=len(messages), reason=str(reason)
+            )
             return False
         if name:
             logger.info("a retirement reads what was noted", messages=len(messages), retirement=name)
@@ -201,7 +228,9 @@ def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
     try:
         return read_interruptions(json.loads(record["body"]))
     except (UnknownEvent, ValueError, KeyError, TypeError) as reason:
-        logger.warning("a message that cannot be read is dropped", messageId=record.get("messageId"), reason=str(reason))
+        logger.warning(
+            "a message that cannot be read is dropped", messageId=record.get("messageId"), reason=str(reason)
+        )
         return ()
 
 

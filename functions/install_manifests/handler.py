@@ -71,9 +71,13 @@ def act(request: Request) -> Answer:
     if request.kind == "Delete":
         return _delete(request)
     wanted = request.properties
-    facts = ClusterFacts(wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr="")
+    facts = ClusterFacts(
+        wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr=""
+    )
     if package_digest(PACKAGE) != wanted["Manifests"]:
-        raise WrongPackage("the manifests in this function's package are not those of the template: deploy again from one checkout")
+        raise WrongPackage(
+            "the manifests in this function's package are not those of the template: deploy again from one checkout"
+        )
     kube, clock = environment.kube(facts), Clock()
     await_access(kube, clock)
     rotation = environment.doorbell_rotation()
@@ -110,7 +114,9 @@ def _delete(request: Request) -> Answer:
 
     try:
         wanted = request.properties
-        facts = ClusterFacts(wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr="")
+        facts = ClusterFacts(
+            wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr=""
+        )
         if not _is_gone(facts.endpoint):
             remove(environment.kube(facts), PACKAGE, Clock())
     except Exception:
@@ -133,7 +139,10 @@ class WebhookEndpoint:
 
         config = webhook["clientConfig"]
         client = {"url": self.url + config["url"].removeprefix(DOORBELL)}
-        return {**webhook, "clientConfig": client | ({"caBundle": base64.b64encode(self.ca.encode()).decode()} if self.ca else {})}
+        return {
+            **webhook,
+            "clientConfig": client | ({"caBundle": base64.b64encode(self.ca.encode()).decode()} if self.ca else {}),
+        }
 
 
 def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) -> None:

@@ -14,7 +14,15 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
 from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel import call_all
-from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, FILLING, NODEPOOL, PROVISIONER, TERMINATION_FINALIZER, UNREGISTERED
+from joiner.names import (
+    DISRUPTED,
+    EXCLUDE_FROM_LOAD_BALANCERS,
+    FILLING,
+    NODEPOOL,
+    PROVISIONER,
+    TERMINATION_FINALIZER,
+    UNREGISTERED,
+)
 
 CLAIM_KINDS: Final = ("NodeClaim", "Machine")
 POOL_KINDS: Final = ("NodePool", "Provisioner")

@@ -50,7 +50,9 @@ class Launcher:
         launch = documents.get_launch(self._store, key, index)
         logger.append_keys(launch=launch.id, nodepool=launch.pool)
         known = self._ledger.launch(launch.id)
-        outcome = LaunchOutcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
+        outcome = (
+            LaunchOutcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
+        )
         self._name(outcome)
         self._remember_shortages(launch, outcome, int(now.timestamp()))
         unmet = len(outcome.unmet)
@@ -87,7 +89,10 @@ class Launcher:
 
     def _send_again(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
         """What an earlier send launched: what its tag shows, which may be a part, and what EC2 answers to the same bytes and token."""
-        tagged = {each.id: (each.instance_type, each.zone, each.capacity_type) for each in self._ec2.instances_of_launch(launch.id)}
+        tagged = {
+            each.id: (each.instance_type, each.zone, each.capacity_type)
+            for each in self._ec2.instances_of_launch(launch.id)
+        }
         if tagged:
             logger.warning("an earlier try launched already", instances=sorted(tagged))
         answer: Mapping[str, Any] = {}
@@ -118,7 +123,12 @@ class Launcher:
             try:
                 self._ec2.tag([each.instance_id], {NODECLAIM: each.claim, NAME_TAG: each.claim})
             except Ec2Error as reason:
-                logger.warning("an instance could not be tagged", instance=each.instance_id, nodeclaim=each.claim, reason=str(reason))
+                logger.warning(
+                    "an instance could not be tagged",
+                    instance=each.instance_id,
+                    nodeclaim=each.claim,
+                    reason=str(reason),
+                )
             shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
             logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
 

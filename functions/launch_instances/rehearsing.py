@@ -32,7 +32,11 @@ def rehearse(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
     asked = {
         "launch-template": (
             client.create_launch_template,
-            {"LaunchTemplateName": template.name, "LaunchTemplateData": template.data, "TagSpecifications": specification},
+            {
+                "LaunchTemplateName": template.name,
+                "LaunchTemplateData": template.data,
+                "TagSpecifications": specification,
+            },
         ),
         "run-instances": (client.run_instances, _run_instances(launch)),
         "create-fleet": (client.create_fleet, dict(launch.request)),
@@ -63,7 +67,10 @@ def _answer(call: Any, arguments: Mapping[str, Any]) -> dict[str, str]:
     try:
         call(DryRun=True, **arguments)
     except ClientError as error:
-        return {"code": str(error.response["Error"].get("Code")), "message": str(error.response["Error"].get("Message"))}
+        return {
+            "code": str(error.response["Error"].get("Code")),
+            "message": str(error.response["Error"].get("Message")),
+        }
     except BotoCoreError as error:
         return {"code": type(error).__name__, "message": str(error)}
     return {"code": "NoDryRun", "message": "EC2 answered as if it were no dry run"}

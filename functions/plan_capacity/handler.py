@@ -58,9 +58,13 @@ class CapacityPlanning:
         their nodes, if there is room for them elsewhere."""
         class_of = {pod.key: pod.class_key for pod in world.pods}
         waiting = {class_of[pending.pod] for pending in made.pending}
-        hopeless = waiting - {class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)}
+        hopeless = waiting - {
+            class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)
+        }
         before = self._answers.all()
-        after = back_off_after_plan(documents.get_questions(self._store, snapshot), hopeless | _will_move(made, world), before, at)
+        after = back_off_after_plan(
+            documents.get_questions(self._store, snapshot), hopeless | _will_move(made, world), before, at
+        )
         if after != before:
             self._answers.put(after, at)
 
@@ -74,7 +78,9 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
     fitting = {key for room in made.existing for key in room.pods}
     wanted = fitting.union(*(node.pods for node in made.nodes), (pending.pod for pending in made.pending))
     pods = [pod for pod in world.pods if pod.key in wanted]
-    return {pod.class_key for pod in pods} - {pod.class_key for pod in pods if not pod.node_name or pod.key not in fitting}
+    return {pod.class_key for pod in pods} - {
+        pod.class_key for pod in pods if not pod.node_name or pod.key not in fitting
+    }
 
 
 def summarize_plan(made: Plan) -> dict[str, Any]:
@@ -95,7 +101,11 @@ def summarize_plan(made: Plan) -> dict[str, Any]:
             for (pool, kind, zone, capacity_type), count in kinds.most_common(SHOWN)
         ],
         "pendingReasons": shortened(
-            (f"{count} {'pod' if count == 1 else 'pods'}: {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)), REASONS_SHOWN
+            (
+                f"{count} {'pod' if count == 1 else 'pods'}: {reason}"
+                for reason, count in reasons.most_common(REASONS_SHOWN)
+            ),
+            REASONS_SHOWN,
         ),
     }
 

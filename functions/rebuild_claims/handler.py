@@ -44,16 +44,32 @@ class ClaimRebuilding:
         known = {claim.instance_id for claim in list_claims(self._kube).claims if claim.provider_id}
         lists = {kind.plural: self._kube.list(kind) for kind in (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.NODES)}
         world = Snapshot.from_lists(lists)
-        nodes, pools = {node.instance_id: node for node in world.nodes if node.provider_id}, {pool.key: pool for pool in world.pools}
-        wanted = [(nodes[one["instance"]], str(one["claim"])) for one in asked if one["instance"] in nodes and one["instance"] not in known]
-        answers, late = call_each_in_time(wanted, lambda one: self._rebuild(*one, pools, now), KubeError, self._time_left)
+        nodes, pools = (
+            {node.instance_id: node for node in world.nodes if node.provider_id},
+            {pool.key: pool for pool in world.pools},
+        )
+        wanted = [
+            (nodes[one["instance"]], str(one["claim"]))
+            for one in asked
+            if one["instance"] in nodes and one["instance"] not in known
+        ]
+        answers, late = call_each_in_time(
+            wanted, lambda one: self._rebuild(*one, pools, now), KubeError, self._time_left
+        )
         rebuilt = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
         left = [
-            f"node {node.name}: {answer or 'nothing tells its pool or its class'}" for (node, _), answer in answers if answer not in rebuilt
+            f"node {node.name}: {answer or 'nothing tells its pool or its class'}"
+            for (node, _), answer in answers
+            if answer not in rebuilt
         ]
         left += [f"node {node.name}: no time was left; the next sweep finds it again" for node, _ in late]
         for claim in rebuilt:
-            logger.warning("a claim that was gone is there again", nodeclaim=claim.name, node=claim.node_name, instance=claim.instance_id)
+            logger.warning(
+                "a claim that was gone is there again",
+                nodeclaim=claim.name,
+                node=claim.node_name,
+                instance=claim.instance_id,
+            )
         for why in left:
             logger.error("a claim could not be rebuilt", reason=why)
         for untold in publish_events(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
@@ -80,9 +96,7 @@ class ClaimRebuilding:
 
 
 def _told(claim: NodeClaim) -> Event:
-    note = (
-        f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was rebuilt from the node and its pool"
-    )
+    note = f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was rebuilt from the node and its pool"
     return Event(Subject.claim(claim), "ClaimRebuilt", "Rebuild", note, "Warning")
 
 

@@ -40,7 +40,9 @@ POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECL
 class LaunchRecording:
     """One recording; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(
+        self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED
+    ) -> None:
         self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
@@ -93,9 +95,18 @@ class LaunchRecording:
         at = int(now.timestamp())
         waves = self._ledger.waves()
         living = at - int(WATCHED_FOR.total_seconds())
-        watched = {name for wave in waves if wave.name != task.execution.name and wave.seen_at >= living for name in wave.claims}
-        late = {claim.name for claim in claims if may_register_late(claim, now)}  # a wave finds out soon whose node is there
-        unwatched = [claim.name for claim in assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched]
+        watched = {
+            name
+            for wave in waves
+            if wave.name != task.execution.name and wave.seen_at >= living
+            for name in wave.claims
+        }
+        late = {
+            claim.name for claim in claims if may_register_late(claim, now)
+        }  # a wave finds out soon whose node is there
+        unwatched = [
+            claim.name for claim in assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched
+        ]
         mine = limit_names(unwatched, WAVE_BYTES)
         if len(mine) < len(unwatched):  # the sweep finds them, and starts an execution that awaits them
             logger.warning("more claims than one wave holds", awaited=len(mine), left=len(unwatched) - len(mine))
@@ -131,7 +142,12 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    parts = (environment.kube(task.cluster), environment.ledger(), environment.planning_back_offs(), environment.store())
+    parts = (
+        environment.kube(task.cluster),
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+    )
     recording = LaunchRecording(*parts, environment.time_left(context))
     answer = recording.answer(task, str(event["snapshot"]), now, environment.lease_end(context, now))
     logger.info("recorded launches", **answer)

@@ -59,17 +59,29 @@ class LaunchRecorder:
             return launch_of(record), LaunchOutcome.from_json(record.outcome) if record.closed else LaunchOutcome()
         except BROKEN as reason:
             said = f"{type(reason).__name__}: {reason}"
-            logger.error("a launch cannot be recorded: its content in the memory table cannot be read", launch=record.id, reason=said)
+            logger.error(
+                "a launch cannot be recorded: its content in the memory table cannot be read",
+                launch=record.id,
+                reason=said,
+            )
             return None
 
     def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
         """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which is tried again."""
         (launch, outcome), known = content, index_by_name(claims)
-        fortunate = [(each, known[each.claim], launch.zone_ids.get(each.zone, "")) for each in outcome.launched if each.claim in known]
+        fortunate = [
+            (each, known[each.claim], launch.zone_ids.get(each.zone, ""))
+            for each in outcome.launched
+            if each.claim in known
+        ]
         launched = [claim for claim in call_all(fortunate, self._write_launched, KubeError) if claim is not None]
         for lost in outcome.launched:
-            if lost.claim not in known:  # a person deleted the claim while it was launched; its instance is for the garbage collection
-                logger.warning("an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id)
+            if (
+                lost.claim not in known
+            ):  # a person deleted the claim while it was launched; its instance is for the garbage collection
+                logger.warning(
+                    "an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id
+                )
         unmet = [known[name] for name in outcome.unmet if name in known]
         call_all(unmet, lambda claim: delete_claim(self._kube, claim), KubeError)
         call_all(outcome.unmet, self._ledger.unassign, KubeError)

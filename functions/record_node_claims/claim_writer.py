@@ -35,7 +35,9 @@ class ClaimIntent:
         return self.wanted.claim
 
 
-def list_intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass], task: Task) -> list[ClaimIntent]:
+def list_intents(
+    plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass], task: Task
+) -> list[ClaimIntent]:
     """What to write for each planned node, in the plan's order."""
     pools = {pool.key: pool for pool in world.pools}
     found = []
@@ -62,7 +64,9 @@ def list_intents(plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNode
         )
         alike = (offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type)
         offers = dict.fromkeys(LaunchOffering(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
-        found.append(ClaimIntent(node, ClaimToLaunch(claim, pool, node_class, resolved, node.capacity_type, tuple(offers))))
+        found.append(
+            ClaimIntent(node, ClaimToLaunch(claim, pool, node_class, resolved, node.capacity_type, tuple(offers)))
+        )
     return found
 
 
@@ -109,7 +113,9 @@ class ClaimWriter:
             if mine != (claim.annotations[EXECUTION], claim.annotations[LEASE]):
                 raise
 
-    def assign_rooms(self, plan: Plan, assigned: Mapping[str, Mapping[str, int]], *, on_their_way: Collection[str]) -> None:
+    def assign_rooms(
+        self, plan: Plan, assigned: Mapping[str, Mapping[str, int]], *, on_their_way: Collection[str]
+    ) -> None:
         """Add the pods that the plan puts on claims on their way to what those claims are for.
 
         Counted from the assignments of the snapshot, not from what stands now: a second try adds nothing twice.

@@ -46,7 +46,9 @@ DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 class ClaimRecording:
     """One recording; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(
+        self, kube: Kube, ledger: Ledger, answers: PlanningBackOffs, store: Store, time_left: TimeLeft = UNBOUNDED
+    ) -> None:
         self._time_left = time_left
         self._answers = answers
         self._kube = kube
@@ -66,7 +68,10 @@ class ClaimRecording:
 
         asked = list_intents(plan, kept.world, classes, task)
         launches, refused = self._launches(asked, task)
-        launches, postponed = launches[:GROUPS_AT_ONCE], {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims}
+        launches, postponed = (
+            launches[:GROUPS_AT_ONCE],
+            {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims},
+        )
         wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
 
         reopened = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
@@ -75,22 +80,37 @@ class ClaimRecording:
         written = writer.write(wanted)
         writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
         standing = (
-            launches if len(written) == len(wanted) else self._launches([one for one in wanted if one.claim.name in written], task)[0]
+            launches
+            if len(written) == len(wanted)
+            else self._launches([one for one in wanted if one.claim.name in written], task)[0]
         )
         key = documents.put_launches(self._store, task, [*opened, *standing])
 
         if in_vain := {key for intent in asked if intent.claim.name in refused for key in intent.node.classes}:
             self._answers.refuse(documents.get_questions(self._store, keys["snapshot"]), in_vain, int(now.timestamp()))
         self._write_statuses(kept, plan, classes, now)
-        problems = [*((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused), *writer.failures]
-        told = [*_on_pods(plan, kept, wanted, written, task), *_on_pools(kept, plan, problems), *_on_classes(kept, classes)]
+        problems = [
+            *((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused),
+            *writer.failures,
+        ]
+        told = [
+            *_on_pods(plan, kept, wanted, written, task),
+            *_on_pools(kept, plan, problems),
+            *_on_classes(kept, classes),
+        ]
         events = documents.put_events(self._store, task, "planned", told)
         if postponed:
             logger.warning("more launches than one look records", postponed=len(postponed), recorded=len(launches))
         if writer.left:
             logger.warning("no time was left to write all claims", postponed=len(writer.left), written=len(written))
         groups = list(range(len(opened) + len(standing)))
-        return {"launches": key, "groups": groups, "claims": len(written), "postponed": len(postponed) + len(writer.left), "events": events}
+        return {
+            "launches": key,
+            "groups": groups,
+            "claims": len(written),
+            "postponed": len(postponed) + len(writer.left),
+            "events": events,
+        }
 
     def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
         """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""
@@ -110,7 +130,9 @@ class ClaimRecording:
 
         Returns the launches that are still open: they are sent once more, or found by their tag.
         """
-        assigned = self._ledger.assignments()  # before the claims: whatever was assigned by then and has no claim never will have one
+        assigned = (
+            self._ledger.assignments()
+        )  # before the claims: whatever was assigned by then and has no claim never will have one
         records = self._ledger.unrecorded_launches()
         launching = {claim for record in records for claim in record.claims}
         claims = list_claims(self._kube).claims
@@ -119,15 +141,23 @@ class ClaimRecording:
         call_all(stale, lambda claim: delete_claim(self._kube, claim), KubeError)
         waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
         kept = waiting | planned
-        useless = [name for name in assigned if name not in kept]  # those whose nodes take pods by now have no use for it
-        _, left = call_each_in_time(useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left)
+        useless = [
+            name for name in assigned if name not in kept
+        ]  # those whose nodes take pods by now have no use for it
+        _, left = call_each_in_time(
+            useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left
+        )
         if left:
             logger.warning("no time was left to drop all assignments", left=len(left))
         for claim in stale:
-            logger.warning("a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease)
+            logger.warning(
+                "a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease
+            )
         return [record for record in records if not record.closed and not record.unreadable]
 
-    def _write_statuses(self, kept: KeptSnapshot, plan: Plan, classes: Mapping[str, ResolvedNodeClass], now: datetime) -> None:
+    def _write_statuses(
+        self, kept: KeptSnapshot, plan: Plan, classes: Mapping[str, ResolvedNodeClass], now: datetime
+    ) -> None:
         """Conditions of pools and classes; one that cannot be written is told again next time."""
         patches = status_patches(
             [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())],
@@ -146,8 +176,12 @@ class ClaimRecording:
                 logger.warning("a status could not be written", object=f"{patch.kind}/{patch.name}", reason=str(answer))
 
 
-def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], written: Sequence[str], task: Task) -> list[Event]:
-    planned = {key for room in plan.existing for key in room.pods} | {key for intent in wanted for key in intent.node.pods}
+def _on_pods(
+    plan: Plan, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], written: Sequence[str], task: Task
+) -> list[Event]:
+    planned = {key for room in plan.existing for key in room.pods} | {
+        key for intent in wanted for key in intent.node.pods
+    }
     planned |= {pending.pod for pending in plan.pending}
     pods = kept.named({key for key in planned if not is_buffer_pod(key)})
     name = task.execution.name
@@ -160,7 +194,10 @@ def _on_pods(plan: Plan, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], writ
     ]
     claims = {claim.name: claim for claim in kept.world.claims}
     told += [
-        telling.report_nominated(pods[key], room, claims.get(room.claim)) for room in plan.existing for key in room.pods if key in pods
+        telling.report_nominated(pods[key], room, claims.get(room.claim))
+        for room in plan.existing
+        for key in room.pods
+        if key in pods
     ]
     told += [telling.report_no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
     return told
@@ -200,7 +237,12 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    parts = (environment.kube(task.cluster), environment.ledger(), environment.planning_back_offs(), environment.store())
+    parts = (
+        environment.kube(task.cluster),
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+    )
     recording = ClaimRecording(*parts, environment.time_left(context))
     keys = {name: str(event[name]) for name in ("plan", "classes", "snapshot")}
     answer = recording.answer(task, keys, now, environment.lease_end(context, now))

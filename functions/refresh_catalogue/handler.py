@@ -34,7 +34,9 @@ class CatalogueRefresh:
         zones = self._zones()
         on_demand = on_demand_prices(self._pricing, self._region)
         spot = spot_prices(self._client, now)
-        described = [info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)]
+        described = [
+            info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)
+        ]
         offered = [info for info in described if info["InstanceType"] in zones]
         types = [
             instance_type_from_ec2(info, zones[name], on_demand.get(name), spot.get(name))
@@ -51,7 +53,9 @@ class CatalogueRefresh:
 
     def _zones(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for said in self._ec2.pages("describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone"):
+        for said in self._ec2.pages(
+            "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone"
+        ):
             found.setdefault(said["InstanceType"], []).append(said["Location"])
         return found
 

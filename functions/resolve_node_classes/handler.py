@@ -30,7 +30,14 @@ class NodeClassResolver:
     """All classes of one snapshot; its dependencies are arguments, which tests replace."""
 
     def __init__(
-        self, ledger: Ledger, store: Store, *, ec2: Ec2, parameters: Parameters, profiles: InstanceProfiles, ceilings: NodeClassPolicy
+        self,
+        ledger: Ledger,
+        store: Store,
+        *,
+        ec2: Ec2,
+        parameters: Parameters,
+        profiles: InstanceProfiles,
+        ceilings: NodeClassPolicy,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -48,7 +55,9 @@ class NodeClassResolver:
         wanted = [each for each in world.classes if each.ref in named and not each.deleting]
         defaults = self._ebs_defaults() if wanted else None
         waits = self._ledger.back_offs(int(now.timestamp()))
-        resolved = [apply_back_offs(self._resolve(each, task.cluster, ceilings, defaults, now), waits) for each in wanted]
+        resolved = [
+            apply_back_offs(self._resolve(each, task.cluster, ceilings, defaults, now), waits) for each in wanted
+        ]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
@@ -67,20 +76,31 @@ class NodeClassResolver:
             return None
 
     def _resolve(
-        self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, defaults: EbsDefaults | None, now: datetime
+        self,
+        node_class: NodeClass,
+        cluster: ClusterFacts,
+        ceilings: NodeClassPolicy,
+        defaults: EbsDefaults | None,
+        now: datetime,
     ) -> ResolvedNodeClass:
         """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and is tried again."""
         try:
             found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
-            return resolve_node_class(node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family)
+            return resolve_node_class(
+                node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family
+            )
         except (NoAnswer, Ec2Throttled):
             raise
         except Ec2Error as refusal:
             nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
             remedy = "put the class right, or allow the role of resolve_node_classes what it lacks"
-            return nothing.with_problems([NodeClassProblem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
+            return nothing.with_problems(
+                [NodeClassProblem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")]
+            )
 
-    def _look_up(self, node_class: NodeClass, version: str, ceilings: NodeClassPolicy, now: datetime) -> NodeClassAnswers:
+    def _look_up(
+        self, node_class: NodeClass, version: str, ceilings: NodeClassPolicy, now: datetime
+    ) -> NodeClassAnswers:
         asked = build_queries(node_class, version, image_owners=ceilings.image_owners)
         parameters = self._parameters.values(asked.parameters) if asked.parameters else {}
         return NodeClassAnswers(

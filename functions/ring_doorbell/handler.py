@@ -58,7 +58,9 @@ class RungMachines:
 class DoorbellRequests:
     """What a ring does; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, secrets: CachedSecrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: RungMachines) -> None:
+    def __init__(
+        self, secrets: CachedSecrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: RungMachines
+    ) -> None:
         self._secrets = secrets
         self._ledger = ledger
         self._slot = slot
@@ -70,7 +72,11 @@ class DoorbellRequests:
         token = str((event.get("pathParameters") or {}).get("token", ""))
         kind = str(event.get("rawPath", "")).rstrip("/").rpartition("/")[2]
         if not self._secrets.are_known_by(token, now):
-            return {"statusCode": 403, "headers": {"content-type": "application/json"}, "body": '{"message":"unknown doorbell"}'}
+            return {
+                "statusCode": 403,
+                "headers": {"content-type": "application/json"},
+                "body": '{"message":"unknown doorbell"}',
+            }
         request = _review(event)
         if not request.get("dryRun"):
             self._ring(kind, now)
@@ -88,7 +94,9 @@ class DoorbellRequests:
                 # A pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is, and a new execution
                 # waits a second in any case
                 stored_at = now.timestamp() + 2 * STORED_AFTER if kind == "pools" else 0.0
-                started = ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at)
+                started = ring_scale_up(
+                    self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at
+                )
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
         except Exception:  # the API server waits for the answer, and the sweep does what this ring did not
             logger.exception("the ring was lost; the sweep will look")
@@ -119,9 +127,13 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         if not _doorbell:
             ledger = environment.ledger()
             executions = Executions(environment.client("stepfunctions"))
-            machines = RungMachines(scale_up=environment.setting("SCALE_UP_ARN"), sweep=environment.setting("SWEEP_ARN"))
+            machines = RungMachines(
+                scale_up=environment.setting("SCALE_UP_ARN"), sweep=environment.setting("SWEEP_ARN")
+            )
             _doorbell.append(
-                DoorbellRequests(CachedSecrets(ledger.doorbell_secrets), ledger, environment.sweep_slot(), executions, machines)
+                DoorbellRequests(
+                    CachedSecrets(ledger.doorbell_secrets), ledger, environment.sweep_slot(), executions, machines
+                )
             )
         return _doorbell[0].answer(event, environment.now())
     except Exception:  # see the module: always allowed

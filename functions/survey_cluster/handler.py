@@ -38,7 +38,9 @@ logger = Logger()
 Manifest = Mapping[str, Any]
 
 REASONS: Final = 20  # the answer is read in the console, and stays far below the payload limit
-ITS_KINDS: Final = frozenset({ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED})  # survey_instances reports the others that cannot be read
+ITS_KINDS: Final = frozenset(
+    {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED}
+)  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the rest at the next sweep
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked for has begun, or never will
@@ -86,7 +88,12 @@ class ClusterSurveying:
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
         counts = {name: len(found) for name, found in findings.items()}
-        unreadable = [one for part in (self._ledger, self._emptiness, self._answers) for one in part.unreadable if one.kind in ITS_KINDS]
+        unreadable = [
+            one
+            for part in (self._ledger, self._emptiness, self._answers)
+            for one in part.unreadable
+            if one.kind in ITS_KINDS
+        ]
         reasons = [
             *map(str, unreadable),
             *oversize,
@@ -98,7 +105,12 @@ class ClusterSurveying:
             **counts,
             "unreadable": len(unreadable),
             "retire": [
-                {"claim": each.claim.name, "reason": each.reason, "instance": each.claim.instance_id, "notBefore": each.not_before}
+                {
+                    "claim": each.claim.name,
+                    "reason": each.reason,
+                    "instance": each.claim.instance_id,
+                    "notBefore": each.not_before,
+                }
                 for each in due
             ],
             "survey": documents.put_survey(self._store, task, _kept(survey, manifests)),
@@ -122,7 +134,9 @@ class ClusterSurveying:
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
             obscured=_obscured(lists, world),
-            lease=lease.number if lease.living(int(now.timestamp())) else lease.number + 1,  # nobody launches what is written
+            lease=lease.number
+            if lease.living(int(now.timestamp()))
+            else lease.number + 1,  # nobody launches what is written
             now=now,
             interval=self._interval,
             lists=lists,
@@ -149,14 +163,20 @@ class ClusterSurveying:
         empty = {claim.name for claim in empty_claims(survey)}
         begun = [(name, True) for name in sorted(empty - set(before))]
         ended = [(name, False) for name in sorted(set(before) - empty)]
-        _, left = call_each_in_time([*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left)
+        _, left = call_each_in_time(
+            [*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left
+        )
         if left:  # the next sweep notes them
             logger.warning("no time was left to note all empty nodes", left=len(left))
         return replace(
             survey,
             empty_since={name: before[name].since for name in empty & set(before)},
             # What this very execution asked for, its first try asked for: the answer was lost
-            asked_until={name: before[name].asked_until for name in empty & set(before) if before[name].asked_by != task.execution.name},
+            asked_until={
+                name: before[name].asked_until
+                for name in empty & set(before)
+                if before[name].asked_by != task.execution.name
+            },
         )
 
     def _note(self, claim: str, empty: bool, at: int) -> None:
@@ -174,7 +194,9 @@ class ClusterSurveying:
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
         chosen = sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
         empty = [due for due in chosen if due.reason == "empty"]
-        asked, left = call_each_in_time(empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left)
+        asked, left = call_each_in_time(
+            empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left
+        )
         if left:  # nobody would know that they were asked for: the next sweep asks
             logger.warning("no time was left to ask for all empty nodes", left=len(left), asked=len(asked))
         postponed = {due.claim.name for due in left}
@@ -186,7 +208,9 @@ class ClusterSurveying:
 
 def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
     """For the look at EC2. Nodes that cannot be read count, too: for them to be missing must mean that they are not there."""
-    by_instance = {str((each.get("spec") or {}).get("providerID") or "").rpartition("/")[2]: each["metadata"] for each in manifests}
+    by_instance = {
+        str((each.get("spec") or {}).get("providerID") or "").rpartition("/")[2]: each["metadata"] for each in manifests
+    }
     nodes = {instance: metadata for instance, metadata in by_instance.items() if instance}
     return KeptSurvey(
         at=survey.at,
@@ -198,7 +222,9 @@ def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
 
 def _is_held(metadata: Manifest) -> bool:
     """Is it a node of a pool that only Joiner lets go?"""
-    return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and bool(OF_A_POOL & set(metadata.get("labels") or ()))
+    return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and bool(
+        OF_A_POOL & set(metadata.get("labels") or ())
+    )
 
 
 def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
@@ -208,7 +234,9 @@ def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
     read = {(pod.namespace, pod.name) for pod in world.pods}
     raw = ((each["metadata"], each.get("spec") or {}) for each in lists["pods"])
     return frozenset(
-        str(spec["nodeName"]) for meta, spec in raw if spec.get("nodeName") and (meta.get("namespace"), meta["name"]) not in read
+        str(spec["nodeName"])
+        for meta, spec in raw
+        if spec.get("nodeName") and (meta.get("namespace"), meta["name"]) not in read
     )
 
 

@@ -121,7 +121,9 @@ class InstanceSurveying:
             "deadRetirements": len(freed),
             "retire": retire[:RETIRED_AT_ONCE],
             "garbage": [case.instance for case in verdict.collect][:COLLECTED_AT_ONCE],
-            "rebuild": [{"instance": case.instance, "node": case.node, "claim": case.claim} for case in verdict.rebuild],
+            "rebuild": [
+                {"instance": case.instance, "node": case.node, "claim": case.claim} for case in verdict.rebuild
+            ],
             "refused": verdict.refused,
             "unreadable": len(unreadable),
             "reasons": shortened(
@@ -129,9 +131,16 @@ class InstanceSurveying:
                     *map(str, unreadable),
                     *([f"{broken} held the lease and runs no more"] if broken else []),
                     *(f"wave {name} is watched by nobody" for name in dead),
-                    *(f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}" for launch in opened),
+                    *(
+                        f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}"
+                        for launch in opened
+                    ),
                     *(f"nobody sees to the retirement of {claim} any more" for claim in freed),
-                    *([f"{verdict.refused} orphans at once are too many to be true: nothing was ended"] if verdict.refused else []),
+                    *(
+                        [f"{verdict.refused} orphans at once are too many to be true: nothing was ended"]
+                        if verdict.refused
+                        else []
+                    ),
                     *(case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)),
                 ],
                 REASONS,
@@ -161,10 +170,16 @@ class InstanceSurveying:
                 continue
             if death := record_launch_failure(self._ledger, self._retirements, instance, claim, self._clock()):
                 logger.error(
-                    "an instance ended at its launch", nodeclaim=claim, instance=death.instance, code=death.code, reason=death.said
+                    "an instance ended at its launch",
+                    nodeclaim=claim,
+                    instance=death.instance,
+                    code=death.code,
+                    reason=death.said,
                 )
 
-    def _judge(self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]) -> OrphanVerdict:
+    def _judge(
+        self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]
+    ) -> OrphanVerdict:
         """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by then had its claim,
         which is written before it is launched. So an absence counts from now on, and is judged as of when the cluster was `seen`."""
         known = {claim.instance for claim in seen.claims}
@@ -177,7 +192,9 @@ class InstanceSurveying:
         self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
         return judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
 
-    def _whom_to_retire(self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]) -> list[Asked]:
+    def _whom_to_retire(
+        self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]
+    ) -> list[Asked]:
         """Each claim once, for its most urgent reason. Whoever retires a claim is told if its instance is lost, and is left alone."""
         found: dict[str, Asked] = {}
         for each in asked:
@@ -187,7 +204,11 @@ class InstanceSurveying:
         owned = {claim: one for claim, one in retirements.items() if one.owner and claim not in freed}
         unreadable = self._retirements.unreadable_ids(RETIREMENT)  # another execution may be at them
         for claim, one in owned.items():
-            if claim in found and found[claim]["reason"] == RetirementReason.LOST and RetirementReason.LOST not in one.reasons:
+            if (
+                claim in found
+                and found[claim]["reason"] == RetirementReason.LOST
+                and RetirementReason.LOST not in one.reasons
+            ):
                 self._retirements.add(claim, RetirementReason.LOST)
         return [each for claim, each in found.items() if claim not in owned and claim not in unreadable]
 
@@ -219,13 +240,19 @@ class InstanceSurveying:
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
         left = [each for each in owned if status[each.owner] not in (RUNNING, UNTOLD) or not each.attended(now)]
         rest = {each.claim: now + back_off_seconds(each.attempt) for each in left if status[each.owner] == SUCCEEDED}
-        return [each.claim for each in left if self._retirements.disown(each.claim, each.owner, rest.get(each.claim, 0))]
+        return [
+            each.claim for each in left if self._retirements.disown(each.claim, each.owner, rest.get(each.claim, 0))
+        ]
 
     def _resting(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
         """Claims whose last execution ended well, and that say what keeps their nodes."""
         now = int(self._clock().timestamp())
         blocked = ((claim, retirements[claim.name]) for claim in claims if claim.blocked and claim.name in retirements)
-        return {claim.name for claim, known in blocked if may_back_off(known.look_at, (known.deadline, claim.drained_by), now)}
+        return {
+            claim.name
+            for claim, known in blocked
+            if may_back_off(known.look_at, (known.deadline, claim.drained_by), now)
+        }
 
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
@@ -247,7 +274,12 @@ def _urgency(asked: Asked) -> int:
 
 def _leaving(claim: SeenClaim) -> Asked:
     """A claim of a cluster that Joiner is uninstalled from: all its nodes are drained, whatever the budgets of their pools say."""
-    return {"claim": claim.name, "reason": str(RetirementReason.UNINSTALLED), "instance": claim.instance, "notBefore": 0}
+    return {
+        "claim": claim.name,
+        "reason": str(RetirementReason.UNINSTALLED),
+        "instance": claim.instance,
+        "notBefore": 0,
+    }
 
 
 def _asked(case: Mismatch) -> Asked:

@@ -21,12 +21,16 @@ OURS: Final = (CLUSTER_NAME_TAG, NODEPOOL)
 """Tags without which IAM refuses to tag an instance."""
 
 
-def name_instances(ec2: Ec2, instances: Iterable[Instance], claims: Mapping[str, str], in_time: Callable[[], bool]) -> list[str]:
+def name_instances(
+    ec2: Ec2, instances: Iterable[Instance], claims: Mapping[str, str], in_time: Callable[[], bool]
+) -> list[str]:
     """Tag living instances that Joiner launched with their claims (instance id -> name); the ids of those that were tagged.
 
     One that cannot be tagged is left to the next sweep. A throttle, a lost answer, or `in_time` saying no ends this one's tagging.
     """
-    launched = [each for each in instances if each.works and each.launch and each.id in claims and NODECLAIM not in each.tags]
+    launched = [
+        each for each in instances if each.works and each.launch and each.id in claims and NODECLAIM not in each.tags
+    ]
     nameless = sorted(each.id for each in launched if all(tag in each.tags for tag in OURS))
     named = []
     for instance in nameless[:NAMED_AT_ONCE]:
@@ -36,7 +40,13 @@ def name_instances(ec2: Ec2, instances: Iterable[Instance], claims: Mapping[str,
         try:
             ec2.tag([instance], {NODECLAIM: claim, NAME_TAG: claim})
         except Ec2Error as reason:
-            logger.warning("an instance could not be tagged", instance=instance, nodeclaim=claim, code=reason.code, reason=reason.message)
+            logger.warning(
+                "an instance could not be tagged",
+                instance=instance,
+                nodeclaim=claim,
+                code=reason.code,
+                reason=reason.message,
+            )
             if reason.throttled or isinstance(reason, NoAnswer):
                 break
             continue

@@ -31,26 +31,37 @@ class InstanceTermination:
 
     def answer(self, owner: str, cluster: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
         """``{"claims", "terminated"}``: all claims at their stages."""
-        self._retirements.see((one.claim for one in entries if one.stage is RetirementStage.DRAINED), owner, int(now.timestamp()))
+        self._retirements.see(
+            (one.claim for one in entries if one.stage is RetirementStage.DRAINED), owner, int(now.timestamp())
+        )
         if self._pause.on():  # since this execution began; it goes round, and looks again
-            paused = [one.at(one.stage, "Joiner is paused") if one.stage is RetirementStage.DRAINED else one for one in entries]
+            paused = [
+                one.at(one.stage, "Joiner is paused") if one.stage is RetirementStage.DRAINED else one
+                for one in entries
+            ]
             return {"claims": [one.to_json() for one in paused], "terminated": 0}
         drained = {one.instance: one for one in entries if one.stage is RetirementStage.DRAINED and one.instance}
         shown = self._ec2.whereabouts(drained)
         done = {one.claim: one for one in self._end(cluster, drained, shown, now)}
         done |= {
-            one.claim: one.at(RetirementStage.TERMINATED) for one in entries if one.stage is RetirementStage.DRAINED and not one.instance
+            one.claim: one.at(RetirementStage.TERMINATED)
+            for one in entries
+            if one.stage is RetirementStage.DRAINED and not one.instance
         }
         for one in done.values():
             if one.stage is RetirementStage.DRAINING:
                 self._retirements.drop(one.claim, owner, RetirementReason.LOST)
-            logger.info("instance", instance=one.instance, nodeclaim=one.claim, node=one.node, stage=str(one.stage), why=one.why)
+            logger.info(
+                "instance", instance=one.instance, nodeclaim=one.claim, node=one.node, stage=str(one.stage), why=one.why
+            )
         return {
             "claims": [done.get(one.claim, one).to_json() for one in entries],
             "terminated": sum(one.stage is RetirementStage.TERMINATING for one in done.values()),
         }
 
-    def _end(self, cluster: str, drained: Mapping[str, RetiringClaim], shown: Mapping[str, Instance], now: datetime) -> list[RetiringClaim]:
+    def _end(
+        self, cluster: str, drained: Mapping[str, RetiringClaim], shown: Mapping[str, Instance], now: datetime
+    ) -> list[RetiringClaim]:
         judged = {name: _judged(one, shown.get(name), cluster, now) for name, one in drained.items()}
         alive = [name for name, judgement in judged.items() if judgement is None]
         return [judgement for judgement in judged.values() if judgement is not None] + self._terminate(alive, drained)
@@ -59,10 +70,19 @@ class InstanceTermination:
         """One that EC2 refuses to terminate keeps no other; its claim says why, and the next look tries it again."""
         done = self._ec2.terminate(alive)
         for instance, reason in done.refused.items():
-            logger.warning("an instance was not terminated", instance=instance, nodeclaim=drained[instance].claim, reason=str(reason))
+            logger.warning(
+                "an instance was not terminated",
+                instance=instance,
+                nodeclaim=drained[instance].claim,
+                reason=str(reason),
+            )
         going = [drained[one].at(RetirementStage.TERMINATING, f"instance {one} is shutting-down") for one in done.ended]
         unknown = [drained[one].at(RetirementStage.DRAINED, f"EC2 knows no instance {one}") for one in done.absent]
-        return [*going, *unknown, *(drained[one].at(RetirementStage.DRAINED, str(reason)) for one, reason in done.refused.items())]
+        return [
+            *going,
+            *unknown,
+            *(drained[one].at(RetirementStage.DRAINED, str(reason)) for one, reason in done.refused.items()),
+        ]
 
 
 def _judged(one: RetiringClaim, instance: Instance | None, cluster: str, now: datetime) -> RetiringClaim | None:

@@ -41,7 +41,9 @@ def access(bare_stack: LocalStack, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="module")
 def administrator(access: ClusterAccess, kube: KubeApi) -> Kube:
     """With our CRDs served."""
-    kube.apply_manifests([manifest for path in sorted(CRDS.glob("*.yaml")) for manifest in yaml.safe_load_all(path.read_text())])
+    kube.apply_manifests(
+        [manifest for path in sorted(CRDS.glob("*.yaml")) for manifest in yaml.safe_load_all(path.read_text())]
+    )
     return Kube(access)
 
 
@@ -80,7 +82,10 @@ def many_events(administrator: Kube) -> Iterator[str]:
 def test_a_list_holds_every_page(administrator: Kube, many_events: str) -> None:
     listed = administrator.list(kinds.CONFIG_MAPS, namespace=many_events)
 
-    assert len({each["metadata"]["name"] for each in listed if each["metadata"]["name"].startswith("number-")}) == PAGE + 10
+    assert (
+        len({each["metadata"]["name"] for each in listed if each["metadata"]["name"].startswith("number-")})
+        == PAGE + 10
+    )
 
 
 def test_items_of_custom_resources_have_their_kind(administrator: Kube) -> None:
@@ -115,7 +120,9 @@ def test_a_pod_disruption_budget_blocks_an_eviction(administrator: Kube) -> None
     )
     budgets = kinds.Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
     selector = {"matchLabels": {"made-by": name}}
-    administrator.create(budgets, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}, namespace="default")
+    administrator.create(
+        budgets, {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": selector}}, namespace="default"
+    )
 
     with pytest.raises(EvictionBlocked):
         administrator.evict("default", name, node="nowhere", uid=made["metadata"]["uid"])

@@ -112,7 +112,9 @@ def test_the_api_server_accepts_every_field_of_every_kind(api: KubeApi) -> None:
 def covers(stored: Any, said: Any) -> bool:
     """Return whether all fields are stored: none is pruned or changed."""
     if isinstance(said, dict):
-        return isinstance(stored, dict) and all(key in stored and covers(stored[key], value) for key, value in said.items())
+        return isinstance(stored, dict) and all(
+            key in stored and covers(stored[key], value) for key, value in said.items()
+        )
     if isinstance(said, list):
         return len(stored) == len(said) and all(covers(one, other) for one, other in zip(stored, said, strict=True))
     return bool(stored == said)
@@ -127,7 +129,9 @@ def test_a_mistake_is_refused_with_its_remedy(api: KubeApi, case: dict[str, Any]
     assert case["apiServer"] in str(refused.value)
 
 
-@pytest.mark.parametrize("case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"])
+@pytest.mark.parametrize(
+    "case", [case for case in MISTAKES if "apiServer" not in case], ids=lambda case: case["mistake"]
+)
 def test_the_api_server_accepts_mistakes_that_no_schema_can_express(api: KubeApi, case: dict[str, Any]) -> None:
     assert tried(api, case["manifest"])["spec"] is not None
 
@@ -173,7 +177,9 @@ def test_a_stored_node_claim_is_read_back_unchanged(api: KubeApi, generation: st
 
 def test_the_spec_of_a_node_claim_is_immutable_and_its_status_is_not(api: KubeApi, own_pool: dict[str, Any]) -> None:
     pool = read_node_pool(own_pool)
-    claim = build_node_claim(pool, NodeClaimTemplate(pool.requirements, Resources.of(cpu=1)), suffix="frozen", lease=0, execution="test")
+    claim = build_node_claim(
+        pool, NodeClaimTemplate(pool.requirements, Resources.of(cpu=1)), suffix="frozen", lease=0, execution="test"
+    )
     path = f"{PATHS['NodeClaim']}/{claim.name}"
     api.create(PATHS["NodeClaim"], write_node_claim(claim))
     launched = claim.as_launched(
@@ -214,7 +220,9 @@ def test_a_pool_with_replicas_has_the_scale_subresource(api: KubeApi) -> None:
 
 def test_kubectl_prints_the_columns(api: KubeApi) -> None:
     columns = {
-        crd["spec"]["names"]["kind"]: [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
+        crd["spec"]["names"]["kind"]: [
+            column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]
+        ]
         for crd in api.items(CRDS)
         if crd["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "joiner"
     }
@@ -223,4 +231,8 @@ def test_kubectl_prints_the_columns(api: KubeApi) -> None:
     assert columns["NodeClaim"][:6] == columns["Machine"][:6] == claim
     assert columns["NodePool"][:4] == ["NodeClass", "Nodes", "Ready", "Age"]
     assert columns["Provisioner"][:4] == ["Template", "Nodes", "Ready", "Age"]
-    assert all("karpenter" in crd["spec"]["names"]["categories"] for crd in api.items(CRDS) if crd["spec"]["names"]["kind"] in columns)
+    assert all(
+        "karpenter" in crd["spec"]["names"]["categories"]
+        for crd in api.items(CRDS)
+        if crd["spec"]["names"]["kind"] in columns
+    )

@@ -27,7 +27,11 @@ LAUNCHING = ["ec2:CreateFleet", "ec2:RunInstances"]
 def statements(synthesis: Synthesis, function: str) -> list[Mapping[str, Any]]:
     """Those of a function's role; a split attribute as its text."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
-    chosen = next(each for each in functions if each["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == function)
+    chosen = next(
+        each
+        for each in functions
+        if each["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == function
+    )
     role = chosen["Properties"]["Role"]["Fn::GetAtt"][0]
     policies = synthesis.resources("AWS::IAM::Policy").values()
     return [
@@ -42,7 +46,9 @@ def ceilings_of(synthesis: Synthesis) -> dict[str, Any]:
     """What the resolver is given."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
     variables = [each["Properties"]["Environment"]["Variables"] for each in functions]
-    (found,) = (each["JOINER_NODE_CLASSES"] for each in variables if each["POWERTOOLS_SERVICE_NAME"] == "resolve_node_classes")
+    (found,) = (
+        each["JOINER_NODE_CLASSES"] for each in variables if each["POWERTOOLS_SERVICE_NAME"] == "resolve_node_classes"
+    )
     read: dict[str, Any] = json.loads(found)
     return read
 
@@ -69,9 +75,13 @@ def test_by_default_only_what_is_the_clusters_can_be_used(example: Synthesis) ->
     groups = conditions(example, "security-group")
 
     assert [each for each in subnets if "ec2:SubnetID" not in str(each)] == [("subnet/*", each) for each in tagged]
-    assert [each for each in groups if "ec2:SecurityGroupID" not in str(each)] == [("security-group/*", each) for each in tagged]
+    assert [each for each in groups if "ec2:SecurityGroupID" not in str(each)] == [
+        ("security-group/*", each) for each in tagged
+    ]
     assert [("ec2:SubnetID" in str(each), "SubnetIds" in str(each)) for each in subnets[2:]] == [(True, True)]
-    assert [("ec2:SecurityGroupID" in str(each), "SecurityGroupId" in str(each)) for each in groups[2:]] == [(True, True)]
+    assert [("ec2:SecurityGroupID" in str(each), "SecurityGroupId" in str(each)) for each in groups[2:]] == [
+        (True, True)
+    ]
     assert conditions(example, "snapshot") == [
         *(("snapshot/*", each) for each in tagged),
         ("snapshot/*", {"StringEquals": {"ec2:Owner": ["amazon"]}}),
@@ -98,7 +108,9 @@ def test_the_settings_replace_the_default(narrowed: Synthesis) -> None:
         ("subnet/*", {"StringEquals": {"aws:ResourceTag/tier": "nodes"}}),
         ("subnet/subnet-0123456789abcdef0", None),
     ]
-    assert conditions(narrowed, "security-group") == [("security-group/*", {"StringLike": {"aws:ResourceTag/tier": "*"}})]
+    assert conditions(narrowed, "security-group") == [
+        ("security-group/*", {"StringLike": {"aws:ResourceTag/tier": "*"}})
+    ]
     assert conditions(narrowed, "snapshot") == [("snapshot/*", {"StringEquals": {"ec2:Owner": ["${AWS::AccountId}"]}})]
 
 

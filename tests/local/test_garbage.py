@@ -50,7 +50,9 @@ class Yard:
 
     def collect(self, ids: list[str], ledger: Ledger | None = None) -> dict[str, Any]:
         pause = Pause(self.aws.client("ssm"), self.cluster)
-        answer: dict[str, Any] = collect_garbage.GarbageCollection(ledger or self.ledger, self.ec2, pause).answer(self.cluster, ids)
+        answer: dict[str, Any] = collect_garbage.GarbageCollection(ledger or self.ledger, self.ec2, pause).answer(
+            self.cluster, ids
+        )
         return answer
 
     def alive(self) -> set[str]:

@@ -96,7 +96,9 @@ def beginning(aws: RunningAws, function: str) -> str:
 
     def lines() -> list[str]:
         try:
-            found = aws.client("logs").filter_log_events(logGroupName=f"/aws/lambda/{function}", filterPattern="INIT_START")
+            found = aws.client("logs").filter_log_events(
+                logGroupName=f"/aws/lambda/{function}", filterPattern="INIT_START"
+            )
         except aws.client("logs").exceptions.ResourceNotFoundException:
             return []
         return [each["message"] for each in found["events"]]
@@ -112,14 +114,19 @@ def layers(aws: RunningAws, version: str) -> list[str]:
         *(bundle_requirements(ROOT / "layers" / name, target) for name in ("runtime", "kubernetes")),
     ]
     publish = aws.client("lambda").publish_layer_version
-    return [publish(LayerName=aws.fresh("layer"), Content={"ZipFile": each.read_bytes()})["LayerVersionArn"] for each in packed]
+    return [
+        publish(LayerName=aws.fresh("layer"), Content={"ZipFile": each.read_bytes()})["LayerVersionArn"]
+        for each in packed
+    ]
 
 
 def test_the_kubernetes_client_reaches_an_eks_ca_where_python_is_strict_by_default(
     aws: RunningAws, version: str, api_server: tuple[TlsServer, str], record_property: Any
 ) -> None:
     server, ca = api_server
-    function = aws.function(ASK_THE_API_SERVER, Runtime=f"python{version}", Layers=layers(aws, version), MemorySize=512, Timeout=30)
+    function = aws.function(
+        ASK_THE_API_SERVER, Runtime=f"python{version}", Layers=layers(aws, version), MemorySize=512, Timeout=30
+    )
 
     told = invoke(aws, function, endpoint=f"https://127.0.0.1:{server.port}", ca=ca)
 
@@ -141,7 +148,9 @@ def test_two_functions_run_on_two_versions_at_once(aws: RunningAws, version: str
     assert told == [[int(part) for part in each.split(".")] for each in (own, version)]
 
 
-def test_a_runtime_that_the_machine_lacks_runs_on_the_stacks_own_python_and_the_log_says_so(local_aws: RunningAws) -> None:
+def test_a_runtime_that_the_machine_lacks_runs_on_the_stacks_own_python_and_the_log_says_so(
+    local_aws: RunningAws,
+) -> None:
     missing = next((each for each in ("3.14", "3.12", "3.10") if runtime_python.interpreter(each) is None), None)
     if missing is None:
         pytest.skip("this machine has every Python that Lambda has")

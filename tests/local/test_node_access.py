@@ -68,7 +68,12 @@ class World:
         return str(found["State"]["Name"])
 
     def settings(self, **said: Any) -> Any:
-        given = {"roles": (self.network.node_role_arn,), "manage_entries": True, "own_role": self.role, "path": self.path}
+        given = {
+            "roles": (self.network.node_role_arn,),
+            "manage_entries": True,
+            "own_role": self.role,
+            "path": self.path,
+        }
         return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profile": "", **said})
 
     def there(self) -> tuple[bool, bool, bool]:
@@ -140,7 +145,9 @@ def test_an_entry_that_somebody_deleted_is_made_again(world: World) -> None:
 def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: World) -> None:
     world.access.remove_entry(world.arn)
 
-    world.handler.remove_unused(world.access, world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile), Memory(), 0)
+    world.handler.remove_unused(
+        world.access, world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile), Memory(), 0
+    )
 
     assert world.access.entries() == []
 
@@ -149,7 +156,11 @@ def test_what_the_settings_name_is_never_removed(world: World) -> None:
     memory, wanted = Memory(), world.settings(roles=(world.arn,), profile=world.profile)
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
-        assert world.handler.remove_unused(world.access, wanted, memory, now) == {"removed": [], "unused": [], "used": []}
+        assert world.handler.remove_unused(world.access, wanted, memory, now) == {
+            "removed": [],
+            "unused": [],
+            "used": [],
+        }
 
     assert world.there() == ALL
 
@@ -161,7 +172,9 @@ def test_what_a_deployment_did_not_make_is_never_removed(world: World) -> None:
     assert not world.access.admit(foreign)  # it had an entry before
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
-        world.handler.remove_unused(world.access, world.settings(roles=(world.arn,), own_role=foreign.rpartition("/")[2]), memory, now)
+        world.handler.remove_unused(
+            world.access, world.settings(roles=(world.arn,), own_role=foreign.rpartition("/")[2]), memory, now
+        )
 
     assert eks.describe_access_entry(clusterName=world.cluster, principalArn=foreign)
     assert iam.get_role(RoleName=foreign.rpartition("/")[2])
@@ -201,7 +214,10 @@ def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(wor
     policy = json.dumps({"Version": "2012-10-17", "Statement": [reading]})
     iam.put_role_policy(RoleName=world.role, PolicyName="people", PolicyDocument=policy)
 
-    looks = [world.handler.remove_unused(world.access, world.settings(), memory, now) for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)]
+    looks = [
+        world.handler.remove_unused(world.access, world.settings(), memory, now)
+        for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)
+    ]
 
     assert world.there() == (False, False, True)
     assert len(iam.list_attached_role_policies(RoleName=world.role)["AttachedPolicies"]) == 1

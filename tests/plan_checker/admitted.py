@@ -33,13 +33,23 @@ def head_room(lists: Lists) -> list[Json]:
     for buffer in lists.get("capacitybuffers") or ():
         spec, name, where = buffer["spec"], buffer["metadata"]["name"], namespace_of(buffer)
         template, replicas = _template(spec, where, lists)
-        if template is None or spec.get("provisioningStrategy", "buffer.x-k8s.io/active-capacity") != "buffer.x-k8s.io/active-capacity":
+        if (
+            template is None
+            or spec.get("provisioningStrategy", "buffer.x-k8s.io/active-capacity") != "buffer.x-k8s.io/active-capacity"
+        ):
             continue
         bare = {field: value for field, value in template["spec"].items() if field not in ("volumes", "nodeName")}
-        pod: Json = {"metadata": {"namespace": where, "labels": template.get("metadata", {}).get("labels", {})}, "spec": bare}
-        number = max(spec.get("replicas", 0), max(1, ceil(spec["percentage"] * replicas / 100)) if "percentage" in spec else 0)
+        pod: Json = {
+            "metadata": {"namespace": where, "labels": template.get("metadata", {}).get("labels", {})},
+            "spec": bare,
+        }
+        number = max(
+            spec.get("replicas", 0), max(1, ceil(spec["percentage"] * replicas / 100)) if "percentage" in spec else 0
+        )
         one = asks(pod)
-        held = [int(limit // one[resource]) for resource, limit in amounts(spec.get("limits")).items() if one.get(resource)]
+        held = [
+            int(limit // one[resource]) for resource, limit in amounts(spec.get("limits")).items() if one.get(resource)
+        ]
         if held:
             number = min([*held, *([number] if "replicas" in spec or "percentage" in spec else [])])
         for index in range(number):

@@ -64,8 +64,13 @@ def most(one: Amounts, two: Amounts) -> Amounts:
 def asks(pod: Json) -> Amounts:
     """What a pod asks of its node. Sidecars run beside what starts after them; other init containers run alone, one after the other."""
     spec, status = pod["spec"], pod.get("status") or {}
-    given = {one["name"]: one for kind in ("containerStatuses", "initContainerStatuses") for one in status.get(kind) or ()}
-    refused = any(one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible" for one in status.get("conditions") or ())
+    given = {
+        one["name"]: one for kind in ("containerStatuses", "initContainerStatuses") for one in status.get(kind) or ()
+    }
+    refused = any(
+        one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
+        for one in status.get("conditions") or ()
+    )
 
     def of(container: Json) -> Amounts:
         said = container.get("resources") or {}

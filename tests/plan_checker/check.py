@@ -12,7 +12,12 @@ from tests.plan_checker.offers import check_limits, check_offers
 from tests.plan_checker.volumes import check_volumes
 
 LEAVING: Final = "karpenter.sh/disrupted"
-PASSING: Final = ("joiner.dev/filling", "karpenter.sh/unregistered", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+PASSING: Final = (
+    "joiner.dev/filling",
+    "karpenter.sh/unregistered",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+)
 
 
 def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 0.1) -> list[str]:
@@ -26,14 +31,20 @@ def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 
     claims = [one for kind in ("nodeclaims", "machines") for one in lists.get(kind) or ()]
     gone = {(one.get("status") or {}).get("providerID") for one in claims if is_deleted(one)}
     nodes = lists.get("nodes") or ()
-    leaving = {one["metadata"]["name"] for one in nodes if is_leaving(one) or (one.get("spec") or {}).get("providerID", "-") in gone}
+    leaving = {
+        one["metadata"]["name"]
+        for one in nodes
+        if is_leaving(one) or (one.get("spec") or {}).get("providerID", "-") in gone
+    }
     waiting = {name for name, pod in pods.items() if is_waiting(pod, leaving)} | {key(one) for one in room}
     spots, wrong = spots_of(lists, catalogue, plan, pods, leaving=leaving)
     wrong += check_counts(plan, waiting)
     wrong += check_offers(lists, catalogue, plan, tolerance)
     wrong += check_limits(lists, catalogue, plan)
     placed = frozenset(key(pod) for pod in planned_in(plan, pods))
-    scene = Scene([(pod, spot) for spot in spots for pod in spot.pods], spots, placed, frozenset(map(key, room)), lists, catalogue)
+    scene = Scene(
+        [(pod, spot) for spot in spots for pod in spot.pods], spots, placed, frozenset(map(key, room)), lists, catalogue
+    )
     for spot in spots:
         if spot.new or any(key(pod) in placed for pod in spot.pods):
             wrong += check_room(spot, lists)
@@ -84,7 +95,9 @@ def planned_in(plan: Json, pods: Mapping[str, Json]) -> Iterator[Json]:
         yield from (pods[name] for name in place["pods"] if name in pods)
 
 
-def spots_of(lists: Lists, catalogue: Json, plan: Json, pods: Mapping[str, Json], *, leaving: set[str]) -> tuple[list[Spot], list[str]]:
+def spots_of(
+    lists: Lists, catalogue: Json, plan: Json, pods: Mapping[str, Json], *, leaving: set[str]
+) -> tuple[list[Spot], list[str]]:
     wrong: list[str] = []
     spots: dict[str, Spot] = {}
     for node in lists.get("nodes") or ():
@@ -114,7 +127,9 @@ def spots_of(lists: Lists, catalogue: Json, plan: Json, pods: Mapping[str, Json]
         }
         mine = [pods[name] for name in node["pods"] if name in pods]
         room = amounts(node["allocatable"])
-        spots[node["name"]] = Spot(node["name"], labels, list(node["taints"]), room, mine, new=True, type=node["instanceType"])
+        spots[node["name"]] = Spot(
+            node["name"], labels, list(node["taints"]), room, mine, new=True, type=node["instanceType"]
+        )
     return list(spots.values()), wrong
 
 

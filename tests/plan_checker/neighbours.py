@@ -47,7 +47,9 @@ class Scene:
         """Whom a term of the owner's affinity is about."""
         question = said([term, namespace_of(owner), labels_of(owner)])
         if question not in self.meant:
-            self.meant[question] = [one for crowd in self.crowds if means(term, owner, crowd[0][0], self.lists) for one in crowd]
+            self.meant[question] = [
+                one for crowd in self.crowds if means(term, owner, crowd[0][0], self.lists) for one in crowd
+            ]
         return self.meant[question]
 
 
@@ -118,10 +120,16 @@ def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
         return []
     if any(label(spot.labels, term["topologyKey"]) is None for term in terms):
         return [f"{key(pod)}: {spot.name} lacks the label of its affinity"]
-    meant_by_all = set.intersection(*({id(other) for other, _ in scene.those_meant(term, pod)} for term in terms)) - {id(pod)}
+    meant_by_all = set.intersection(*({id(other) for other, _ in scene.those_meant(term, pod)} for term in terms)) - {
+        id(pod)
+    }
     friends = [(other, there) for other, there in scene.those_meant(terms[0], pod) if id(other) in meant_by_all]
     near = [
-        [other for other, there in friends if label(there.labels, term["topologyKey"]) == label(spot.labels, term["topologyKey"])]
+        [
+            other
+            for other, there in friends
+            if label(there.labels, term["topologyKey"]) == label(spot.labels, term["topologyKey"])
+        ]
         for term in terms
     ]
     if all(near):
@@ -150,7 +158,9 @@ def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     return wrong
 
 
-def spread_of(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> tuple[Mapping[str | None, int], set[str | None]]:
+def spread_of(
+    pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene
+) -> tuple[Mapping[str | None, int], set[str | None]]:
     """How many pods that the constraint counts are in each domain, and the domains that there are for it."""
     name, spec = constraint["topologyKey"], {each: value for each, value in pod["spec"].items() if each != "nodeName"}
     question = said([constraint, namespace_of(pod), labels_of(pod), spec])
@@ -185,11 +195,18 @@ def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: S
         taints = pool["spec"]["template"]["spec"].get("taints") or []
         could_be = Spot("another", {**labels, HOST: "another"}, list(taints), {})
         here = label(labels, constraint["topologyKey"])
-        if here in found or here is None or not offering.get("available", True) or not counts_for(pod, constraint, hard, could_be):
+        if (
+            here in found
+            or here is None
+            or not offering.get("available", True)
+            or not counts_for(pod, constraint, hard, could_be)
+        ):
             continue
         own = likes(pod["spec"], could_be.labels, could_be.name) and tolerated(pod["spec"], could_be.taints)
         room = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])
         own = own and all(amount <= room.get(name, NOTHING) for name, amount in asks(pod).items())
-        if own and not any(check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)):
+        if own and not any(
+            check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)
+        ):
             found.add(here)
     return found

@@ -75,7 +75,8 @@ def likes(spec: Json, labels: Mapping[str, str], name: str) -> bool:
 
 def tolerated(spec: Json, taints: Iterable[Json]) -> bool:
     return all(
-        taint["effect"] == "PreferNoSchedule" or any(tolerates(one, taint) for one in spec.get("tolerations") or ()) for taint in taints
+        taint["effect"] == "PreferNoSchedule" or any(tolerates(one, taint) for one in spec.get("tolerations") or ())
+        for taint in taints
     )
 
 
@@ -146,7 +147,11 @@ def newest_of(daemon: Json, lists: Lists) -> Json | None:
         and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
         and any(one.get("uid") == uid and one["kind"] == "DaemonSet" for one in owners(pod))
     ]
-    return max(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), key(pod)), default=None) if uid else None
+    return (
+        max(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp", ""), key(pod)), default=None)
+        if uid
+        else None
+    )
 
 
 def owners(pod: Json) -> list[Json]:

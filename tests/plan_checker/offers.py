@@ -22,7 +22,9 @@ def offers_of(lists: Lists, catalogue: Json) -> Iterator[Offer]:
 
 def labels_of_offer(pool: Json, name: str, known: Json, offering: Json) -> dict[str, str]:
     template = pool["spec"]["template"]
-    reserved = {"karpenter.k8s.aws/capacity-reservation-id": offering["reservation"]} if offering.get("reservation") else {}
+    reserved = (
+        {"karpenter.k8s.aws/capacity-reservation-id": offering["reservation"]} if offering.get("reservation") else {}
+    )
     return {
         "karpenter.k8s.aws/instance-tenancy": "default",
         **known["labels"],
@@ -71,7 +73,9 @@ def overlays(lists: Lists, labels: Mapping[str, str]) -> list[Json]:
 def sized_by_its_class(pool: Json, lists: Lists) -> bool:
     """Whether the pool's class changes what a node can allocate: the catalogue says it for AL2023's defaults only."""
     name = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
-    own: Json = next((one for one in lists.get("ec2nodeclasses") or () if one["metadata"]["name"] == name), {"spec": {}})
+    own: Json = next(
+        (one for one in lists.get("ec2nodeclasses") or () if one["metadata"]["name"] == name), {"spec": {}}
+    )
     return any(own["spec"].get(field) for field in ("kubelet", "blockDeviceMappings", "instanceStorePolicy"))
 
 
@@ -85,7 +89,11 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
         if pool is None:
             wrong.append(f"{node['name']}: {node['nodePool']} is no pool")
             continue
-        least = {one["key"]: one["minValues"] for one in pool["spec"]["template"]["spec"].get("requirements") or () if "minValues" in one}
+        least = {
+            one["key"]: one["minValues"]
+            for one in pool["spec"]["template"]["spec"].get("requirements") or ()
+            if "minValues" in one
+        }
         wrong += _check_alternatives(node, pool, lists, catalogue, tolerance=None if least else tolerance)
         for name, number in least.items():
             seen = {catalogue[one["instanceType"]]["labels"].get(name) for one in node["alternatives"]} - {None}
@@ -118,7 +126,9 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
         if tolerance is not None and offer["pricePerHour"] > node["pricePerHour"] * (1 + tolerance) + 1e-9:
             wrong.append(f"{where} is much dearer")
         room = {**amounts(known["allocatable"]), **added(lists, sold[0][1])}
-        if not sized_by_its_class(pool, lists) and any(value > room.get(name, NOTHING) for name, value in asked.items() if value > 0):
+        if not sized_by_its_class(pool, lists) and any(
+            value > room.get(name, NOTHING) for name, value in asked.items() if value > 0
+        ):
             wrong.append(f"{where} is too small")
     return wrong
 
@@ -127,13 +137,20 @@ def _check_labels(node: Json, pool: Json, lists: Lists, catalogue: Json) -> list
     known = catalogue[node["instanceType"]]
     carried = labels_of_offer(pool, node["instanceType"], known, node)
     carried.pop("karpenter.k8s.aws/instance-tenancy", None)
-    wrong = [f"{node['name']}: label {name} should be {carried[name]}" for name in carried if node["labels"].get(name, "") != carried[name]]
+    wrong = [
+        f"{node['name']}: label {name} should be {carried[name]}"
+        for name in carried
+        if node["labels"].get(name, "") != carried[name]
+    ]
     whole = {**node["labels"], "karpenter.k8s.aws/instance-tenancy": "default"}
     if not meets(pool["spec"]["template"]["spec"].get("requirements") or (), whole):
         wrong.append(f"{node['name']}: its labels are not what its pool requires")
     reserved = node["labels"].get("karpenter.k8s.aws/capacity-reservation-id")
     labels = {**carried, **({"karpenter.k8s.aws/capacity-reservation-id": reserved} if reserved else {})}
-    if not sized_by_its_class(pool, lists) and amounts(node["allocatable"]) != {**amounts(known["allocatable"]), **added(lists, labels)}:
+    if not sized_by_its_class(pool, lists) and amounts(node["allocatable"]) != {
+        **amounts(known["allocatable"]),
+        **added(lists, labels),
+    }:
         wrong.append(f"{node['name']}: allocatable is not that of {node['instanceType']}")
     return wrong
 
@@ -147,7 +164,11 @@ def _check_supply(catalogue: Json, plan: Json) -> list[str]:
         if one.get("count") is not None
     }
     drawn = Counter((node["instanceType"], node["zone"], node["capacityType"]) for node in plan["nodes"])
-    return [f"{' '.join(offer)}: {number} of {left[offer]}" for offer, number in drawn.items() if offer in left and number > left[offer]]
+    return [
+        f"{' '.join(offer)}: {number} of {left[offer]}"
+        for offer, number in drawn.items()
+        if offer in left and number > left[offer]
+    ]
 
 
 def _check_static(lists: Lists, plan: Json) -> list[str]:
@@ -155,7 +176,11 @@ def _check_static(lists: Lists, plan: Json) -> list[str]:
     for pool in lists.get("nodepools") or ():
         replicas, name = pool["spec"].get("replicas"), pool["metadata"]["name"]
         if replicas is not None:
-            there = [one for one in lists.get("nodes") or () if (one["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name]
+            there = [
+                one
+                for one in lists.get("nodes") or ()
+                if (one["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name
+            ]
             made = [node for node in plan["nodes"] if node["nodePool"] == name]
             if made and len(there) + len(made) > replicas:
                 wrong.append(f"{name}: {len(there) + len(made)} nodes for {replicas} replicas")
@@ -166,14 +191,20 @@ def check_limits(lists: Lists, catalogue: Json, plan: Json) -> list[str]:
     wrong = []
     for pool in lists.get("nodepools") or ():
         name, limits = pool["metadata"]["name"], amounts(pool["spec"].get("limits"))
-        there = [n for n in lists.get("nodes") or () if (n["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name]
+        there = [
+            n
+            for n in lists.get("nodes") or ()
+            if (n["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name
+        ]
         planned = [node for node in plan["nodes"] if node["nodePool"] == name]
         for resource, limit in limits.items():
             if resource == "nodes":
                 used = Decimal(len(there) + len(planned))
             else:
                 used = sum((amount(n["status"]["capacity"].get(resource, 0)) for n in there), NOTHING)
-                used += sum((amount(catalogue[n["instanceType"]]["capacity"].get(resource, 0)) for n in planned), NOTHING)
+                used += sum(
+                    (amount(catalogue[n["instanceType"]]["capacity"].get(resource, 0)) for n in planned), NOTHING
+                )
             if planned and used > limit:
                 wrong.append(f"{name}: {used.to_integral_value(ROUND_CEILING)} {resource} is over its limit of {limit}")
     return wrong

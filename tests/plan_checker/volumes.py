@@ -10,7 +10,14 @@ from tests.plan_checker.nodes import ZONE, holds, label, selects
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
 EBS: Final = "ebs.csi.aws.com"
 BY_HAND: Final = "kubernetes.io/no-provisioner"
-NETWORK: Final = ("efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com", "s3.csi.aws.com", "nfs.csi.k8s.io", "smb.csi.k8s.io")
+NETWORK: Final = (
+    "efs.csi.aws.com",
+    "fsx.csi.aws.com",
+    "fsx.openzfs.csi.aws.com",
+    "s3.csi.aws.com",
+    "nfs.csi.k8s.io",
+    "smb.csi.k8s.io",
+)
 """Drivers whose volumes every zone can reach, unless they tell a topology."""
 
 
@@ -35,7 +42,9 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
                     if in_a_zone(maker, lists):
                         zones[where].add(label(spot.labels, ZONE))
                     if maker == BY_HAND and planned:
-                        could = {one["metadata"]["name"] for one in hand_made(where, claim, lists) if reachable(one, spot)}
+                        could = {
+                            one["metadata"]["name"] for one in hand_made(where, claim, lists) if reachable(one, spot)
+                        }
                         reach[where] = reach.get(where, could) & could
                 if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()):
                     users[where].append(key(pod))
@@ -48,9 +57,15 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
             if volumes > before[driver] and most is not None and len(volumes) > most:
                 wrong.append(f"{spot.name}: {len(volumes)} volumes of {driver}, and only {most} can be attached")
     wrong += [
-        f"{where}: its pods are in {len(each)} zones, its volume can be in one only" for where, each in zones.items() if len(each) > 1
+        f"{where}: its pods are in {len(each)} zones, its volume can be in one only"
+        for where, each in zones.items()
+        if len(each) > 1
     ]
-    wrong += [f"{where}: is for one pod at a time, and {', '.join(pods)} have it" for where, pods in users.items() if len(pods) > 1]
+    wrong += [
+        f"{where}: is for one pod at a time, and {', '.join(pods)} have it"
+        for where, pods in users.items()
+        if len(pods) > 1
+    ]
     return wrong + [f"{where}: no volume made by hand is left for it" for where in without_one(reach)]
 
 
@@ -109,7 +124,9 @@ def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]
     if storage.get("provisioner") == BY_HAND:
         return [f"no volume for its claim {name} can be used on {spot.name}"]
     terms = storage.get("allowedTopologies")
-    if terms and not any(all(at(one["key"], spot) in one["values"] for one in term.get("matchLabelExpressions") or ()) for term in terms):
+    if terms and not any(
+        all(at(one["key"], spot) in one["values"] for one in term.get("matchLabelExpressions") or ()) for term in terms
+    ):
         return [f"a volume for its claim {name} cannot be made where {spot.name} is"]
     return []
 
@@ -117,7 +134,10 @@ def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]
 def in_a_zone(maker: str, lists: Lists) -> bool:
     """Whether a volume that this driver will make belongs to the zone it is made in: as the driver says of any node, or as is known."""
     told = [
-        one for node in lists.get("csinodes") or () for one in (node.get("spec") or {}).get("drivers") or () if one.get("name") == maker
+        one
+        for node in lists.get("csinodes") or ()
+        for one in (node.get("spec") or {}).get("drivers") or ()
+        if one.get("name") == maker
     ]
     return maker != BY_HAND and (any(one.get("topologyKeys") for one in told) if told else maker not in NETWORK)
 
@@ -131,13 +151,17 @@ def hand_made(where: str, claim: Json, lists: Lists) -> list[Json]:
     for volume in lists.get("persistentvolumes") or ():
         own: Json = volume.get("spec") or {}
         owner = own.get("claimRef")
-        alike = own.get("storageClassName") == called and own.get("volumeMode", "Filesystem") == spec.get("volumeMode", "Filesystem")
+        alike = own.get("storageClassName") == called and own.get("volumeMode", "Filesystem") == spec.get(
+            "volumeMode", "Filesystem"
+        )
         alike = alike and set(spec.get("accessModes") or ()) <= set(own.get("accessModes") or ())
         if not alike or amount((own.get("capacity") or {}).get("storage", "0")) < wanted:
             continue
         if owner and f"{owner.get('namespace', 'default')}/{owner.get('name')}" == where:
             kept.append(volume)
-        elif not owner and (not spec.get("selector") or selects(spec["selector"], volume["metadata"].get("labels") or {})):
+        elif not owner and (
+            not spec.get("selector") or selects(spec["selector"], volume["metadata"].get("labels") or {})
+        ):
             found.append(volume)
     return kept or found
 
@@ -150,7 +174,10 @@ def reachable(volume: Json, spot: Spot) -> bool:
     if required is None:
         return True
     return any(
-        all(holds(one["operator"], list(one.get("values") or ()), at(one["key"], spot)) for one in term.get("matchExpressions") or ())
+        all(
+            holds(one["operator"], list(one.get("values") or ()), at(one["key"], spot))
+            for one in term.get("matchExpressions") or ()
+        )
         for term in required["nodeSelectorTerms"]
     )
 

@@ -66,9 +66,19 @@ class Deployment:
         self.say(function_python.of_assembly(assembly))
         outputs = self.root / "outputs.json"
         outputs.unlink(missing_ok=True)
-        command = [self.repository / "node_modules" / ".bin" / "cdk", "deploy", "--all", "--app", assembly, "--outputs-file", outputs]
+        command = [
+            self.repository / "node_modules" / ".bin" / "cdk",
+            "deploy",
+            "--all",
+            "--app",
+            assembly,
+            "--outputs-file",
+            outputs,
+        ]
         command += ["--method", "direct", "--require-approval", "never", "--progress", "events", "--ci"]
-        program = Program.start("deploy", command, log=self._log("deploy"), cwd=self.repository, env=_environment(environment))
+        program = Program.start(
+            "deploy", command, log=self._log("deploy"), cwd=self.repository, env=_environment(environment)
+        )
         self._finish(program, "cdk deploy")
         self.say(f"deployed in {time.monotonic() - began:.1f} s")
         stacks: dict[str, dict[str, str]] = json.loads(outputs.read_text())

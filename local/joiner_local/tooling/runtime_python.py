@@ -29,7 +29,11 @@ def find_or_make(say: Say, version: str = "") -> Path | None:
     base = interpreter(version)
     if base is None:
         return None
-    return build_cache.made_once(_folder(base), lambda fresh: _make(base, fresh, say), what="Lambda runtime", say=say) / "bin" / "python"
+    return (
+        build_cache.made_once(_folder(base), lambda fresh: _make(base, fresh, say), what="Lambda runtime", say=say)
+        / "bin"
+        / "python"
+    )
 
 
 def own(say: Say) -> Path:
@@ -75,7 +79,9 @@ def _candidates(version: str) -> Iterator[Path]:
 def _folder(base: Path) -> Path:
     pins = "\n".join(line for line in CONSTRAINTS.read_text().splitlines() if line)
     mine = base == Path(sys.executable)
-    version, prefix = ("{}.{}.{}".format(*sys.version_info[:3]), sys.base_prefix) if mine else (full_version(base), str(base))
+    version, prefix = (
+        ("{}.{}.{}".format(*sys.version_info[:3]), sys.base_prefix) if mine else (full_version(base), str(base))
+    )
     key = hashlib.sha256(f"{prefix} {version} {PACKAGES} {pins}".encode()).hexdigest()[:16]
     return build_cache.user_cache() / "runtime" / f"python{version}-{key}"
 

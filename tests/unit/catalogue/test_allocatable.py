@@ -51,7 +51,10 @@ def test_kubelet_settings_change_what_they_name(kubelet: dict[str, Any], changed
 
 def test_a_provisioners_own_kubelet_settings_replace_those_of_its_class() -> None:
     pool = NodePool(
-        "default", NodeClassRef("AWSNodeTemplate", "default"), kind="Provisioner", kubelet=KubeletConfiguration({"maxPods": 20})
+        "default",
+        NodeClassRef("AWSNodeTemplate", "default"),
+        kind="Provisioner",
+        kubelet=KubeletConfiguration({"maxPods": 20}),
     )
 
     assert compute_allocatable(LARGE, node_class({"maxPods": 10}), pool)["pods"] == 20
@@ -67,7 +70,10 @@ def test_the_root_volume_holds_pods_files() -> None:
 def test_a_second_volume_does_not_unless_it_is_the_root() -> None:
     assert compute_allocatable(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100),))).to_kube() == USUAL
     assert (
-        compute_capacity(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100, root=True),)))["ephemeral-storage"] == 100 * 2**30
+        compute_capacity(LARGE, node_class(block_devices=(BlockDevice("/dev/xvdb", 100, root=True),)))[
+            "ephemeral-storage"
+        ]
+        == 100 * 2**30
     )
 
 
@@ -77,10 +83,16 @@ def test_instance_store_as_one_disk_takes_its_place() -> None:
 
 def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
     told = InstanceType(
-        "x.large", capacity=Resources.of(cpu=2, memory="8Gi", pods=29), allocatable=Resources.of(cpu="1930m", memory="7Gi", pods=29)
+        "x.large",
+        capacity=Resources.of(cpu=2, memory="8Gi", pods=29),
+        allocatable=Resources.of(cpu="1930m", memory="7Gi", pods=29),
     )
 
-    assert compute_allocatable(told, node_class({"maxPods": 10})).to_kube() == {"cpu": "1930m", "memory": "7Gi", "pods": "10"}
+    assert compute_allocatable(told, node_class({"maxPods": 10})).to_kube() == {
+        "cpu": "1930m",
+        "memory": "7Gi",
+        "pods": "10",
+    }
 
 
 def test_a_node_without_interfaces_for_pods_has_none() -> None:

@@ -69,7 +69,11 @@ def published() -> dict[str, tuple[dict[str, str], Resources]]:
     found = {}
     for name, *values in table["rows"]:
         labels = {key: value for key, value in zip(table["labels"], values, strict=False) if value is not None}
-        amounts = {key: value for key, value in zip(table["allocatable"], values[len(table["labels"]) :], strict=True) if value is not None}
+        amounts = {
+            key: value
+            for key, value in zip(table["allocatable"], values[len(table["labels"]) :], strict=True)
+            if value is not None
+        }
         found[name] = ({**labels, names.INSTANCE_TYPE: name, names.OS: "linux"}, Resources.from_kube(amounts))
     return found
 
@@ -114,7 +118,9 @@ def test_allocatable_is_what_karpenter_publishes(
 def test_no_type_offers_interfaces_that_no_launch_template_makes(
     computed: Mapping[str, InstanceType], published: Mapping[str, tuple[dict[str, str], Resources]]
 ) -> None:
-    published_with = {name for name, (_, allocatable) in published.items() if allocatable.get("vpc.amazonaws.com/efa", 0)}
+    published_with = {
+        name for name, (_, allocatable) in published.items() if allocatable.get("vpc.amazonaws.com/efa", 0)
+    }
     assert len(published_with) > 100
 
     assert {name for name, known in computed.items() if known.allocatable.get("vpc.amazonaws.com/efa", 0)} == set()
@@ -123,7 +129,9 @@ def test_no_type_offers_interfaces_that_no_launch_template_makes(
 def test_nearly_every_published_type_is_computed(
     computed: Mapping[str, InstanceType], published: Mapping[str, tuple[dict[str, str], Resources]]
 ) -> None:
-    assert published.keys() - computed.keys() == {f"g4ad.{size}" for size in ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")}
+    assert published.keys() - computed.keys() == {
+        f"g4ad.{size}" for size in ("xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge")
+    }
 
 
 def test_types_that_kubernetes_cannot_run_on_are_not_usable(described: Mapping[str, Mapping[str, Any]]) -> None:

@@ -132,7 +132,9 @@ def test_all_report_formats_have_the_same_content_without_accounts_and_secrets()
 
 
 def test_other_numbers_are_not_masked() -> None:
-    assert mask_secrets("i-0123456789abcdef0 1732320000123 12345678901") == "i-0123456789abcdef0 1732320000123 12345678901"
+    assert (
+        mask_secrets("i-0123456789abcdef0 1732320000123 12345678901") == "i-0123456789abcdef0 1732320000123 12345678901"
+    )
 
 
 def test_the_documentation_lists_the_steps_of_the_program_in_order() -> None:
@@ -148,8 +150,12 @@ def test_the_pool_and_the_pod_match_only_each_other() -> None:
     )
 
     assert pod["spec"]["nodeSelector"] == pool.labels == {acceptance_objects.KEY: "1"}
-    assert [(taint.key, taint.value, taint.effect) for taint in pool.taints] == [(acceptance_objects.KEY, "1", "NoSchedule")]
-    assert pod["spec"]["tolerations"] == [{"key": acceptance_objects.KEY, "operator": "Equal", "value": "1", "effect": "NoSchedule"}]
+    assert [(taint.key, taint.value, taint.effect) for taint in pool.taints] == [
+        (acceptance_objects.KEY, "1", "NoSchedule")
+    ]
+    assert pod["spec"]["tolerations"] == [
+        {"key": acceptance_objects.KEY, "operator": "Equal", "value": "1", "effect": "NoSchedule"}
+    ]
 
 
 def test_a_pool_that_names_the_label_is_found() -> None:

@@ -7,14 +7,24 @@ import pytest
 
 from joiner.cluster import DaemonSet, HostPort, InvalidField, LabelSelector, Node, Pod, Taint
 
-UNSCHEDULABLE = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]}
+UNSCHEDULABLE = {
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]
+}
 
 
 def manifest(
-    name: str = "web-0", *, status: Mapping[str, Any] = UNSCHEDULABLE, labels: Mapping[str, str] | None = None, **spec: Any
+    name: str = "web-0",
+    *,
+    status: Mapping[str, Any] = UNSCHEDULABLE,
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
 ) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "shop", "labels": labels or {"app": "web"}, "uid": name}
-    return {"metadata": metadata, "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}], **spec}, "status": status}
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [{"resources": {"requests": {"cpu": "1"}}}], **spec},
+        "status": status,
+    }
 
 
 def test_a_pod_that_no_node_has_room_for_is_provisionable() -> None:
@@ -29,11 +39,29 @@ def test_a_pod_that_no_node_has_room_for_is_provisionable() -> None:
         manifest(schedulingGates=[{"name": "later"}]),
         manifest(status={**UNSCHEDULABLE, "nominatedNodeName": "node-1"}),
         manifest(status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]}),
-        {**manifest(), "metadata": {"name": "agent", "ownerReferences": [{"kind": "DaemonSet", "name": "agent", "controller": True}]}},
-        {**manifest(), "metadata": {"name": "static", "ownerReferences": [{"kind": "Node", "name": "node-1", "controller": True}]}},
+        {
+            **manifest(),
+            "metadata": {
+                "name": "agent",
+                "ownerReferences": [{"kind": "DaemonSet", "name": "agent", "controller": True}],
+            },
+        },
+        {
+            **manifest(),
+            "metadata": {"name": "static", "ownerReferences": [{"kind": "Node", "name": "node-1", "controller": True}]},
+        },
         {**manifest(), "metadata": {"name": "going", "deletionTimestamp": "2026-11-21T05:17:28Z"}},
     ],
-    ids=["not tried yet", "bound", "gated", "will preempt", "gated by its condition", "a daemon", "static", "being deleted"],
+    ids=[
+        "not tried yet",
+        "bound",
+        "gated",
+        "will preempt",
+        "gated by its condition",
+        "a daemon",
+        "static",
+        "being deleted",
+    ],
 )
 def test_a_pod_that_no_new_node_would_help_is_not(other: dict[str, Any]) -> None:
     assert not Pod.from_kube(other).provisionable
@@ -47,16 +75,25 @@ def test_replicas_are_of_one_class_and_the_next_revision_of_them_too() -> None:
 
 
 def test_a_pod_stays_of_its_class_when_it_is_bound_and_runs() -> None:
-    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
     main = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
     from_the_node = {"topology.kubernetes.io/region": "us-east-1", "topology.kubernetes.io/zone": "us-east-1a"}
     in_a_zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a", "us-east-1b"]}
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [in_a_zone]}]}}
+    terms = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [in_a_zone]}]}
+    }
     running = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "1"}}]}
     resized = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "2"}}]}
 
     def made(**said: Any) -> Pod:
-        return Pod.from_kube(manifest(containers=[main], topologySpreadConstraints=[spread], affinity={"nodeAffinity": terms}, **said))
+        return Pod.from_kube(
+            manifest(containers=[main], topologySpreadConstraints=[spread], affinity={"nodeAffinity": terms}, **said)
+        )
 
     bound = made(labels={"app": "web", **from_the_node}, nodeName="node-1", status=running)
     assert bound.class_key == made().class_key
@@ -72,7 +109,9 @@ def test_revisions_that_spread_apart_from_each_other_are_two_classes() -> None:
         "matchLabelKeys": ["pod-template-hash"],
     }
     one, two = (
-        Pod.from_kube(manifest(labels={"app": "web", "pod-template-hash": revision}, topologySpreadConstraints=[spread]))
+        Pod.from_kube(
+            manifest(labels={"app": "web", "pod-template-hash": revision}, topologySpreadConstraints=[spread])
+        )
         for revision in "12"
     )
 
@@ -98,14 +137,21 @@ def test_whatever_decides_where_a_pod_may_run_makes_a_class(changed: dict[str, A
 
 @pytest.mark.parametrize(
     "changed",
-    [{"containers": [{"resources": {"requests": {"cpu": "1"}}, "image": "web:2", "env": [{"name": "A"}]}]}, {"dnsPolicy": "None"}],
+    [
+        {"containers": [{"resources": {"requests": {"cpu": "1"}}, "image": "web:2", "env": [{"name": "A"}]}]},
+        {"dnsPolicy": "None"},
+    ],
 )
 def test_nothing_else_makes_a_class(changed: dict[str, Any]) -> None:
     assert Pod.from_kube(manifest()).class_key == Pod.from_kube(manifest(**changed)).class_key
 
 
 def node_affinity(*terms: Mapping[str, Any]) -> dict[str, Any]:
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}}
+    return {
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+        }
+    }
 
 
 def test_any_one_of_several_affinity_terms_is_enough() -> None:
@@ -181,7 +227,10 @@ def test_a_pod_that_cannot_be_read_names_the_field(spec: dict[str, Any], field: 
 
 def test_a_daemon_set_runs_where_its_template_lets_it_and_tolerates_what_its_controller_adds() -> None:
     agent = DaemonSet.from_kube(
-        {"metadata": {"name": "agent"}, "spec": {"template": {"spec": {"containers": [], "nodeSelector": {"kubernetes.io/os": "linux"}}}}}
+        {
+            "metadata": {"name": "agent"},
+            "spec": {"template": {"spec": {"containers": [], "nodeSelector": {"kubernetes.io/os": "linux"}}}},
+        }
     )
 
     assert agent.runs_on({"kubernetes.io/os": "linux"}, (Taint("node.kubernetes.io/unschedulable", "NoSchedule"),))
@@ -193,9 +242,22 @@ def test_a_node_is_read_with_what_matters_of_it() -> None:
     node = Node.from_kube(
         {
             "metadata": {"name": "node-1", "labels": {"topology.kubernetes.io/zone": "a"}},
-            "spec": {"providerID": "aws:///a/i-1", "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]},
-            "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3900m"}, "conditions": [{"type": "Ready", "status": "True"}]},
+            "spec": {
+                "providerID": "aws:///a/i-1",
+                "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}],
+            },
+            "status": {
+                "capacity": {"cpu": "4"},
+                "allocatable": {"cpu": "3900m"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
         }
     )
 
-    assert (node.instance_id, node.zone, node.ready, node.retiring, node.allocatable["cpu"]) == ("i-1", "a", True, True, 3900)
+    assert (node.instance_id, node.zone, node.ready, node.retiring, node.allocatable["cpu"]) == (
+        "i-1",
+        "a",
+        True,
+        True,
+        3900,
+    )

@@ -18,14 +18,38 @@ def container(
     [
         ({"containers": [container("1", "1Gi"), container("500m")]}, {"cpu": "1500m", "memory": "1Gi"}),
         ({"containers": [container("1")], "initContainers": [container("3"), container("2")]}, {"cpu": "3"}),
-        ({"containers": [container("1")], "initContainers": [container("500m", restartPolicy="Always")]}, {"cpu": "1500m"}),
-        ({"containers": [container("1")], "initContainers": [container("2"), container("1", restartPolicy="Always")]}, {"cpu": "2"}),
-        ({"containers": [container("1")], "initContainers": [container("1", restartPolicy="Always"), container("2")]}, {"cpu": "3"}),
+        (
+            {"containers": [container("1")], "initContainers": [container("500m", restartPolicy="Always")]},
+            {"cpu": "1500m"},
+        ),
+        (
+            {
+                "containers": [container("1")],
+                "initContainers": [container("2"), container("1", restartPolicy="Always")],
+            },
+            {"cpu": "2"},
+        ),
+        (
+            {
+                "containers": [container("1")],
+                "initContainers": [container("1", restartPolicy="Always"), container("2")],
+            },
+            {"cpu": "3"},
+        ),
         ({"containers": [container(limits={"cpu": "2"})]}, {"cpu": "2"}),
-        ({"containers": [container("1", limits={"cpu": "2", "nvidia.com/gpu": "1"})]}, {"cpu": "1", "nvidia.com/gpu": "1"}),
+        (
+            {"containers": [container("1", limits={"cpu": "2", "nvidia.com/gpu": "1"})]},
+            {"cpu": "1", "nvidia.com/gpu": "1"},
+        ),
         ({"containers": [container("1")], "resources": {"requests": {"cpu": "3"}}}, {"cpu": "3"}),
-        ({"containers": [container("1")], "resources": {"limits": {"cpu": "3", "memory": "1Gi"}}}, {"cpu": "1", "memory": "1Gi"}),
-        ({"containers": [container("1")], "overhead": {"cpu": "250m", "memory": "64Mi"}}, {"cpu": "1250m", "memory": "64Mi"}),
+        (
+            {"containers": [container("1")], "resources": {"limits": {"cpu": "3", "memory": "1Gi"}}},
+            {"cpu": "1", "memory": "1Gi"},
+        ),
+        (
+            {"containers": [container("1")], "overhead": {"cpu": "250m", "memory": "64Mi"}},
+            {"cpu": "1250m", "memory": "64Mi"},
+        ),
         ({"containers": [container()]}, {}),
     ],
     ids=[
@@ -72,13 +96,21 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: dict[str, objec
             "give the whole pod at least what its containers request together, which is 2Gi",
         ),
         (
-            {"containers": [container("1"), container("1", limits={"cpu": "4"})], "resources": {"limits": {"cpu": "3"}}},
+            {
+                "containers": [container("1"), container("1", limits={"cpu": "4"})],
+                "resources": {"limits": {"cpu": "3"}},
+            },
             "containers[1].resources.limits[cpu]",
             "4",
             "it must be at most the limit of the whole pod, which is 3",
         ),
     ],
-    ids=["a container asks for more", "containers and sidecars ask for more", "beyond the limit that is the request", "a higher limit"],
+    ids=[
+        "a container asks for more",
+        "containers and sidecars ask for more",
+        "beyond the limit that is the request",
+        "a higher limit",
+    ],
 )
 def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
     spec: dict[str, object], field: str, said: str, remedy: str
@@ -92,11 +124,23 @@ def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
 @pytest.mark.parametrize(
     ("spec", "asked"),
     [
-        ({"containers": [container("2", "3Gi")], "resources": {"requests": {"cpu": "2"}}}, {"cpu": "2", "memory": "3Gi"}),
-        ({"containers": [container("1", limits={"cpu": "2"})], "resources": {"limits": {"memory": "1Gi"}}}, {"cpu": "1", "memory": "1Gi"}),
+        (
+            {"containers": [container("2", "3Gi")], "resources": {"requests": {"cpu": "2"}}},
+            {"cpu": "2", "memory": "3Gi"},
+        ),
+        (
+            {"containers": [container("1", limits={"cpu": "2"})], "resources": {"limits": {"memory": "1Gi"}}},
+            {"cpu": "1", "memory": "1Gi"},
+        ),
         ({"containers": [container(limits={"cpu": "2"})], "resources": {"limits": {"cpu": "2"}}}, {"cpu": "2"}),
-        ({"containers": [container("1", limits={"cpu": "2"})] * 2, "resources": {"limits": {"cpu": "3"}}}, {"cpu": "2"}),
-        ({"containers": [container("1", limits={"cpu": "2"})], "resources": {"requests": {"cpu": "1500m"}}}, {"cpu": "1500m"}),
+        (
+            {"containers": [container("1", limits={"cpu": "2"})] * 2, "resources": {"limits": {"cpu": "3"}}},
+            {"cpu": "2"},
+        ),
+        (
+            {"containers": [container("1", limits={"cpu": "2"})], "resources": {"requests": {"cpu": "1500m"}}},
+            {"cpu": "1500m"},
+        ),
         (
             {
                 "containers": [container("1")],
@@ -115,7 +159,9 @@ def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
         "a limit of an init container may be above the pod's",
     ],
 )
-def test_a_pod_that_gives_itself_enough_counts_with_what_it_gives(spec: dict[str, object], asked: dict[str, str]) -> None:
+def test_a_pod_that_gives_itself_enough_counts_with_what_it_gives(
+    spec: dict[str, object], asked: dict[str, str]
+) -> None:
     assert sum_pod_requests(spec).to_kube() == {**asked, "pods": "1"}
 
 

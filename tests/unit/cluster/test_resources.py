@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from joiner.cluster import InvalidField, Resources, sum_resources
 from joiner.cluster.quantities import SUFFIXES, parse_amount
 
-amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu"]), st.integers(0, 2**40)).map(Resources)
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu"]), st.integers(0, 2**40)).map(
+    Resources
+)
 
 
 @pytest.mark.parametrize(
-    ("said", "millicores"), [("1", 1000), (2, 2000), (0.5, 500), ("100m", 100), ("1500u", 2), ("1e-1", 100), ("+1.5", 1500), (".5", 500)]
+    ("said", "millicores"),
+    [("1", 1000), (2, 2000), (0.5, 500), ("100m", 100), ("1500u", 2), ("1e-1", 100), ("+1.5", 1500), (".5", 500)],
 )
 def test_cpu_is_counted_in_millicores_rounded_up(said: str, millicores: int) -> None:
     assert Resources.from_kube({"cpu": said})["cpu"] == millicores

@@ -33,8 +33,12 @@ def test_numbers_are_compared_as_numbers(operator: str, levels: list[str]) -> No
     assert [taint.value for taint in taints if toleration.tolerates(taint)] == levels
 
 
-@pytest.mark.parametrize(("seconds", "borne"), [([0, None], False), ([300, 0], False), ([300], True), ([None], True), ([], False)])
-def test_a_pod_bears_a_taint_as_long_as_every_toleration_that_matches_lets_it(seconds: list[int | None], borne: bool) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "borne"), [([0, None], False), ([300, 0], False), ([300], True), ([None], True), ([], False)]
+)
+def test_a_pod_bears_a_taint_as_long_as_every_toleration_that_matches_lets_it(
+    seconds: list[int | None], borne: bool
+) -> None:
     said = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": each} for each in seconds]
     pod = Pod.from_kube({"metadata": {"name": "one"}, "spec": {"containers": [], "tolerations": said}})
 
@@ -48,7 +52,9 @@ def test_a_wish_keeps_nobody_away() -> None:
     assert find_untolerated([], [wish], wishes=True) == wish
 
 
-@pytest.mark.parametrize(("said", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")])
+@pytest.mark.parametrize(
+    ("said", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")]
+)
 def test_a_taint_that_is_none_names_its_field(said: dict[str, str], field: str) -> None:
     with pytest.raises(InvalidField) as refused:
         Taint.from_kube(said)

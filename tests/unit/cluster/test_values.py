@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.cluster import ABSENT, ANYTHING, MISSING, NOTHING, PRESENT, InvalidField, Requirement, Requirements, Value, ValueSet
+from joiner.cluster import (
+    ABSENT,
+    ANYTHING,
+    MISSING,
+    NOTHING,
+    PRESENT,
+    InvalidField,
+    Requirement,
+    Requirements,
+    Value,
+    ValueSet,
+)
 from joiner.cluster.requirements import read_value_set, write_expressions
 
 WORDS = ("a", "b", "c", "")
@@ -46,7 +57,9 @@ def kubernetes_says(operator: str, values: list[str], value: Value) -> bool:
 def test_every_operator_is_a_set(operator: str, values: list[str]) -> None:
     meant = read_value_set(operator, values)
 
-    assert [value for value in UNIVERSE if value in meant] == [value for value in UNIVERSE if kubernetes_says(operator, values, value)]
+    assert [value for value in UNIVERSE if value in meant] == [
+        value for value in UNIVERSE if kubernetes_says(operator, values, value)
+    ]
 
 
 def test_any_two_operators_on_one_key_mean_both() -> None:
@@ -125,7 +138,10 @@ def test_an_integer_counts_in_every_spelling(spelling: str) -> None:
 
 def test_two_requirements_on_one_key_can_exclude_each_other() -> None:
     impossible = Requirements.from_kube(
-        [{"key": "color", "operator": "In", "values": ["red"]}, {"key": "color", "operator": "NotIn", "values": ["red"]}]
+        [
+            {"key": "color", "operator": "In", "values": ["red"]},
+            {"key": "color", "operator": "NotIn", "values": ["red"]},
+        ]
     )
 
     assert impossible.contradictions() == ("color",)

@@ -10,7 +10,12 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def claim(name: str = "data", *, volume: str = "", storage_class: str | None = "ebs", **more: Any) -> dict[str, Any]:
-    spec = {"storageClassName": storage_class, "accessModes": ["ReadWriteOnce"], **({"volumeName": volume} if volume else {}), **more}
+    spec = {
+        "storageClassName": storage_class,
+        "accessModes": ["ReadWriteOnce"],
+        **({"volumeName": volume} if volume else {}),
+        **more,
+    }
     return {"metadata": {"name": name, "namespace": "shop"}, "spec": spec}
 
 
@@ -31,7 +36,9 @@ def test_a_volume_that_exists_holds_its_pod_in_its_zone() -> None:
 
 def test_a_volume_that_comes_later_goes_where_its_class_allows() -> None:
     assert Volumes.from_lists([claim()], [], [LATER]).where("shop", ["data"]) == (Requirements(),)
-    assert Volumes.from_lists([claim()], [], [IN_ONE_ZONE]).where("shop", ["data"]) == (Requirements.from_labels({ZONE: "b"}),)
+    assert Volumes.from_lists([claim()], [], [IN_ONE_ZONE]).where("shop", ["data"]) == (
+        Requirements.from_labels({ZONE: "b"}),
+    )
 
 
 def test_a_volume_whose_node_affinity_means_nothing_helps_no_pod() -> None:

@@ -78,14 +78,24 @@ class FakeEc2Client:
     def _launched(self, asked: Mapping[str, Any]) -> Answer:
         configs = asked["LaunchTemplateConfigs"]
         missing = [
-            name for config in configs if (name := config["LaunchTemplateSpecification"]["LaunchTemplateName"]) not in self.templates
+            name
+            for config in configs
+            if (name := config["LaunchTemplateSpecification"]["LaunchTemplateName"]) not in self.templates
         ]
         if missing:
             raise refused("CreateFleet", "InvalidLaunchTemplateName.NotFoundException", missing[0])
         offers = [(config, override) for config in configs for override in config["Overrides"]]
-        open_offers = [(config, each) for config, each in offers if (each["InstanceType"], each["AvailabilityZone"]) not in self.short]
+        open_offers = [
+            (config, each)
+            for config, each in offers
+            if (each["InstanceType"], each["AvailabilityZone"]) not in self.short
+        ]
         errors = [
-            {"ErrorCode": "InsufficientInstanceCapacity", "ErrorMessage": "none left", "LaunchTemplateAndOverrides": {"Overrides": each}}
+            {
+                "ErrorCode": "InsufficientInstanceCapacity",
+                "ErrorMessage": "none left",
+                "LaunchTemplateAndOverrides": {"Overrides": each},
+            }
             for _, each in offers
             if (each["InstanceType"], each["AvailabilityZone"]) in self.short
         ]
@@ -94,7 +104,11 @@ class FakeEc2Client:
         config, chosen = min(open_offers, key=lambda offer: float(offer[1]["Priority"]))
         count = asked["TargetCapacitySpecification"]["TotalTargetCapacity"]
         made = [self._run(config, chosen, asked) for _ in range(count)]
-        group = {"InstanceIds": made, "InstanceType": chosen["InstanceType"], "LaunchTemplateAndOverrides": {"Overrides": chosen}}
+        group = {
+            "InstanceIds": made,
+            "InstanceType": chosen["InstanceType"],
+            "LaunchTemplateAndOverrides": {"Overrides": chosen},
+        }
         return {"Instances": [group], "Errors": errors}
 
     def _run(self, config: Mapping[str, Any], chosen: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
@@ -132,8 +146,12 @@ class FakePages:
 
     client: FakeEc2Client
 
-    def paginate(self, *, Filters: Sequence[Mapping[str, Any]] = (), InstanceIds: Sequence[str] = ()) -> Iterator[Answer]:
-        yield self.client._do("DescribeInstances", lambda: self._named(InstanceIds) if InstanceIds else self._page(Filters))
+    def paginate(
+        self, *, Filters: Sequence[Mapping[str, Any]] = (), InstanceIds: Sequence[str] = ()
+    ) -> Iterator[Answer]:
+        yield self.client._do(
+            "DescribeInstances", lambda: self._named(InstanceIds) if InstanceIds else self._page(Filters)
+        )
 
     def _named(self, ids: Sequence[str]) -> Answer:
         if unknown := [each for each in ids if each not in self.client.instances]:

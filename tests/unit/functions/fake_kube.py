@@ -78,7 +78,11 @@ class FakeKube(Kube):
     def _answered(self, method: str, path: str, body: Any, query: Mapping[str, str], content_type: str) -> Manifest:
         kind, namespace, name, subresource = _parsed(path)
         if method == "GET" and not name:
-            return {"items": [each for key, each in sorted(self.objects.items()) if _selected(key, each, kind, namespace, query)]}
+            return {
+                "items": [
+                    each for key, each in sorted(self.objects.items()) if _selected(key, each, kind, namespace, query)
+                ]
+            }
         if method == "POST" and not name:
             return self._create(kind, namespace, body)
         key = (kind.plural, namespace, name)
@@ -119,7 +123,9 @@ class FakeKube(Kube):
         own_status = key[0] in OWN_STATUS
         if own_status:
             changes = {
-                name: value for name, value in changes.items() if (name == "status") == (subresource == "status") or name == "metadata"
+                name: value
+                for name, value in changes.items()
+                if (name == "status") == (subresource == "status") or name == "metadata"
             }
         after: Manifest = _merged(present, changes)
         after["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
@@ -181,7 +187,11 @@ def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: M
     labels = manifest["metadata"].get("labels") or {}
     here = key[0] == kind.plural and namespace in ("", key[1])
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
-    fields = {"metadata.name": key[2], "spec.nodeName": spec.get("nodeName") or "", "status.phase": status.get("phase") or "Pending"}
+    fields = {
+        "metadata.name": key[2],
+        "spec.nodeName": spec.get("nodeName") or "",
+        "status.phase": status.get("phase") or "Pending",
+    }
     suits = all(_suits(fields, term) for term in query.get("fieldSelector", "").split(",") if term)
     return here and suits and all(labels.get(name) == value for name, value in wanted.items())
 

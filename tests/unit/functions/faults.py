@@ -38,8 +38,12 @@ class Trouble:
     calls: list[str] = field(default_factory=list)
 
     def __enter__(self) -> "Trouble":
-        self.world.kube.fault = lambda method, path, do: self._call(f"{method} {path}", do, lambda: Unreachable("no answer"))
-        self.world.ec2.fault = lambda name, do: self._call(name, do, lambda: ReadTimeoutError(endpoint_url="https://ec2"))
+        self.world.kube.fault = lambda method, path, do: self._call(
+            f"{method} {path}", do, lambda: Unreachable("no answer")
+        )
+        self.world.ec2.fault = lambda name, do: self._call(
+            name, do, lambda: ReadTimeoutError(endpoint_url="https://ec2")
+        )
         self._clients = (self.world.ledger._client, self.world.store._client)
         self.world.ledger._client = Watched(self._clients[0], self)
         self.world.store._client = Watched(self._clients[1], self)

@@ -95,9 +95,9 @@ class Retirement:
         until = int(world.now.timestamp()) + 90
         return self._state(
             "begin_retirement",
-            lambda f: f.RetirementStart(world.kube, world.ledger, self.retirements, AutoscalerDetection(world.kube)).answer(
-                task, asked, world.now, until
-            ),
+            lambda f: f.RetirementStart(
+                world.kube, world.ledger, self.retirements, AutoscalerDetection(world.kube)
+            ).answer(task, asked, world.now, until),
         )
 
     def _drain(self, wave: Entries, looks: int) -> Entries:
@@ -118,7 +118,10 @@ class Retirement:
     def _look(self, wave: Entries, pause: int) -> dict[str, Any]:
         read = [RetiringClaim.from_json(each) for each in wave]
         return self._state(
-            "evict_pods", lambda f: f.PodEviction(self.world.kube, self.retirements).answer(self.execution, read, pause, self.world.now)
+            "evict_pods",
+            lambda f: f.PodEviction(self.world.kube, self.retirements).answer(
+                self.execution, read, pause, self.world.now
+            ),
         )
 
     def _terminate(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
@@ -136,7 +139,9 @@ class Retirement:
         answer: dict[str, Any] = forgetting.answer(self.arn, read, self.world.now)
         return answer
 
-    def _step(self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[RetiringClaim]], dict[str, Any]]) -> Entries:
+    def _step(
+        self, wave: Entries, stage: str, name: str, act: Callable[[Any, list[RetiringClaim]], dict[str, Any]]
+    ) -> Entries:
         if not self._any(wave, stage):
             return wave
         found: Entries = self._state(name, lambda f: act(f, [RetiringClaim.from_json(each) for each in wave]))["claims"]

@@ -65,7 +65,13 @@ CLASS = ResolvedNodeClass(
     "EC2NodeClass",
     subnets=(Subnet("subnet-a", "us-east-1a", 100), Subnet("subnet-b", "us-east-1b", 100)),
     security_groups=(SecurityGroup("sg-1"),),
-    images=(Image("ami-1", "amd64", Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}])),),
+    images=(
+        Image(
+            "ami-1",
+            "amd64",
+            Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]),
+        ),
+    ),
     instance_profile="nodes",
     generation=1,
 )
@@ -155,7 +161,12 @@ class World:
 
     def prepare(self, *pods: Mapping[str, Any]) -> "World":
         """A pool, its class, a catalogue, and these pods."""
-        for manifest in (NODEPOOL, NODECLASS, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, *pods):
+        for manifest in (
+            NODEPOOL,
+            NODECLASS,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
+            *pods,
+        ):
             self.kube.put(manifest)
         documents.put_catalogue(self.store, CATALOGUE, self.now)
         return self
@@ -215,14 +226,15 @@ class World:
         view = ListedCluster(self.kube)
         found = self._state(
             "find_pending_pods",
-            lambda f: f.PendingPodSearch(view, self.ledger, self.known, self.store, AutoscalerDetection(self.kube)).answer(
-                task, self.now, until
-            ),
+            lambda f: f.PendingPodSearch(
+                view, self.ledger, self.known, self.store, AutoscalerDetection(self.kube)
+            ).answer(task, self.now, until),
         )
         if found["refused"] or found["asking"] + found["unfinished"] + found["unwatched"] == 0:
             return False
         classes = self._state(
-            "resolve_node_classes", lambda _: {"classes": documents.put_node_classes(self.store, task, [self.node_class])}
+            "resolve_node_classes",
+            lambda _: {"classes": documents.put_node_classes(self.store, task, [self.node_class])},
         )["classes"]
         plan = self._state(
             "plan_capacity",
@@ -233,13 +245,17 @@ class World:
         keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}
         recorded = self._state(
             "record_node_claims",
-            lambda f: f.ClaimRecording(self.kube, self.ledger, self.known, self.store).answer(task, keys, self.now, until),
+            lambda f: f.ClaimRecording(self.kube, self.ledger, self.known, self.store).answer(
+                task, keys, self.now, until
+            ),
         )
         for index in recorded["groups"]:
             self._launch(task, recorded["launches"], index, until)
         launched = self._state(
             "record_launches",
-            lambda f: f.LaunchRecording(self.kube, self.ledger, self.known, self.store).answer(task, found["snapshot"], self.now, until),
+            lambda f: f.LaunchRecording(self.kube, self.ledger, self.known, self.store).answer(
+                task, found["snapshot"], self.now, until
+            ),
         )
         self.untold += [*recorded["events"], *launched["events"]]
         return bool(launched["again"]) or recorded["postponed"] > 0
@@ -250,7 +266,9 @@ class World:
         try:
             self._state(
                 "launch_instances",
-                lambda f: f.Launcher(self.ledger, self.store, ec2, self.pause).answer(task, launches, index, self.now, until),
+                lambda f: f.Launcher(self.ledger, self.store, ec2, self.pause).answer(
+                    task, launches, index, self.now, until
+                ),
             )
         except Died:
             if self.stop_after:
@@ -266,7 +284,8 @@ class World:
 
     def check(self, name: str) -> dict[str, Any]:
         return self._state(
-            "check_registration", lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(name, self.now, self._untold())
+            "check_registration",
+            lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(name, self.now, self._untold()),
         )
 
     def _untold(self) -> list[Event]:
@@ -313,9 +332,15 @@ class World:
                     },
                     "spec": {
                         "providerID": f"aws:///{zone}/{instance['InstanceId']}",
-                        "taints": [{"key": UNREGISTERED, "effect": "NoExecute"}, {"key": FILLING, "effect": "NoSchedule"}],
+                        "taints": [
+                            {"key": UNREGISTERED, "effect": "NoExecute"},
+                            {"key": FILLING, "effect": "NoSchedule"},
+                        ],
                     },
-                    "status": {"allocatable": kind.allocatable.to_kube(), "conditions": [{"type": "Ready", "status": "True"}]},
+                    "status": {
+                        "allocatable": kind.allocatable.to_kube(),
+                        "conditions": [{"type": "Ready", "status": "True"}],
+                    },
                 }
             )
 
@@ -339,7 +364,9 @@ class World:
         table = (self.ledger._client, self.ledger._table)
         retirements, emptiness, absences = Retirements(*table), EmptyNodes(*table), Absences(*table)
         known: dict[str, Any] = {"answers": self.known, "guards": AutoscalerDetection(self.kube)}
-        seen = survey_cluster.ClusterSurveying(ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known)
+        seen = survey_cluster.ClusterSurveying(
+            ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known
+        )
         cluster = seen.answer(task, self.now)
         if cluster["refused"]:
             return cluster, {}

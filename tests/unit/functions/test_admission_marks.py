@@ -21,7 +21,9 @@ class Recorder(FakeKube):
         super().__init__(objects)
         self.sent: list[tuple[str, Any]] = []
 
-    def ask(self, method: str, path: str, body: Manifest | Sequence[Mapping[str, Any]] | None = None, **how: Any) -> Manifest:
+    def ask(
+        self, method: str, path: str, body: Manifest | Sequence[Mapping[str, Any]] | None = None, **how: Any
+    ) -> Manifest:
         self.sent.append((method, body))
         return super().ask(method, path, body, **how)
 

@@ -39,12 +39,16 @@ def deleted_claim(number: int) -> dict[str, Any]:
             "finalizers": ["karpenter.sh/termination"],
             "labels": {"karpenter.sh/nodepool": "default"},
         },
-        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [],
+        },
         "status": {
             "providerID": f"aws:///us-east-1a/i-{number:017x}",
             "nodeName": f"node-{number}",
             "conditions": [
-                {"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T11:00:00Z"} for kind in ("Launched", "Registered")
+                {"type": kind, "status": "True", "lastTransitionTime": "2026-11-21T11:00:00Z"}
+                for kind in ("Launched", "Registered")
             ],
         },
     }
@@ -75,11 +79,14 @@ def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(cr
 
 def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: World) -> None:
     function, retirements = begin_retirement, Retirements(crowded.ledger._client, crowded.ledger._table)
-    asked = [RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id) for claim in list_claims(crowded.kube).claims]
+    asked = [
+        RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id)
+        for claim in list_claims(crowded.kube).claims
+    ]
 
-    answer = function.RetirementStart(crowded.kube, crowded.ledger, retirements, AutoscalerDetection(crowded.kube)).answer(
-        TASK, asked, NOON, 0
-    )
+    answer = function.RetirementStart(
+        crowded.kube, crowded.ledger, retirements, AutoscalerDetection(crowded.kube)
+    ).answer(TASK, asked, NOON, 0)
 
     assert (answer["begun"], sum(map(len, answer["waves"]))) == (function.BEGUN_AT_ONCE, function.BEGUN_AT_ONCE)
     (left,) = answer["leftOut"]

@@ -177,7 +177,9 @@ def test_what_could_not_be_given_up_is_tried_again(world: World) -> None:
 
 def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World) -> None:
     launched(world).boot()
-    the_node(world)["spec"]["taints"] = [taint for taint in the_node(world)["spec"]["taints"] if taint["key"] != FILLING]
+    the_node(world)["spec"]["taints"] = [
+        taint for taint in the_node(world)["spec"]["taints"] if taint["key"] != FILLING
+    ]
 
     answer = world.check("up-1")
 
@@ -269,7 +271,10 @@ def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for
     waits_for_another_node(world, pending("small", cpu="200m"))
 
     assert not world.check("up-1")["done"]
-    assert world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"] == the_node(world)["metadata"]["name"]
+    assert (
+        world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
+        == the_node(world)["metadata"]["name"]
+    )
     assert taints(the_node(world)) == [FILLING]
     world.now += timedelta(seconds=29)
     assert not world.check("up-1")["done"]
@@ -278,7 +283,9 @@ def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for
     assert taints(the_node(world)) == []
 
 
-def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_would_push_out_what_runs(world: World) -> None:
+def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_would_push_out_what_runs(
+    world: World,
+) -> None:
     launched(world).boot()
     ready_at(world, "2026-11-21T12:00:00Z")
     waits_for_another_node(world, urgent())
@@ -291,11 +298,15 @@ def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_woul
     assert taints(the_node(world)) == []
 
 
-def test_a_filled_node_stays_closed_until_its_scheduler_may_have_seen_where_a_more_important_pod_went(world: World) -> None:
+def test_a_filled_node_stays_closed_until_its_scheduler_may_have_seen_where_a_more_important_pod_went(
+    world: World,
+) -> None:
     launched(world, urgent()).boot()
 
     assert not world.check("up-1")["done"]
-    nodes = {name: world.kube.get(kinds.PODS, name, namespace="default")["spec"]["nodeName"] for name in ("web-1", "urgent")}
+    nodes = {
+        name: world.kube.get(kinds.PODS, name, namespace="default")["spec"]["nodeName"] for name in ("web-1", "urgent")
+    }
     closed = {name: taints(world.kube.get(kinds.NODES, node)) for name, node in nodes.items()}
     assert closed == {"web-1": [FILLING], "urgent": []}
     assert world.check("up-1")["done"]

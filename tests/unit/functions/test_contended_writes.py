@@ -36,7 +36,10 @@ class ContendedTable:
         self.asked.append(operation)
         if len(self.asked) > self.conflicts:
             return do(**asked)
-        answer: Any = {"Error": {"Code": code}, "CancellationReasons": [{"Code": "TransactionConflict"}, {"Code": "None"}]}
+        answer: Any = {
+            "Error": {"Code": code},
+            "CancellationReasons": [{"Code": "TransactionConflict"}, {"Code": "None"}],
+        }
         raise ClientError(answer, operation)
 
 

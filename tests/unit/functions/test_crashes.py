@@ -18,7 +18,14 @@ from tests.unit.functions.scale_up import World, pending
 
 TRIED = 8  # calls of each fault, of about a hundred
 SEED = 20261121
-STATES = ("find_pending_pods", "plan_capacity", "record_node_claims", "launch_instances", "record_launches", "check_registration")
+STATES = (
+    "find_pending_pods",
+    "plan_capacity",
+    "record_node_claims",
+    "launch_instances",
+    "record_launches",
+    "check_registration",
+)
 
 
 def a_world(make_world: MakeWorld) -> World:
@@ -56,7 +63,9 @@ def test_whatever_call_fails_two_sweeps_later_all_is_well(make_world: MakeWorld,
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_an_execution_that_is_stopped_after_any_state_is_finished_by_the_sweep(make_world: MakeWorld, state: str) -> None:
+def test_an_execution_that_is_stopped_after_any_state_is_finished_by_the_sweep(
+    make_world: MakeWorld, state: str
+) -> None:
     world = a_world(make_world)
     world.stop_after = state
     assert not world.scale_up("up-1")

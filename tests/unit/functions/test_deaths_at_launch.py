@@ -136,7 +136,10 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
     beginning = module.RetirementStart(launched.kube, launched.ledger, retirements, AutoscalerDetection(launched.kube))
     task = Task(Execution("retire-1", arn("retire-1"), ""), CLUSTER, 0, 1)
     beginning.answer(
-        task, [RetirementRequest(each["claim"], RetirementReason.LOST, each["instance"]) for each in found["retire"]], launched.now, 2**33
+        task,
+        [RetirementRequest(each["claim"], RetirementReason.LOST, each["instance"]) for each in found["retire"]],
+        launched.now,
+        2**33,
     )
 
     conditions = [
@@ -146,7 +149,10 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
         if condition["type"] == "Registered"
     ]
     assert {(each["status"], each["reason"]) for each in conditions} == {("False", "InstanceEndedAtLaunch")}
-    assert sorted(each["message"].split(" ended")[0] for each in conditions) == [f"instance {first}", f"instance {second}"]
+    assert sorted(each["message"].split(" ended")[0] for each in conditions) == [
+        f"instance {first}",
+        f"instance {second}",
+    ]
     events = [each for each in launched.kube.all(kinds.EVENTS) if each["reason"] == "InstanceEndedAtLaunch"]
     kinds_told = sorted(each["regarding"]["kind"] for each in events)
     assert kinds_told == ["NodeClaim", "NodeClaim", "NodePool"]  # one of the pool for all that die of the same

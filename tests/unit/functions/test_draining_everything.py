@@ -40,11 +40,14 @@ def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_be
     claims = list_claims(standing.kube).claims
     assert claims
     assert retired(standing, 2) == [
-        {"claim": claim.name, "reason": "uninstalled", "instance": claim.instance_id, "notBefore": 0} for claim in claims
+        {"claim": claim.name, "reason": "uninstalled", "instance": claim.instance_id, "notBefore": 0}
+        for claim in claims
     ]
 
 
-def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_is_stopped_goes_no_further(standing: World) -> None:
+def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_is_stopped_goes_no_further(
+    standing: World,
+) -> None:
     first, *others = list_claims(standing.kube).claims
     standing.pause.draining = True
     Retirement(standing, "retire-1").run(RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id))

@@ -1,5 +1,4 @@
-"""The installer removes admission policies of an earlier version that the present one does not have, and nobody else's.
-"""
+"""The installer removes admission policies of an earlier version that the present one does not have, and nobody else's."""
 
 from typing import Any
 
@@ -16,10 +15,17 @@ def policy(kind: Kind, name: str, manager: str = "joiner") -> dict[str, Any]:
 def test_policies_that_are_no_longer_in_the_package_are_deleted_with_their_bindings() -> None:
     kube = FakeKube()
     for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS):
-        for name, manager in (("joiner-nodes", "joiner"), ("joiner-former", "joiner"), ("joiner-foreign", "else"), ("team", "joiner")):
+        for name, manager in (
+            ("joiner-nodes", "joiner"),
+            ("joiner-former", "joiner"),
+            ("joiner-foreign", "else"),
+            ("team", "joiner"),
+        ):
             kube.put(policy(kind, name, manager))
 
-    install_manifests._apply_policies(kube, [policy(kind, "joiner-nodes") for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS)])
+    install_manifests._apply_policies(
+        kube, [policy(kind, "joiner-nodes") for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS)]
+    )
 
     for kind in (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS):
         assert [each["metadata"]["name"] for each in kube.all(kind)] == ["joiner-foreign", "joiner-nodes", "team"]

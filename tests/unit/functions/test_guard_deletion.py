@@ -93,7 +93,10 @@ def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
 
     said = guard_deletion.refusal_reason("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
 
-    assert f"joiner uninstall --cluster {'c' * 64} --region ap-southeast-3 --nodes keep (they run on without Joiner)" in said
+    assert (
+        f"joiner uninstall --cluster {'c' * 64} --region ap-southeast-3 --nodes keep (they run on without Joiner)"
+        in said
+    )
 
 
 def test_an_instance_that_a_running_scale_up_launches_meanwhile_is_seen() -> None:

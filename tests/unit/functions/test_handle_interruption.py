@@ -81,7 +81,8 @@ class Told:
 
     def tell(self, *bodies: Any) -> list[str]:
         records = [
-            {"messageId": f"m-{index}", "body": body if isinstance(body, str) else json.dumps(body)} for index, body in enumerate(bodies)
+            {"messageId": f"m-{index}", "body": body if isinstance(body, str) else json.dumps(body)}
+            for index, body in enumerate(bodies)
         ]
         again: list[str] = self.desk.handle(records, lambda: NOW)
         return again
@@ -99,7 +100,11 @@ def warning(instance: str = MINE) -> dict[str, Any]:
 
 
 def state_change(state: str, instance: str = MINE) -> dict[str, Any]:
-    return {**warning(), "detail-type": "EC2 Instance State-change Notification", "detail": {"instance-id": instance, "state": state}}
+    return {
+        **warning(),
+        "detail-type": "EC2 Instance State-change Notification",
+        "detail": {"instance-id": instance, "state": state},
+    }
 
 
 def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_replacement(told: Told) -> None:
@@ -110,7 +115,13 @@ def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_repl
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.owner) == (("spot",), int(WARNED_AT.timestamp()) + 120, "")
     assert noted.instance == MINE
-    assert told.states.inputs[RETIREMENT] == {"reason": "interruption", "claims": [], "noted": True, "notBefore": 0, "by": "m-0"}
+    assert told.states.inputs[RETIREMENT] == {
+        "reason": "interruption",
+        "claims": [],
+        "noted": True,
+        "notBefore": 0,
+        "by": "m-0",
+    }
     assert told.world.ledger.lease().rings == 1
 
 
@@ -128,7 +139,11 @@ def test_a_warning_about_a_claim_that_is_being_retired_only_shortens_its_deadlin
 
     noted = told.retirements.of("default-a")
     assert noted is not None
-    assert (noted.reasons, noted.deadline, noted.owner) == (("empty", "spot"), int(WARNED_AT.timestamp()) + 120, "arn:retire-1")
+    assert (noted.reasons, noted.deadline, noted.owner) == (
+        ("empty", "spot"),
+        int(WARNED_AT.timestamp()) + 120,
+        "arn:retire-1",
+    )
     assert told.states.started == []
 
 

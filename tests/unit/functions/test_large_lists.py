@@ -141,7 +141,10 @@ def test_a_sweep_does_not_list_what_only_plans_read(api: StandIn) -> None:
 
 def test_what_is_read_of_a_page_makes_the_snapshot_that_whole_manifests_make(api: StandIn) -> None:
     kube = client(api)
-    whole = {kind.plural: kube.ask("GET", kind.path())["items"] for kind in (kinds.PODS, kinds.NODES, kinds.NODECLAIMS, kinds.NAMESPACES)}
+    whole = {
+        kind.plural: kube.ask("GET", kind.path())["items"]
+        for kind in (kinds.PODS, kinds.NODES, kinds.NODECLAIMS, kinds.NAMESPACES)
+    }
     read = {kind.plural: kube.packed(kind) for kind in (kinds.PODS, kinds.NODES, kinds.NODECLAIMS, kinds.NAMESPACES)}
 
     assert Snapshot.from_lists(read) == Snapshot.from_lists(whole)

@@ -30,7 +30,9 @@ class LaunchPad:
         assert lease is not None
         self.task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
         claims = [
-            build_node_claim(POOL, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=lease, execution="up-1")
+            build_node_claim(
+                POOL, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=lease, execution="up-1"
+            )
             for suffix in ("a", "b")
         ]
         offers = (LaunchOffering(0.096, "m5.large", "us-east-1a"),)
@@ -84,7 +86,9 @@ def show_only(ec2: FakeEc2Client, *shown: str) -> None:
         if name != "DescribeInstances":
             return do()
         (reservation,) = do()["Reservations"]
-        return {"Reservations": [{"Instances": [each for each in reservation["Instances"] if each["InstanceId"] in shown]}]}
+        return {
+            "Reservations": [{"Instances": [each for each in reservation["Instances"] if each["InstanceId"] in shown]}]
+        }
 
     ec2.fault = fault
 
@@ -127,7 +131,13 @@ def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchPad
 def test_whatever_ec2_refuses_closes_the_launch_with_its_reason(pad: LaunchPad, operation: str) -> None:
     pad.refuse(operation, refused(operation, "UnauthorizedOperation", "not so"))
 
-    assert pad.send() == {"launch": pad.launch.id, "launched": 0, "short": 0, "failed": 2, "errors": ["UnauthorizedOperation"]}
+    assert pad.send() == {
+        "launch": pad.launch.id,
+        "launched": 0,
+        "short": 0,
+        "failed": 2,
+        "errors": ["UnauthorizedOperation"],
+    }
     assert [failure.reason for failure in pad.outcome().failed] == ["Unauthorized"]
 
 

@@ -50,10 +50,14 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
     world.check("up-1")
     told = world.kube.all(kinds.EVENTS)
     assert 0 < len(told) <= EVENTS_AT_ONCE
-    assert "24,000 Pods, for example web-" in " ".join(each["note"] for each in told if each["regarding"]["kind"] == "ReplicaSet")
+    assert "24,000 Pods, for example web-" in " ".join(
+        each["note"] for each in told if each["regarding"]["kind"] == "ReplicaSet"
+    )
 
 
-def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.prepare(*(pending(f"web-{number}") for number in range(3)))
     late: list[Any] = []
 
@@ -90,7 +94,9 @@ def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_says_so(worl
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
     retiring = Retirement(world, "retire-1")
-    beginning = begin_retirement.RetirementStart(world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube), LATE)
+    beginning = begin_retirement.RetirementStart(
+        world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube), LATE
+    )
     task = _task(retiring)
     left = beginning.answer(task, [RetirementRequest(claim.name, RetirementReason.DELETED)], world.now, 0)
 
@@ -104,21 +110,34 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: W
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
     retiring = Retirement(world, "retire-1")
-    begun = begin_retirement.RetirementStart(world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube))
-    ((entry,),) = begun.answer(_task(retiring), [RetirementRequest(claim.name, RetirementReason.LOST)], world.now, 0)["waves"]
+    begun = begin_retirement.RetirementStart(
+        world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube)
+    )
+    ((entry,),) = begun.answer(_task(retiring), [RetirementRequest(claim.name, RetirementReason.LOST)], world.now, 0)[
+        "waves"
+    ]
     entries = [RetiringClaim.from_json(entry).at(RetirementStage.TERMINATED)]
-    late = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements, LATE).answer(retiring.arn, entries, world.now)
+    late = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements, LATE).answer(
+        retiring.arn, entries, world.now
+    )
 
     assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this look")
     assert len(list_claims(world.kube).claims) == 1
-    after = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements).answer(retiring.arn, entries, world.now)
+    after = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements).answer(
+        retiring.arn, entries, world.now
+    )
     assert after["forgotten"] == 1
     assert list_claims(world.kube).claims == ()
 
 
 def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its_pools(world: World) -> None:
     nodes = (
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{n}"}, "spec": {"providerID": f"aws:///a/i-{n}"}}
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"node-{n}"},
+            "spec": {"providerID": f"aws:///a/i-{n}"},
+        }
         for n in range(2_001)
     )
     world.prepare(*nodes)

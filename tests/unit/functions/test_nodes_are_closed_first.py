@@ -19,10 +19,14 @@ def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_delet
             taints.clear()
             world.kube.asked.clear()
 
-    done = Retirement(world, "opened", before_state=open_again).run(RetirementRequest(claim.name, RetirementReason.LOST), looks=1)
+    done = Retirement(world, "opened", before_state=open_again).run(
+        RetirementRequest(claim.name, RetirementReason.LOST), looks=1
+    )
 
     assert done.told[0]["stage"] == "forgotten"
     nothing_is_left_of(world, claim)
     node, its_pod = f"/api/v1/nodes/{claim.node_name}", f"/api/v1/namespaces/default/pods/{pod}"
-    acts = [call for call in world.kube.asked if call.startswith(("PATCH", "DELETE")) and call.split()[1] in (node, its_pod)]
+    acts = [
+        call for call in world.kube.asked if call.startswith(("PATCH", "DELETE")) and call.split()[1] in (node, its_pod)
+    ]
     assert acts[:4] == [f"PATCH {node}", f"PATCH {its_pod}", f"DELETE {its_pod}", f"DELETE {node}"]

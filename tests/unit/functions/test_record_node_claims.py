@@ -21,6 +21,10 @@ def test_a_recording_that_outlived_its_lease_drops_no_assignment_of_its_successo
     world.stop_after = "record_node_claims"
     world.scale_up("up-1")
 
-    (mine,) = (name for name in world.ledger.assignments() if name not in ("default-of-a-later-lease", "default-written-meanwhile"))
+    (mine,) = (
+        name
+        for name in world.ledger.assignments()
+        if name not in ("default-of-a-later-lease", "default-written-meanwhile")
+    )
     assert {"default-of-a-later-lease", "default-written-meanwhile"} < set(world.ledger.assignments())
     assert mine != "default-of-nobody"

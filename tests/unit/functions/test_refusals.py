@@ -17,12 +17,19 @@ FLEET = "CreateFleet"
 
 def events(world: World, kind: str) -> list[tuple[str, str]]:
     """Reason and note of the events on objects of a kind."""
-    return [(event["reason"], event["note"]) for event in world.kube.all(kinds.EVENTS) if event["regarding"]["kind"] == kind]
+    return [
+        (event["reason"], event["note"]) for event in world.kube.all(kinds.EVENTS) if event["regarding"]["kind"] == kind
+    ]
 
 
 def lease(name: str, *, namespace: str = "kube-system") -> dict[str, Any]:
     spec = {"holderIdentity": f"{name}-0", "renewTime": f"{NOON:%Y-%m-%dT%H:%M:%S.%fZ}"}
-    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
 
 
 def definition(name: str, **labels: str) -> dict[str, Any]:
@@ -109,7 +116,9 @@ def test_beside_cluster_autoscaler_joiner_acts_and_warns_once(world: World) -> N
 # Pause
 
 
-def test_whoever_pauses_before_the_launch_finds_nothing_launched_and_whoever_resumes_finds_it_launched_once(world: World) -> None:
+def test_whoever_pauses_before_the_launch_finds_nothing_launched_and_whoever_resumes_finds_it_launched_once(
+    world: World,
+) -> None:
     world.prepare(pending("web-1"))
     world.pause.paused = True
 
@@ -126,7 +135,9 @@ def test_whoever_pauses_before_the_launch_finds_nothing_launched_and_whoever_res
 # Pods without hope
 
 
-def test_a_pod_without_hope_is_planned_after_one_two_four_eight_minutes_and_costs_two_small_looks_between(world: World) -> None:
+def test_a_pod_without_hope_is_planned_after_one_two_four_eight_minutes_and_costs_two_small_looks_between(
+    world: World,
+) -> None:
     world.prepare(pending("huge", cpu="64"))
     planned = []
 

@@ -14,7 +14,9 @@ from tests.unit.functions.retire import Retirement, retire
 from tests.unit.functions.scale_up import World
 from tests.unit.functions.test_retirement import claims, first, grow, node_of, nothing_is_left_of, pods_on
 
-NOT_OURS = "node node-1 is not Joiner's: it has neither the label karpenter.sh/nodepool nor karpenter.sh/provisioner-name"
+NOT_OURS = (
+    "node node-1 is not Joiner's: it has neither the label karpenter.sh/nodepool nor karpenter.sh/provisioner-name"
+)
 SUFFIX = "ValidatingAdmissionPolicy 'joiner-nodes' with binding 'joiner-nodes' denied request: "
 
 
@@ -55,7 +57,9 @@ def unregistered(world: World, **labels: str) -> NodeClaim:
 
 @pytest.mark.parametrize("labels", [{}, {"eks.amazonaws.com/nodegroup": "system"}])
 @pytest.mark.parametrize("reason", ["deleted", "never-joined", "lost", "spot"])
-def test_an_instance_whose_node_never_registered_is_terminated_without_a_drain(world: World, reason: str, labels: dict[str, str]) -> None:
+def test_an_instance_whose_node_never_registered_is_terminated_without_a_drain(
+    world: World, reason: str, labels: dict[str, str]
+) -> None:
     claim = unregistered(world, **labels)
 
     done = retire(world, (claim.name, reason))

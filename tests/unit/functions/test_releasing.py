@@ -20,7 +20,9 @@ def claim(kind: Kind, name: str, *finalizers: str, owner: str) -> dict[str, Any]
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": {}}
 
 
-def node(name: str, *taints: str, owner: str | None = "NodeClaim", finalizers: tuple[str, ...] = (OURS,)) -> dict[str, Any]:
+def node(
+    name: str, *taints: str, owner: str | None = "NodeClaim", finalizers: tuple[str, ...] = (OURS,)
+) -> dict[str, Any]:
     owners = [{"kind": owner, "name": name, "uid": "1"}] if owner else []
     metadata = {
         "name": name,

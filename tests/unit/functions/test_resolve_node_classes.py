@@ -15,7 +15,9 @@ from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, World, arn
 
 FOUND = {
-    "describe_subnets": {"Subnets": [{"SubnetId": "subnet-a", "AvailabilityZone": "us-east-1a", "AvailableIpAddressCount": 9}]},
+    "describe_subnets": {
+        "Subnets": [{"SubnetId": "subnet-a", "AvailabilityZone": "us-east-1a", "AvailableIpAddressCount": 9}]
+    },
     "describe_security_groups": {"SecurityGroups": [{"GroupId": "sg-1"}]},
     "describe_images": {"Images": []},
 }
@@ -54,8 +56,14 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
     lease = world._take_lease("up-1")
     assert lease is not None
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
-    bad = {**NODECLASS, "metadata": {"name": "bad", "uid": "class-2"}, "spec": {**NODECLASS["spec"], "instanceProfile": "a/b"}}
-    template = {"spec": {**NODEPOOL["spec"]["template"]["spec"], "nodeClassRef": {"kind": "EC2NodeClass", "name": "bad"}}}
+    bad = {
+        **NODECLASS,
+        "metadata": {"name": "bad", "uid": "class-2"},
+        "spec": {**NODECLASS["spec"], "instanceProfile": "a/b"},
+    }
+    template = {
+        "spec": {**NODEPOOL["spec"]["template"]["spec"], "nodeClassRef": {"kind": "EC2NodeClass", "name": "bad"}}
+    }
     template["spec"]["nodeClassRef"]["group"] = "karpenter.k8s.aws"
     bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
     lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS)]}
@@ -67,7 +75,10 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
         parameters=Parameters(account),
         profiles=InstanceProfiles(lambda: account),
         ceilings=NodeClassPolicy(
-            ("nodes",), "nodes-profile", subnets=AllowedResources(("subnet-a",)), security_groups=AllowedResources(("sg-1",))
+            ("nodes",),
+            "nodes-profile",
+            subnets=AllowedResources(("subnet-a",)),
+            security_groups=AllowedResources(("sg-1",)),
         ),
     )
     said = resolver.answer(task, snapshot, NOON, 2**33)
@@ -89,6 +100,8 @@ def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: Wor
     [(refused("GetInstanceProfile", "Throttling"), Ec2Throttled), (lost("GetInstanceProfile"), NoAnswer)],
     ids=["throttled", "no answer"],
 )
-def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(world: World, error: Exception, raised: type[Ec2Error]) -> None:
+def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(
+    world: World, error: Exception, raised: type[Ec2Error]
+) -> None:
     with pytest.raises(raised):
         answer(world, FakeAccount(error))

@@ -39,9 +39,15 @@ def grow(world: World) -> World:
 
 def _node(world: World, name: str, instance: str, node: str) -> None:
     made = NodeClaim(
-        name, NodeClassRef("EC2NodeClass", "default"), pool="default", pool_uid="pool-1", labels={"karpenter.sh/nodepool": "default"}
+        name,
+        NodeClassRef("EC2NodeClass", "default"),
+        pool="default",
+        pool_uid="pool-1",
+        labels={"karpenter.sh/nodepool": "default"},
     )
-    launched = made.as_launched(PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON)
+    launched = made.as_launched(
+        PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON
+    )
     claim = launched.as_registered(node, at=NOON).as_initialized(at=NOON)
     world.kube.put({**write_node_claim(claim), **write_claim_status(claim)})
     manifest = {
@@ -49,7 +55,10 @@ def _node(world: World, name: str, instance: str, node: str) -> None:
         "kind": "Node",
         "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}, "finalizers": [TERMINATION_FINALIZER]},
         "spec": {"providerID": claim.provider_id, "taints": []},
-        "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "29"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        "status": {
+            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "29"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
     }
     world.kube.put(manifest)
     tags = {"kubernetes.io/cluster/demo": "owned", "eks:eks-cluster-name": "demo", "karpenter.sh/nodepool": "default"}
@@ -76,7 +85,9 @@ def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
 
 def written(world: World) -> NodeClaim:
     """A claim that was written under lease 3, and not launched."""
-    claim = NodeClaim("default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"})
+    claim = NodeClaim(
+        "default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"}
+    )
     world.kube.put(write_node_claim(claim))
     return claim
 
@@ -138,7 +149,9 @@ def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: World) -> No
     assert len(evicted) == 1  # the daemon's pod stayed to the end
 
 
-def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_claim_says_what_it_waits_for(grown: World) -> None:
+def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_claim_says_what_it_waits_for(
+    grown: World,
+) -> None:
     claim = first(grown)
     [pod] = pods_on(grown, claim.node_name)
     grown.kube.held.add(pod)
@@ -186,7 +199,9 @@ def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grow
     assert grown.ledger.lease().holder == ""
 
 
-@pytest.mark.parametrize("met", ["begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes", "nothing"])
+@pytest.mark.parametrize(
+    "met", ["begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes", "nothing"]
+)
 def test_an_express_execution_that_runs_twice_at_one_time_or_once_more_harms_nothing(grown: World, met: str) -> None:
     """The other run of the same execution goes its whole way before a state of the first, or after all of them."""
     claim, other = claims(grown)
@@ -329,7 +344,11 @@ def test_volumes_are_waited_for_but_not_for_ever(grown: World) -> None:
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
         "metadata": {"name": "csi-1"},
-        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": claim.node_name, "source": {"persistentVolumeName": "pv-1"}},
+        "spec": {
+            "attacher": "ebs.csi.aws.com",
+            "nodeName": claim.node_name,
+            "source": {"persistentVolumeName": "pv-1"},
+        },
     }
     grown.kube.put(attachment)
 
@@ -371,7 +390,9 @@ def test_while_joiner_is_paused_nothing_is_terminated(grown: World) -> None:
 
 def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: World) -> None:
     claim = written(world)
-    world.machine._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", _lease(world))
+    world.machine._update(
+        "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", _lease(world)
+    )
 
     done = retire(world, (claim.name, "deleted"))
 
@@ -381,7 +402,9 @@ def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: Wor
 
 def test_a_claim_that_was_never_launched_just_goes(world: World) -> None:
     claim = written(world)
-    world.machine._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", _lease(world))
+    world.machine._update(
+        "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", _lease(world)
+    )
     world.now += timedelta(minutes=5)  # its lease has passed
 
     done = retire(world, (claim.name, "deleted"))

@@ -120,7 +120,12 @@ def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: World) -> Non
 def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World) -> None:
     since = int(grown.now.timestamp())
     entry = RetiringClaim(
-        "default-1", RetirementReason.DELETED, kind="NodeClaim", instance="i-unknown", since=since, stage=RetirementStage.TERMINATING
+        "default-1",
+        RetirementReason.DELETED,
+        kind="NodeClaim",
+        instance="i-unknown",
+        since=since,
+        stage=RetirementStage.TERMINATING,
     )
     execution = Retirement(grown, "retire-1")
 
@@ -147,7 +152,12 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
     node_of(grown, claim)["spec"]["providerID"] = "aws:///us-east-1a/i-new"
     there = pods_on(grown, claim.node_name)
     entry = RetiringClaim(
-        claim.name, RetirementReason.DELETED, "NodeClaim", claim.instance_id, claim.node_name, stage=RetirementStage.TERMINATED
+        claim.name,
+        RetirementReason.DELETED,
+        "NodeClaim",
+        claim.instance_id,
+        claim.node_name,
+        stage=RetirementStage.TERMINATED,
     )
 
     forgetting = forget_nodes.NodeRemoval(grown.kube, grown.ledger, Retirement(grown, "").retirements)
@@ -169,7 +179,10 @@ def test_a_claim_that_could_not_be_begun_is_nobodys_again(grown: World) -> None:
     begun = execution._begin([RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0)
 
     assert [each["claim"] for wave in begun["waves"] for each in wave] == [good.name]
-    assert {name: bool(each.owner) for name, each in execution.retirements.all().items()} == {bad.name: False, good.name: True}
+    assert {name: bool(each.owner) for name, each in execution.retirements.all().items()} == {
+        bad.name: False,
+        good.name: True,
+    }
     grown.kube.fault = None
     assert [each["claim"] for each in grown.survey("s1")[1]["retire"]] == [bad.name]
 
@@ -195,14 +208,23 @@ def test_an_owner_that_looks_keeps_its_claims_and_one_that_does_not_look_loses_t
 def test_every_function_says_that_its_execution_is_there(grown: World, stage: str) -> None:
     claim = first(grown)
     execution = Retirement(grown, "retire-1")
-    entry = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0][0] | {"stage": stage}
+    entry = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0][0] | {
+        "stage": stage
+    }
     grown.now += timedelta(seconds=90)
     grown.pause.paused = True  # it looks all the same
     failing(grown, Unreachable("no answer"), ("DELETE", f"/nodes/{claim.node_name}"))
     read = [RetiringClaim.from_json(entry)]
 
     act = {"drained": execution._terminate, "terminating": execution._confirm, "terminated": execution._forget}[stage]
-    act(load({"drained": "terminate_instances", "terminating": "confirm_termination", "terminated": "forget_nodes"}[stage]), read)
+    act(
+        load(
+            {"drained": "terminate_instances", "terminating": "confirm_termination", "terminated": "forget_nodes"}[
+                stage
+            ]
+        ),
+        read,
+    )
 
     assert execution.retirements.all()[claim.name].seen_at == int(grown.now.timestamp())
 
@@ -215,7 +237,11 @@ def test_what_is_refused_for_one_node_keeps_no_other_of_its_wave(grown: World, m
     other = claims(grown)[1]
     execution = Retirement(grown, "retire-1")
     wave = execution._begin(
-        [RetirementRequest("default-1", RetirementReason.DELETED), RetirementRequest(other.name, RetirementReason.DELETED)], 0
+        [
+            RetirementRequest("default-1", RetirementReason.DELETED),
+            RetirementRequest(other.name, RetirementReason.DELETED),
+        ],
+        0,
     )["waves"][0]
     failing(grown, Invalid("no"), (method, path))
 
@@ -235,9 +261,9 @@ def test_a_status_that_is_never_written_ends_no_drain(grown: World) -> None:
 
 def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World) -> None:
     bad, good = claims(grown)
-    wave = Retirement(grown, "retire-1")._begin([RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0)[
-        "waves"
-    ][0]
+    wave = Retirement(grown, "retire-1")._begin(
+        [RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0
+    )["waves"][0]
     list_of = grown.kube.packed
 
     def unlisted(kind: kinds.Kind, **said: Any) -> Any:
@@ -275,7 +301,9 @@ def test_what_may_go_does_not_go_without_its_claim(grown: World, reason: str) ->
     del grown.kube.objects["nodeclaims", "", claim.name]
     execution = Retirement(grown, "retire-1")
 
-    begun = execution._begin([RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)], execution._take_the_lease())
+    begun = execution._begin(
+        [RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)], execution._take_the_lease()
+    )
 
     assert begun["leftOut"] == [{"claim": claim.name, "why": "its claim is gone"}]
 
@@ -314,7 +342,9 @@ def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: World
     del grown.kube.objects["nodeclaims", "", claim.name]
     began = grown.now
 
-    done = Retirement(grown, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=20)
+    done = Retirement(grown, "retire-1").run(
+        RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=20
+    )
 
     assert done.told[0]["stage"] == "forgotten"
     assert timedelta(minutes=6) <= grown.now - began < timedelta(minutes=8)
@@ -336,7 +366,9 @@ def test_a_finalizer_that_came_meanwhile_stays(grown: World) -> None:
     def another_comes_first(method: str, _path: str, do: Answers) -> Any:
         if method == "PATCH" and "example.com/other" not in kept["finalizers"]:
             grown.kube.fault = None
-            grown.kube.patch(kinds.NODECLAIMS, claim.name, {"metadata": {"finalizers": [TERMINATION_FINALIZER, "example.com/other"]}})
+            grown.kube.patch(
+                kinds.NODECLAIMS, claim.name, {"metadata": {"finalizers": [TERMINATION_FINALIZER, "example.com/other"]}}
+            )
         return do()
 
     grown.kube.fault = another_comes_first

@@ -30,7 +30,9 @@ def grown(world: World) -> World:
 def take_the_name(world: World, name: str, **metadata: Any) -> None:
     """The node is deleted, another instance gets its address, and a pod runs there."""
     spec = dict(world.kube.objects["nodes", "", name]["spec"]) if ("nodes", "", name) in world.kube.objects else {}
-    for key in [key for key, pod in world.kube.objects.items() if key[0] == "pods" and pod["spec"].get("nodeName") == name]:
+    for key in [
+        key for key, pod in world.kube.objects.items() if key[0] == "pods" and pod["spec"].get("nodeName") == name
+    ]:
         del world.kube.objects[key]
     world.kube.objects.pop(("nodes", "", name), None)
     world.kube.put(
@@ -39,12 +41,17 @@ def take_the_name(world: World, name: str, **metadata: Any) -> None:
             "kind": "Node",
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}, **metadata},
             "spec": {**spec, "providerID": f"aws:///us-east-1a/{OTHER}", "taints": []},
-            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "29"}, "conditions": [{"type": "Ready", "status": "True"}]},
+            "status": {
+                "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "29"},
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
         }
     )
     world.kube.put(running({"name": "stranger", "namespace": "default"}, name))
     attached = {"attacher": "ebs.csi.aws.com", "nodeName": name, "source": {"persistentVolumeName": "pv-1"}}
-    world.kube.put({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "va-1"}, "spec": attached})
+    world.kube.put(
+        {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "va-1"}, "spec": attached}
+    )
 
 
 def before(state: str, act: Callable[[], None]) -> Callable[[str], None]:
@@ -102,7 +109,9 @@ def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) 
             raise Unreachable("no answer")
         return do()
 
-    retirement = Retirement(grown, "retire-1", before_state=before("evict_pods", lambda: setattr(grown.kube, "fault", fault)))
+    retirement = Retirement(
+        grown, "retire-1", before_state=before("evict_pods", lambda: setattr(grown.kube, "fault", fault))
+    )
     retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=2)
 
     assert "web-1" in pods_on(grown, claim.node_name)
@@ -112,7 +121,9 @@ def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) 
 def test_a_node_that_does_not_name_its_instance_is_drained_if_the_claim_owns_it(grown: World) -> None:
     claim = first(grown)
     node = grown.kube.objects["nodes", "", claim.node_name]
-    node["metadata"]["ownerReferences"] = [{"kind": "NodeClaim", "name": claim.name, "uid": claim.uid, "apiVersion": "karpenter.sh/v1"}]
+    node["metadata"]["ownerReferences"] = [
+        {"kind": "NodeClaim", "name": claim.name, "uid": claim.uid, "apiVersion": "karpenter.sh/v1"}
+    ]
 
     retired(grown, "evict_pods", lambda: node["spec"].pop("providerID"))
 

@@ -58,13 +58,17 @@ class Rung:
         self.secrets = DoorbellSecrets(current=secret)
         machines = module.RungMachines(scale_up="arn:scale-up", sweep="arn:sweep")
         slot = SweepSlot(ledger._client, ledger._table)
-        self.doorbell = module.DoorbellRequests(module.CachedSecrets(self._read), ledger, slot, Executions(self.states), machines)
+        self.doorbell = module.DoorbellRequests(
+            module.CachedSecrets(self._read), ledger, slot, Executions(self.states), machines
+        )
 
     def _read(self) -> DoorbellSecrets:
         self.reads += 1
         return self.secrets
 
-    def ring(self, *, kind: str = "pods", token: str = SECRET, body: Any = None, after: timedelta = timedelta(), **more: Any) -> Any:
+    def ring(
+        self, *, kind: str = "pods", token: str = SECRET, body: Any = None, after: timedelta = timedelta(), **more: Any
+    ) -> Any:
         event = {**EVENT, "rawPath": f"/ring/{token}/{kind}", "pathParameters": {"token": token}, **more}
         if body is not None:
             event["body"] = body

@@ -133,7 +133,10 @@ def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(worl
     assert types(world) == ["m5.xlarge"]
     nothing_is_left(world)
     marks = {mark.offering for mark in world.ledger.unavailable(int(world.now.timestamp()))}
-    assert marks <= {OfferingKey("on-demand", "m5.large", "us-east-1a"), OfferingKey("on-demand", "m5.large", "us-east-1b")}
+    assert marks <= {
+        OfferingKey("on-demand", "m5.large", "us-east-1a"),
+        OfferingKey("on-demand", "m5.large", "us-east-1b"),
+    }
 
 
 def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: World) -> None:
@@ -180,7 +183,9 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Worl
 
 def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: World) -> None:
     world.prepare(pending("web-1"))
-    world.node_class = CLASS.with_problems([NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
+    world.node_class = CLASS.with_problems(
+        [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")]
+    )
 
     assert world.scale_up("up-1")
 
@@ -229,7 +234,9 @@ def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: 
 
     nothing_is_left(world)
     assert "ValidationFailed" in reasons(world, "NodePool", "broken")
-    conditions = {each["type"]: each["status"] for each in world.kube.get(kinds.NODEPOOLS, "broken")["status"]["conditions"]}
+    conditions = {
+        each["type"]: each["status"] for each in world.kube.get(kinds.NODEPOOLS, "broken")["status"]["conditions"]
+    }
     assert conditions["ValidationSucceeded"] == "False"
 
 
@@ -349,7 +356,9 @@ def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: W
         slept.append(seconds)
         world.kube.put(pending("web-1"))  # what rang is there from now on
 
-    look = find_pending_pods.PendingPodSearch(view, world.ledger, world.known, world.store, AutoscalerDetection(world.kube), sleep=sleep)
+    look = find_pending_pods.PendingPodSearch(
+        view, world.ledger, world.known, world.store, AutoscalerDetection(world.kube), sleep=sleep
+    )
     number = world._take_lease("up-1")
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
     at = world.now.timestamp()

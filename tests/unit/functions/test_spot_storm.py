@@ -65,7 +65,11 @@ class Storm:
         self.world, self.nodes, self.states = world, nodes, FakeStepFunctions()
         memory = module.InterruptionRecords(world.ledger, Retirements(world.ledger._client, world.ledger._table))
         self.desk = module.InterruptionQueue(
-            memory, Executions(self.states), Ec2(world.ec2), world.pause, module.InterruptionMachines("scale-up", "retire")
+            memory,
+            Executions(self.states),
+            Ec2(world.ec2),
+            world.pause,
+            module.InterruptionMachines("scale-up", "retire"),
         )
         for number in range(nodes):
             world.machine.pair(f"i-{number:04}", f"default-{number:04}", "l-1")
@@ -81,9 +85,14 @@ class Storm:
     def deliver(self, numbers: range | list[int], at: datetime) -> list[str]:
         """One call of the function; the messages that come again."""
         self.states.now = at
-        event = {"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "time": f"{STORM:%Y-%m-%dT%H:%M:%SZ}"}
+        event = {
+            "source": "aws.ec2",
+            "detail-type": "EC2 Spot Instance Interruption Warning",
+            "time": f"{STORM:%Y-%m-%dT%H:%M:%SZ}",
+        }
         records = [
-            {"messageId": f"m-{number}", "body": json.dumps({**event, "detail": {"instance-id": f"i-{number:04}"}})} for number in numbers
+            {"messageId": f"m-{number}", "body": json.dumps({**event, "detail": {"instance-id": f"i-{number:04}"}})}
+            for number in numbers
         ]
         again: list[str] = self.desk.handle(records, lambda: at)
         return again
@@ -110,7 +119,9 @@ def calls_counted(world: World) -> Iterator[Counter[str]]:
         client.meta.events.unregister("before-parameter-build.dynamodb", unique_id="counted")
 
 
-def test_500_warnings_in_seven_seconds_start_eight_retirements_at_most_and_each_note_is_read_within_two_seconds(world: World) -> None:
+def test_500_warnings_in_seven_seconds_start_eight_retirements_at_most_and_each_note_is_read_within_two_seconds(
+    world: World,
+) -> None:
     storm, waits = Storm(world, 500), []
     for batch in range(50):
         at = STORM + timedelta(seconds=batch * 7 / 50)
@@ -144,7 +155,10 @@ def test_losses_of_a_batch_are_looked_up_once(world: World) -> None:
         each["State"] = {"Name": "terminated"}
     event = {"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification"}
     records = [
-        {"messageId": f"m-{n}", "body": json.dumps({**event, "detail": {"instance-id": f"i-{n:04}", "state": "terminated"}})}
+        {
+            "messageId": f"m-{n}",
+            "body": json.dumps({**event, "detail": {"instance-id": f"i-{n:04}", "state": "terminated"}}),
+        }
         for n in range(BATCH)
     ]
     with calls_counted(world) as ledger:
@@ -188,7 +202,9 @@ def test_if_no_retirement_starts_all_messages_that_need_one_come_again(world: Wo
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
-def test_whatever_call_fails_when_its_messages_came_again_all_is_noted_and_read(make_world: MakeWorld, fault: Fault) -> None:
+def test_whatever_call_fails_when_its_messages_came_again_all_is_noted_and_read(
+    make_world: MakeWorld, fault: Fault
+) -> None:
     """A call of the function that dies brings all its messages again, half a minute later."""
     later = STORM + timedelta(seconds=30)
 

@@ -70,7 +70,9 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
     assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
 
 
-def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(standing: World) -> None:
+def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(
+    standing: World,
+) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
 
@@ -78,11 +80,15 @@ def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_w
     at = int(standing.now.timestamp())
     _, second = looked(standing, 2, after=20)
 
-    assert first["retire"] == [{"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": at + 30}]
+    assert first["retire"] == [
+        {"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": at + 30}
+    ]
     assert second["retire"] == []
     assert memory(standing, EmptyNodes).all()[claim.name].since == at
 
-    standing.kube.put({**pending("new"), "spec": {"nodeName": claim.node_name, "containers": []}, "status": {"phase": "Running"}})
+    standing.kube.put(
+        {**pending("new"), "spec": {"nodeName": claim.node_name, "containers": []}, "status": {"phase": "Running"}}
+    )
     assert retired(looked(standing, 3)[1]) == []
     assert memory(standing, EmptyNodes).all() == {}
 
@@ -109,7 +115,10 @@ def test_a_pod_that_cannot_be_read_keeps_its_node(standing: World) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     strange = {**pending("strange"), "status": {"phase": "Running"}}
-    strange["spec"] = {"nodeName": claim.node_name, "containers": [{"name": "main", "resources": {"requests": {"cpu": "a lot"}}}]}
+    strange["spec"] = {
+        "nodeName": claim.node_name,
+        "containers": [{"name": "main", "resources": {"requests": {"cpu": "a lot"}}}],
+    }
     standing.kube.put(strange)
 
     assert looked(standing, 1)[0]["retire"] == []
@@ -129,7 +138,9 @@ def test_a_claim_that_somebody_retires_is_left_to_them_until_they_run_no_more(st
     assert memory(standing, Retirements).of(claim.name).owner == ""
 
 
-def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its_express_execution_has_ended(standing: World) -> None:
+def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its_express_execution_has_ended(
+    standing: World,
+) -> None:
     """Nobody can ask whether it runs: what it said of itself counts."""
     claim = claims(standing)[0]
     end_pods(standing, claim)
@@ -147,7 +158,9 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
     assert memory(standing, Retirements).all() == {}
 
 
-def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before_its_time_is_over(standing: World) -> None:
+def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before_its_time_is_over(
+    standing: World,
+) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), looks=1)
@@ -175,7 +188,9 @@ def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:
     return claim
 
 
-def test_a_retirement_that_ended_for_what_keeps_its_node_rests_before_the_next_one_and_longer_each_time(standing: World) -> None:
+def test_a_retirement_that_ended_for_what_keeps_its_node_rests_before_the_next_one_and_longer_each_time(
+    standing: World,
+) -> None:
     rests = []
     for turn in range(1, 4):
         claim, ended = blocked_until_its_execution_ended(standing, f"retire-{turn}"), standing.now
@@ -191,7 +206,9 @@ def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_ex
     claim = blocked_until_its_execution_ended(standing, "retire-1")
     assert retired(looked(standing, 1, after=10)[1]) == []
 
-    memory(standing, Retirements).hurry(claim.name, "spot", int(standing.now.timestamp()) + 300, int(standing.now.timestamp()))
+    memory(standing, Retirements).hurry(
+        claim.name, "spot", int(standing.now.timestamp()) + 300, int(standing.now.timestamp())
+    )
     assert retired(looked(standing, 2, after=1)[1]) == [(claim.name, "spot")]
 
     other = blocked_until_its_execution_ended(standing, "retire-2")
@@ -210,7 +227,9 @@ def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(sta
 def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(standing: World) -> None:
     """The spot warning was written down, and whoever wrote it died before it could start anything."""
     claim = claims(standing)[0]
-    memory(standing, Retirements).hurry(claim.name, "spot", int(standing.now.timestamp()) + 120, int(standing.now.timestamp()))
+    memory(standing, Retirements).hurry(
+        claim.name, "spot", int(standing.now.timestamp()) + 120, int(standing.now.timestamp())
+    )
 
     assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
 
@@ -219,7 +238,9 @@ def test_of_several_reasons_the_most_urgent_one_counts_whoever_says_it(standing:
     """A node that was closed when it was empty looks half begun, and its spot instance is about to go."""
     claim = claims(standing)[0]
     retirements, now = memory(standing, Retirements), int(standing.now.timestamp())
-    standing.kube.patch(kinds.NODES, claim.node_name, {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}})
+    standing.kube.patch(
+        kinds.NODES, claim.node_name, {"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}
+    )
     for reason in ("empty", "spot"):
         retirements.hurry(claim.name, reason, 0, now)
     assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
@@ -252,7 +273,9 @@ def test_a_retirement_of_a_claim_that_is_gone_is_nobodys_business(standing: Worl
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated"])
-def test_an_instance_that_ec2_says_is_gone_is_lost_at_once_even_if_its_claim_was_empty(standing: World, state: str) -> None:
+def test_an_instance_that_ec2_says_is_gone_is_lost_at_once_even_if_its_claim_was_empty(
+    standing: World, state: str
+) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     standing.ec2.instances[claim.instance_id]["State"] = {"Name": state}
@@ -362,7 +385,12 @@ def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World)
     assert second["rebuild"] == [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
     assert answer == {"rebuilt": [claim.name], "left": []}
     (again,) = (each for each in claims(standing) if each.name == claim.name)
-    assert (again.instance_id, again.node_name, again.initialized, again.pool) == (claim.instance_id, claim.node_name, True, "default")
+    assert (again.instance_id, again.node_name, again.initialized, again.pool) == (
+        claim.instance_id,
+        claim.node_name,
+        True,
+        "default",
+    )
     events = [each["reason"] for each in standing.kube.all(kinds.EVENTS) if each["regarding"]["name"] == claim.name]
     assert "ClaimRebuilt" in events
     _, third = looked(standing, 3)
@@ -393,7 +421,9 @@ def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(sta
 
 
 @pytest.mark.parametrize("became", ["terminated", "unknown"])
-def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_look(standing: World, became: str) -> None:
+def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_look(
+    standing: World, became: str
+) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
     if became == "unknown":
@@ -423,7 +453,10 @@ def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(
     asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
 
-    assert rebuild_claims.ClaimRebuilding(standing.kube).answer(task, asked, standing.now) == {"rebuilt": [], "left": []}
+    assert rebuild_claims.ClaimRebuilding(standing.kube).answer(task, asked, standing.now) == {
+        "rebuilt": [],
+        "left": [],
+    }
 
 
 def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: World) -> None:
@@ -449,15 +482,27 @@ def test_more_orphans_than_can_be_true_end_nothing_and_are_told(standing: World)
     assert any("too many to be true" in reason for reason in second["reasons"])
 
 
-def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(standing: World) -> None:
+def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(
+    standing: World,
+) -> None:
     collect = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     instance = claims(standing)[0].instance_id
     standing.ec2.instances["i-stranger"] = {**standing.ec2.instances[instance], "InstanceId": "i-stranger", "Tags": []}
     standing.machine._update("LAUNCH", launch_of(standing, instance), "SET recorded = :no", {":no": False})
 
-    assert collect.answer(CLUSTER.name, ["i-stranger", instance]) == {"terminated": [], "refused": 0, "reasons": [], "left": 2}
+    assert collect.answer(CLUSTER.name, ["i-stranger", instance]) == {
+        "terminated": [],
+        "refused": 0,
+        "reasons": [],
+        "left": 2,
+    }
     standing.pause.paused = True
-    assert collect.answer(CLUSTER.name, [claims(standing)[1].instance_id]) == {"terminated": [], "refused": 0, "reasons": [], "left": 1}
+    assert collect.answer(CLUSTER.name, [claims(standing)[1].instance_id]) == {
+        "terminated": [],
+        "refused": 0,
+        "reasons": [],
+        "left": 1,
+    }
     assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
 
 

@@ -15,7 +15,9 @@ def broken_launch(world: World, launch_id: str, state: str, **texts: str) -> Non
     said |= {f":{name}": value for name, value in texts.items()}
     sets = ", ".join(f"#{name} = :{name}" for name in texts)
     names = {"#state": "state"} | {f"#{name}": name for name in texts}
-    world.machine._update("LAUNCH", launch_id, f"SET #state = :state, recorded = :no, claims = :claims, {sets}", said, names=names)
+    world.machine._update(
+        "LAUNCH", launch_id, f"SET #state = :state, recorded = :no, claims = :claims, {sets}", said, names=names
+    )
 
 
 def claims(world: World) -> list[NodeClaim]:

@@ -31,9 +31,14 @@ def refusals(node_class: NodeClass, ceilings: NodeClassPolicy = CEILINGS, **answ
 
 
 def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_is_found() -> None:
-    greedy = replace(MODERN, image_terms=(ImageTerm(name="ubuntu-*", owner=FOREIGN), ImageTerm(name="mine-*", owner="self")))
+    greedy = replace(
+        MODERN, image_terms=(ImageTerm(name="ubuntu-*", owner=FOREIGN), ImageTerm(name="mine-*", owner="self"))
+    )
 
-    assert [each.owners for each in build_queries(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [(FOREIGN,), ("self",)]
+    assert [each.owners for each in build_queries(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [
+        (FOREIGN,),
+        ("self",),
+    ]
     for images in ([image("ami-1", FOREIGN), image("ami-2", "123456789012")], [image("ami-2", "123456789012")]):
         assert refusals(greedy, images=images) == [
             (
@@ -61,7 +66,9 @@ def test_an_old_selectors_owner_is_refused_as_well() -> None:
         ("123456789012", [image("ami-1", "123456789012")]),
     ],
 )
-def test_an_owner_of_the_ceiling_may_be_named_and_the_own_account_by_its_number(owner: str, images: list[dict[str, Any]]) -> None:
+def test_an_owner_of_the_ceiling_may_be_named_and_the_own_account_by_its_number(
+    owner: str, images: list[dict[str, Any]]
+) -> None:
     assert refusals(replace(MODERN, image_terms=(ImageTerm(name="x", owner=owner),)), images=images) == []
 
 
@@ -69,7 +76,9 @@ def test_an_owner_of_the_ceiling_may_be_named_and_the_own_account_by_its_number(
 def test_a_number_behind_the_alias_of_amazon_is_refused_for_partners_have_it_too(owner: str) -> None:
     named = replace(MODERN, image_terms=(ImageTerm(name="x", owner=owner),))
 
-    assert [reason for _, reason, _ in refusals(named, images=[image("ami-1", owner, "amazon")])] == ["ImageOwnerNotAllowed"]
+    assert [reason for _, reason, _ in refusals(named, images=[image("ami-1", owner, "amazon")])] == [
+        "ImageOwnerNotAllowed"
+    ]
 
 
 def test_the_own_account_named_by_number_in_the_settings_is_self() -> None:
@@ -116,11 +125,19 @@ def test_an_owner_alone_selects_nothing(manifest: dict[str, Any]) -> None:
 
 def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allowed_ones() -> None:
     both = replace(
-        MODERN, subnet_terms=(SubnetTerm(id="subnet-db"), SubnetTerm(id="subnet-a1")), security_group_terms=(SecurityGroupTerm(name="db"),)
+        MODERN,
+        subnet_terms=(SubnetTerm(id="subnet-db"), SubnetTerm(id="subnet-a1")),
+        security_group_terms=(SecurityGroupTerm(name="db"),),
     )
-    database = {"SubnetId": "subnet-db", "AvailabilityZone": "us-east-1a", "Tags": [{"Key": "karpenter.sh/discovery", "Value": "other"}]}
+    database = {
+        "SubnetId": "subnet-db",
+        "AvailabilityZone": "us-east-1a",
+        "Tags": [{"Key": "karpenter.sh/discovery", "Value": "other"}],
+    }
 
-    assert refusals(both, subnets=(*SUBNETS, database), security_groups=(*GROUPS, {"GroupId": "sg-db", "GroupName": "db"})) == [
+    assert refusals(
+        both, subnets=(*SUBNETS, database), security_groups=(*GROUPS, {"GroupId": "sg-db", "GroupName": "db"})
+    ) == [
         (
             "SubnetsReady",
             "SubnetNotAllowed",
@@ -139,10 +156,14 @@ def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allo
 
 def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_say_so() -> None:
     untagged = {"subnets": [{**SUBNETS[0], "Tags": []}], "security_groups": [{"GroupId": "sg-cluster"}]}
-    default = replace(CEILINGS, subnets=AllowedResources(of_cluster=True), security_groups=AllowedResources(of_cluster=True))
+    default = replace(
+        CEILINGS, subnets=AllowedResources(of_cluster=True), security_groups=AllowedResources(of_cluster=True)
+    )
 
     assert refusals(TEMPLATE, default.with_own(["subnet-a1"], "sg-cluster"), **untagged) == []
-    assert [reason for _, reason, _ in refusals(TEMPLATE, CEILINGS.with_own(["subnet-a1"], "sg-cluster"), **untagged)] == [
+    assert [
+        reason for _, reason, _ in refusals(TEMPLATE, CEILINGS.with_own(["subnet-a1"], "sg-cluster"), **untagged)
+    ] == [
         "SubnetNotAllowed",
         "SecurityGroupNotAllowed",
     ]

@@ -49,8 +49,18 @@ def test_scenario_cs_first_node_is_asked_for_exactly_so() -> None:
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateName": launch.templates[0].name, "Version": "1"},
                 "Overrides": [
-                    {"InstanceType": "m5.large", "SubnetId": "subnet-a2", "AvailabilityZone": "us-east-1a", "Priority": 0.0},
-                    {"InstanceType": "c5.large", "SubnetId": "subnet-b1", "AvailabilityZone": "us-east-1b", "Priority": 1.0},
+                    {
+                        "InstanceType": "m5.large",
+                        "SubnetId": "subnet-a2",
+                        "AvailabilityZone": "us-east-1a",
+                        "Priority": 0.0,
+                    },
+                    {
+                        "InstanceType": "c5.large",
+                        "SubnetId": "subnet-b1",
+                        "AvailabilityZone": "us-east-1b",
+                        "Priority": 1.0,
+                    },
                 ],
             }
         ],
@@ -67,11 +77,15 @@ def test_scenario_cs_template_has_its_40_gib_volume_profile_and_groups() -> None
     text = base64.b64decode(data.pop("UserData")).decode()
     assert text.startswith("MIME-Version: 1.0\n")
     assert data == {
-        "TagSpecifications": [{"ResourceType": "network-interface", "Tags": [{"Key": key, "Value": TAGS[key]} for key in sorted(TAGS)]}],
+        "TagSpecifications": [
+            {"ResourceType": "network-interface", "Tags": [{"Key": key, "Value": TAGS[key]} for key in sorted(TAGS)]}
+        ],
         "ImageId": "ami-x86_64-standard",
         "IamInstanceProfile": {"Name": "prod-default-profile"},
         "SecurityGroupIds": ["sg-1"],
-        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": True, "VolumeSize": 40, "VolumeType": "gp3"}}],
+        "BlockDeviceMappings": [
+            {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": True, "VolumeSize": 40, "VolumeType": "gp3"}}
+        ],
         "MetadataOptions": {
             "HttpEndpoint": "enabled",
             "HttpProtocolIpv6": "disabled",
@@ -98,7 +112,10 @@ def test_only_templates_of_spot_launches_tag_requests_for_spot() -> None:
     on_demand, spot = (launches(wanted("x", capacity_type=each))[0].templates[0] for each in ("on-demand", "spot"))
 
     assert [one["ResourceType"] for one in on_demand.data["TagSpecifications"]] == ["network-interface"]
-    assert [one["ResourceType"] for one in spot.data["TagSpecifications"]] == ["network-interface", "spot-instances-request"]
+    assert [one["ResourceType"] for one in spot.data["TagSpecifications"]] == [
+        "network-interface",
+        "spot-instances-request",
+    ]
     assert tags(spot.data["TagSpecifications"], "spot-instances-request") == TAGS
     assert on_demand.name != spot.name
 
@@ -106,12 +123,17 @@ def test_only_templates_of_spot_launches_tag_requests_for_spot() -> None:
 def test_claims_of_two_capacity_types_never_share_a_fleet_or_a_template() -> None:
     both = launches(wanted("x"), wanted("y", capacity_type="spot"))
 
-    assert [launch.request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] for launch in both] == ["on-demand", "spot"]
+    assert [launch.request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] for launch in both] == [
+        "on-demand",
+        "spot",
+    ]
     assert not {one.name for one in both[0].templates} & {one.name for one in both[1].templates}
 
 
 def test_no_request_has_more_overrides_than_ec2_takes() -> None:
-    offers = [LaunchOffering(0.1 + index / 1000, "m5.large", f"us-east-1{zone}") for index in range(200) for zone in "abc"]
+    offers = [
+        LaunchOffering(0.1 + index / 1000, "m5.large", f"us-east-1{zone}") for index in range(200) for zone in "abc"
+    ]
     (launch,) = launches(wanted("x", *offers))
 
     assert sum(len(config["Overrides"]) for config in launch.request["LaunchTemplateConfigs"]) == 300
@@ -120,18 +142,25 @@ def test_no_request_has_more_overrides_than_ec2_takes() -> None:
 def test_a_pool_of_today_carries_no_provisioner_tag() -> None:
     launch = launches(wanted("x", pool=MODERN, node_class=NodeClass("default")))[0]
 
-    assert launch.templates[0].tags == {key: value for key, value in TAGS.items() if key != "karpenter.sh/provisioner-name"}
+    assert launch.templates[0].tags == {
+        key: value for key, value in TAGS.items() if key != "karpenter.sh/provisioner-name"
+    }
 
 
 def test_the_users_tags_never_replace_ours() -> None:
-    launch = launches(wanted("x", node_class=replace(TEMPLATE, tags={"team": "a", "karpenter.sh/nodepool": "other"})))[0]
+    launch = launches(wanted("x", node_class=replace(TEMPLATE, tags={"team": "a", "karpenter.sh/nodepool": "other"})))[
+        0
+    ]
 
     assert launch.templates[0].tags == {**TAGS, "team": "a"}
 
 
 def test_where_no_volume_is_named_the_familys_is_made() -> None:
     assert template(replace(TEMPLATE, block_devices=()))["BlockDeviceMappings"] == [
-        {"DeviceName": "/dev/xvda", "Ebs": {"DeleteOnTermination": True, "Encrypted": True, "VolumeSize": 20, "VolumeType": "gp3"}}
+        {
+            "DeviceName": "/dev/xvda",
+            "Ebs": {"DeleteOnTermination": True, "Encrypted": True, "VolumeSize": 20, "VolumeType": "gp3"},
+        }
     ]
 
 
@@ -178,12 +207,17 @@ def test_a_type_with_gpus_starts_from_the_image_with_their_driver() -> None:
 def test_an_offer_in_a_zone_without_subnet_is_not_asked_for() -> None:
     launch = launches(wanted("x", LaunchOffering(0.01, "m5.large", "us-east-1f"), M5))[0]
 
-    assert [one["AvailabilityZone"] for one in launch.request["LaunchTemplateConfigs"][0]["Overrides"]] == ["us-east-1a"]
+    assert [one["AvailabilityZone"] for one in launch.request["LaunchTemplateConfigs"][0]["Overrides"]] == [
+        "us-east-1a"
+    ]
 
 
 def test_a_claim_without_any_offer_left_is_refused_and_the_others_go_on() -> None:
     grouped, refused = group_launches(
-        [wanted("hopeless", LaunchOffering(0.01, "m5.large", "us-east-1f")), wanted("fine")], CATALOGUE, CLUSTER, execution="up-1"
+        [wanted("hopeless", LaunchOffering(0.01, "m5.large", "us-east-1f")), wanted("fine")],
+        CATALOGUE,
+        CLUSTER,
+        execution="up-1",
     )
 
     assert [launch.claims for launch in grouped] == [("default-fine",)]

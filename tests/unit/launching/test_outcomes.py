@@ -50,7 +50,9 @@ def test_every_claim_gets_an_instance() -> None:
 
 
 def test_a_part_comes_and_the_rest_is_short() -> None:
-    outcome = read_fleet_answer(LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity", C5)]})
+    outcome = read_fleet_answer(
+        LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity", C5)]}
+    )
 
     assert [one.claim for one in outcome.launched] == ["default-a"]
     assert outcome.unmet == ("default-b", "default-c")
@@ -59,7 +61,9 @@ def test_a_part_comes_and_the_rest_is_short() -> None:
 
 
 def test_a_throttle_inside_an_answer_is_no_shortage() -> None:
-    outcome = read_fleet_answer(LAUNCH, {"Instances": [], "Errors": [error("RequestLimitExceeded"), error("RequestLimitExceeded", C5)]})
+    outcome = read_fleet_answer(
+        LAUNCH, {"Instances": [], "Errors": [error("RequestLimitExceeded"), error("RequestLimitExceeded", C5)]}
+    )
 
     assert (outcome.short, outcome.failed, outcome.throttled, outcome.again) == ((), (), True, True)
     assert outcome.codes == ("RequestLimitExceeded",)
@@ -91,16 +95,27 @@ def test_an_error_that_names_no_zone_is_understood_by_its_subnet() -> None:
 def test_an_error_that_names_nothing_is_about_all_offers() -> None:
     outcome = read_fleet_answer(LAUNCH, {"Errors": [{"ErrorCode": "MaxFleetCountExceeded", "ErrorMessage": ""}]})
 
-    assert [(one.instance_type, one.zone) for one in outcome.short] == [("c5.large", "us-east-1b"), ("m5.large", "us-east-1a")]
+    assert [(one.instance_type, one.zone) for one in outcome.short] == [
+        ("c5.large", "us-east-1b"),
+        ("m5.large", "us-east-1a"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("code", "message", "reason"),
     [
         ("UnauthorizedOperation", "You are not authorized to perform this operation.", "Unauthorized"),
-        ("InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name is invalid.", "InstanceProfileNameInvalid"),
+        (
+            "InvalidParameterValue",
+            "Value (x) for parameter iamInstanceProfile.name is invalid.",
+            "InstanceProfileNameInvalid",
+        ),
         ("InvalidParameterValue", "User data is limited to 16384 bytes", "UserDataSizeLimitExceeded"),
-        ("InvalidParameter", "Security group sg-1 and subnet subnet-1 belong to different networks.", "SecurityGroupSubnetVPCMismatch"),
+        (
+            "InvalidParameter",
+            "Security group sg-1 and subnet subnet-1 belong to different networks.",
+            "SecurityGroupSubnetVPCMismatch",
+        ),
         ("InvalidAMIID.NotFound", "The image id '[ami-1]' does not exist", "AMINotFound"),
         ("PendingVerification", "", "AccountPendingVerification"),
         ("SomethingNew", "never seen", "LaunchFailed"),
@@ -117,7 +132,9 @@ def test_a_mistake_has_a_name_and_a_remedy(code: str, message: str, reason: str)
 
 
 def test_a_refused_call_that_was_throttled_says_nothing_of_capacity() -> None:
-    assert read_fleet_refusal(LAUNCH, "RequestLimitExceeded", "slow down") == LaunchOutcome(unmet=LAUNCH.claims, throttled=True)
+    assert read_fleet_refusal(LAUNCH, "RequestLimitExceeded", "slow down") == LaunchOutcome(
+        unmet=LAUNCH.claims, throttled=True
+    )
 
 
 @pytest.mark.parametrize("code", ["InternalError", "InvalidLaunchTemplateName.NotFoundException"])
@@ -132,14 +149,19 @@ def test_a_quota_that_refuses_the_whole_call_is_short_on_all_its_offers() -> Non
 def test_an_answer_that_was_lost_is_made_up_for_by_the_launchs_tag() -> None:
     by_tag = {"i-2": ("c5.large", "us-east-1b", "on-demand"), "i-1": ("m5.large", "us-east-1a", "on-demand")}
 
-    assert read_instances(LAUNCH, by_tag) == read_fleet_answer(LAUNCH, {"Instances": [instances(C5, "i-2"), instances(M5, "i-1")]})
+    assert read_instances(LAUNCH, by_tag) == read_fleet_answer(
+        LAUNCH, {"Instances": [instances(C5, "i-2"), instances(M5, "i-1")]}
+    )
 
 
 @pytest.mark.parametrize(
     "outcome",
     [
         LaunchOutcome(),
-        read_fleet_answer(LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity"), error("Odd")]}),
+        read_fleet_answer(
+            LAUNCH,
+            {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity"), error("Odd")]},
+        ),
         LaunchOutcome(failed=(LaunchFailure("a", "b", "c", "d"),), unmet=("x",), throttled=True),
     ],
 )
@@ -156,9 +178,15 @@ def test_pairing_again_pairs_the_same(claims: set[str], ids: set[str], random: A
     assert len(paired) == len(set(paired.values())) == min(len(claims), len(ids))
 
 
-@given(st.integers(0, 3), st.lists(st.sampled_from(["InsufficientInstanceCapacity", "RequestLimitExceeded", "Odd"]), max_size=4))
+@given(
+    st.integers(0, 3),
+    st.lists(st.sampled_from(["InsufficientInstanceCapacity", "RequestLimitExceeded", "Odd"]), max_size=4),
+)
 def test_every_claim_is_either_launched_or_unmet(count: int, codes: list[str]) -> None:
-    answer = {"Instances": [instances(M5, *(f"i-{number}" for number in range(count)))], "Errors": [error(code) for code in codes]}
+    answer = {
+        "Instances": [instances(M5, *(f"i-{number}" for number in range(count)))],
+        "Errors": [error(code) for code in codes],
+    }
 
     outcome = read_fleet_answer(LAUNCH, answer)
 

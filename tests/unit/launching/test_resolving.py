@@ -48,16 +48,26 @@ def test_where_nothing_is_said_al2023_is_taken_and_told() -> None:
 @pytest.mark.parametrize(
     ("answers", "condition", "words"),
     [
-        ({"subnets": ()}, ("SubnetsReady", "SubnetsNotFound"), "no subnet has tag karpenter.sh/discovery = prod: tag the subnets"),
+        (
+            {"subnets": ()},
+            ("SubnetsReady", "SubnetsNotFound"),
+            "no subnet has tag karpenter.sh/discovery = prod: tag the subnets",
+        ),
         (
             {"security_groups": ()},
             ("SecurityGroupsReady", "SecurityGroupsNotFound"),
             "no security group has tag karpenter.sh/discovery = prod: tag the security groups",
         ),
-        ({"parameters": {}}, ("AMIsReady", "AMIsNotFound"), "AWS has no AL2023 image of this release for Kubernetes 1.36"),
+        (
+            {"parameters": {}},
+            ("AMIsReady", "AMIsNotFound"),
+            "AWS has no AL2023 image of this release for Kubernetes 1.36",
+        ),
     ],
 )
-def test_what_is_not_there_is_told_with_its_remedy(answers: dict[str, Any], condition: tuple[str, str], words: str) -> None:
+def test_what_is_not_there_is_told_with_its_remedy(
+    answers: dict[str, Any], condition: tuple[str, str], words: str
+) -> None:
     there = resolved(**answers)
 
     assert not there.ready
@@ -99,10 +109,14 @@ def test_no_node_gets_a_role_that_the_settings_do_not_name(node_class: NodeClass
 
 
 def test_roles_may_stand_in_the_settings_as_arns() -> None:
-    ceilings = replace(CEILINGS, node_roles=("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), instance_profile="p")
+    ceilings = replace(
+        CEILINGS, node_roles=("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), instance_profile="p"
+    )
 
     assert (
-        resolve_node_class(replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION).instance_profile
+        resolve_node_class(
+            replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION
+        ).instance_profile
         == "p"
     )
 
@@ -159,7 +173,10 @@ def test_questions_are_what_the_describe_calls_take() -> None:
         ({"Name": "tag:a", "Values": ["b"]}, {"Name": "tag-key", "Values": ["c"]}),
         ({"Name": "subnet-id", "Values": ["subnet-1"]},),
     )
-    assert asked.security_groups == (({"Name": "group-name", "Values": ["nodes"]},), ({"Name": "group-id", "Values": ["sg-1"]},))
+    assert asked.security_groups == (
+        ({"Name": "group-name", "Values": ["nodes"]},),
+        ({"Name": "group-id", "Values": ["sg-1"]},),
+    )
     assert asked.images == (
         ImageQuery(({"Name": "name", "Values": ["mine-*"]}, {"Name": "tag:x", "Values": ["y"]}), ("self",)),
         ImageQuery(({"Name": "image-id", "Values": ["ami-1"]},), ("self",)),

@@ -9,8 +9,12 @@ import pytest
 from joiner.launching.launch_template_comparison import compare_launch_templates
 from tests.unit.launching.world import TEMPLATE, launches, wanted
 
-DATA = dict(launches(wanted("x", node_class=replace(TEMPLATE, tags={"team": "a"}), capacity_type="spot"))[0].templates[0].data)
-PUBLIC = dict(launches(wanted("x", node_class=replace(TEMPLATE, associate_public_ip_address=True)))[0].templates[0].data)
+DATA = dict(
+    launches(wanted("x", node_class=replace(TEMPLATE, tags={"team": "a"}), capacity_type="spot"))[0].templates[0].data
+)
+PUBLIC = dict(
+    launches(wanted("x", node_class=replace(TEMPLATE, associate_public_ip_address=True)))[0].templates[0].data
+)
 
 
 def as_ec2_shows(data: dict[str, Any]) -> dict[str, Any]:
@@ -20,10 +24,14 @@ def as_ec2_shows(data: dict[str, Any]) -> dict[str, Any]:
         **data,
         "UserData": "\n".join(encoded[start : start + 76] for start in range(0, len(encoded), 76)) + "\n",
         "EbsOptimized": False,
-        "IamInstanceProfile": {"Arn": f"arn:aws:iam::123456789012:instance-profile/{data['IamInstanceProfile']['Name']}"},
+        "IamInstanceProfile": {
+            "Arn": f"arn:aws:iam::123456789012:instance-profile/{data['IamInstanceProfile']['Name']}"
+        },
         "MetadataOptions": {"State": "applied", **data["MetadataOptions"]},
         "LicenseSpecifications": [],
-        "TagSpecifications": [{**each, "Tags": list(reversed(each["Tags"]))} for each in reversed(data["TagSpecifications"])],
+        "TagSpecifications": [
+            {**each, "Tags": list(reversed(each["Tags"]))} for each in reversed(data["TagSpecifications"])
+        ],
     }
 
 
@@ -34,7 +42,13 @@ def test_a_template_as_ec2_shows_it_is_no_other() -> None:
 
 def test_an_interface_with_the_values_of_unset_fields_is_no_other() -> None:
     (interface,) = PUBLIC["NetworkInterfaces"]
-    shown = {**interface, "DeleteOnTermination": True, "InterfaceType": "interface", "Ipv6Addresses": [], "NetworkCardIndex": 0}
+    shown = {
+        **interface,
+        "DeleteOnTermination": True,
+        "InterfaceType": "interface",
+        "Ipv6Addresses": [],
+        "NetworkCardIndex": 0,
+    }
 
     assert compare_launch_templates(PUBLIC, {**PUBLIC, "NetworkInterfaces": [shown]}) == ()
 
@@ -50,11 +64,19 @@ def test_an_interface_with_the_values_of_unset_fields_is_no_other() -> None:
         ({"SecurityGroupIds": ["sg-1", "sg-open"]}, "SecurityGroupIds"),
         ({"SecurityGroupIds": []}, "SecurityGroupIds"),
         ({"MetadataOptions": {**DATA["MetadataOptions"], "HttpTokens": "optional"}}, "MetadataOptions.HttpTokens"),
-        ({"MetadataOptions": {**DATA["MetadataOptions"], "HttpPutResponseHopLimit": 64}}, "MetadataOptions.HttpPutResponseHopLimit"),
+        (
+            {"MetadataOptions": {**DATA["MetadataOptions"], "HttpPutResponseHopLimit": 64}},
+            "MetadataOptions.HttpPutResponseHopLimit",
+        ),
         ({"Monitoring": {"Enabled": True}}, "Monitoring.Enabled"),
         ({"BlockDeviceMappings": []}, "BlockDeviceMappings"),
         (
-            {"BlockDeviceMappings": [*DATA["BlockDeviceMappings"], {"DeviceName": "/dev/xvdz", "Ebs": {"SnapshotId": "snap-1"}}]},
+            {
+                "BlockDeviceMappings": [
+                    *DATA["BlockDeviceMappings"],
+                    {"DeviceName": "/dev/xvdz", "Ebs": {"SnapshotId": "snap-1"}},
+                ]
+            },
             "BlockDeviceMappings",
         ),
         ({"TagSpecifications": DATA["TagSpecifications"][:1]}, "TagSpecifications"),

@@ -57,14 +57,18 @@ def test_a_node_of_scenario_c_joins_its_cluster() -> None:
                         {"key": "joiner.dev/filling", "effect": "NoSchedule"},
                     ]
                 },
-                "flags": ["--node-labels=karpenter.sh/do-not-sync-taints=true,karpenter.sh/provisioner-name=default,team=a"],
+                "flags": [
+                    "--node-labels=karpenter.sh/do-not-sync-taints=true,karpenter.sh/provisioner-name=default,team=a"
+                ],
             },
         },
     }
 
 
 def test_taints_of_the_pool_come_before_the_guards() -> None:
-    pool = replace(MODERN, taints=(Taint("dedicated", "NoSchedule", "a"),), startup_taints=(Taint("agent", "NoExecute"),))
+    pool = replace(
+        MODERN, taints=(Taint("dedicated", "NoSchedule", "a"),), startup_taints=(Taint("agent", "NoExecute"),)
+    )
 
     taints = config(written(pool=pool))["spec"]["kubelet"]["config"]["registerWithTaints"]
 
@@ -86,7 +90,11 @@ def test_a_node_that_waits_for_its_own_daemons_has_no_filling_taint() -> None:
 
     keys = [[taint.key for taint in choose_registration_taints(each, POOL)] for each in (plain, devices, starting)]
 
-    assert keys == [["karpenter.sh/unregistered", "joiner.dev/filling"], ["karpenter.sh/unregistered"], ["karpenter.sh/unregistered"]]
+    assert keys == [
+        ["karpenter.sh/unregistered", "joiner.dev/filling"],
+        ["karpenter.sh/unregistered"],
+        ["karpenter.sh/unregistered"],
+    ]
 
 
 def test_labels_that_a_kubelet_may_not_set_are_left_to_registration() -> None:
@@ -192,7 +200,9 @@ def test_what_is_not_of_its_grammar_never_reaches_a_node(change: dict[str, str],
         written(cluster=replace(CLUSTER, **change))
 
 
-@pytest.mark.parametrize(("key", "value"), [("team", "a,x=y"), ("team", "a b"), ("te am", "a"), ("x/y/z", "a"), ("team", "$(reboot)")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("team", "a,x=y"), ("team", "a b"), ("te am", "a"), ("x/y/z", "a"), ("team", "$(reboot)")]
+)
 def test_no_label_reaches_the_kubelets_flags_unchecked(key: str, value: str) -> None:
     with pytest.raises(UserDataRefused):
         written(pool=replace(POOL, labels={key: value}))
@@ -217,6 +227,11 @@ def test_images_of_ones_own_get_user_data_of_ones_own() -> None:
 
 
 def test_two_claims_of_a_pool_have_the_same_user_data() -> None:
-    one, two = wanted("one").claim, replace(wanted("two").claim, labels={**wanted("two").claim.labels, "topology.kubernetes.io/zone": "b"})
+    one, two = (
+        wanted("one").claim,
+        replace(wanted("two").claim, labels={**wanted("two").claim.labels, "topology.kubernetes.io/zone": "b"}),
+    )
 
-    assert build_user_data(CLUSTER, one, POOL, TEMPLATE, "AL2023") == build_user_data(CLUSTER, two, POOL, TEMPLATE, "AL2023")
+    assert build_user_data(CLUSTER, one, POOL, TEMPLATE, "AL2023") == build_user_data(
+        CLUSTER, two, POOL, TEMPLATE, "AL2023"
+    )

@@ -31,22 +31,43 @@ def told(device: BlockDevice, world: VolumeAnswers | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        (BlockDevice("/dev/xvdb", 100, "st1"), ".volumeSize: 100Gi: st1 volumes have 125Gi to 16384Gi: change volumeSize or volumeType"),
+        (
+            BlockDevice("/dev/xvdb", 100, "st1"),
+            ".volumeSize: 100Gi: st1 volumes have 125Gi to 16384Gi: change volumeSize or volumeType",
+        ),
         (
             BlockDevice("/dev/xvdb", 2000, "standard"),
             ".volumeSize: 2000Gi: standard volumes have 1Gi to 1024Gi: change volumeSize or volumeType",
         ),
-        (BlockDevice("/dev/xvdb", 20_000), ".volumeSize: 20000Gi: gp2 volumes have 1Gi to 16384Gi: change volumeSize or volumeType"),
+        (
+            BlockDevice("/dev/xvdb", 20_000),
+            ".volumeSize: 20000Gi: gp2 volumes have 1Gi to 16384Gi: change volumeSize or volumeType",
+        ),
         (BlockDevice("/dev/xvdb", 100, "io1"), ".iops: it is missing: io1 volumes need it: give iops, or use gp3"),
-        (BlockDevice("/dev/xvdb", 100, "gp2", iops=300), ".iops: 300: gp2 volumes take no iops: remove it, or use gp3, io1 or io2"),
-        (BlockDevice("/dev/xvdb", 100, "gp3", iops=100), ".iops: 100: gp3 volumes have 3000 to 80000 IOPS: change iops"),
-        (BlockDevice("/dev/xvdb", 10, "gp3", iops=6000), ".iops: 6000: gp3 of 10Gi has at most 5000 IOPS: lower iops or raise volumeSize"),
-        (BlockDevice("/dev/xvdb", 4, "io1", iops=201), ".iops: 201: io1 of 4Gi has at most 200 IOPS: lower iops or raise volumeSize"),
+        (
+            BlockDevice("/dev/xvdb", 100, "gp2", iops=300),
+            ".iops: 300: gp2 volumes take no iops: remove it, or use gp3, io1 or io2",
+        ),
+        (
+            BlockDevice("/dev/xvdb", 100, "gp3", iops=100),
+            ".iops: 100: gp3 volumes have 3000 to 80000 IOPS: change iops",
+        ),
+        (
+            BlockDevice("/dev/xvdb", 10, "gp3", iops=6000),
+            ".iops: 6000: gp3 of 10Gi has at most 5000 IOPS: lower iops or raise volumeSize",
+        ),
+        (
+            BlockDevice("/dev/xvdb", 4, "io1", iops=201),
+            ".iops: 201: io1 of 4Gi has at most 200 IOPS: lower iops or raise volumeSize",
+        ),
         (
             BlockDevice("/dev/xvdb", 40, "io2", iops=4000, throughput=200),
             ".throughput: 200: only gp3 volumes take a throughput: remove it, or use gp3",
         ),
-        (BlockDevice("/dev/xvdb", 40, "gp3", throughput=2001), ".throughput: 2001: gp3 volumes have 125 to 2000 MiB/s: change throughput"),
+        (
+            BlockDevice("/dev/xvdb", 40, "gp3", throughput=2001),
+            ".throughput: 2001: gp3 volumes have 125 to 2000 MiB/s: change throughput",
+        ),
         (
             BlockDevice("/dev/xvdb", 40, "gp3", throughput=1000),
             ".throughput: 1000: 3000 IOPS give at most 750 MiB/s: lower throughput or raise iops",
@@ -119,7 +140,10 @@ def test_a_snapshot_exists_is_allowed_and_fits() -> None:
 
 @pytest.mark.parametrize(
     "allowed",
-    [snapshot(Tags=[{"Key": "karpenter.sh/discovery", "Value": "prod"}]), snapshot(owner="602401143452", OwnerAlias="amazon")],
+    [
+        snapshot(Tags=[{"Key": "karpenter.sh/discovery", "Value": "prod"}]),
+        snapshot(owner="602401143452", OwnerAlias="amazon"),
+    ],
     ids=["tagged", "Amazon's"],
 )
 def test_a_snapshot_is_allowed_by_tag_or_owner(allowed: dict[str, Any]) -> None:
@@ -151,7 +175,11 @@ def test_a_key_needs_encryption() -> None:
         ((replace(ROOT, encrypted=True),), EbsDefaults("arn:aws:kms:us-east-1:123456789012:key/other"), True),
         ((replace(ROOT, encrypted=True),), EbsDefaults(KEY), False),
         ((replace(ROOT, encrypted=True),), EbsDefaults(), False),
-        ((replace(ROOT, encrypted=True, kms_key_id=KEY),), EbsDefaults("arn:aws:kms:us-east-1:123456789012:key/other"), False),
+        (
+            (replace(ROOT, encrypted=True, kms_key_id=KEY),),
+            EbsDefaults("arn:aws:kms:us-east-1:123456789012:key/other"),
+            False,
+        ),
         ((ROOT,), EbsDefaults("arn:aws:kms:us-east-1:123456789012:key/other"), False),
         ((ROOT,), EbsDefaults("arn:aws:kms:us-east-1:123456789012:key/other", encrypted=True), True),
         ((), EbsDefaults("arn:aws:kms:us-east-1:123456789012:key/other"), True),  # the family's own volume is encrypted

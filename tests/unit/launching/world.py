@@ -67,7 +67,12 @@ POOL: Final = NodePool("default", TEMPLATE.ref, kind="Provisioner", uid="u-1", l
 MODERN: Final = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="u-2")
 TAGGED: Final = [{"Key": "karpenter.sh/discovery", "Value": "prod"}]
 SUBNETS: Final = tuple(
-    {"SubnetId": f"subnet-{zone}{number}", "AvailabilityZone": f"us-east-1{zone}", "AvailableIpAddressCount": free, "Tags": TAGGED}
+    {
+        "SubnetId": f"subnet-{zone}{number}",
+        "AvailabilityZone": f"us-east-1{zone}",
+        "AvailableIpAddressCount": free,
+        "Tags": TAGGED,
+    }
     for zone, number, free in (("a", 1, 10), ("a", 2, 200), ("b", 1, 100), ("c", 1, 50))
 )
 GROUPS: Final = ({"GroupId": "sg-1", "GroupName": "nodes", "Tags": TAGGED},)
@@ -102,8 +107,12 @@ CATALOGUE: Final = Catalogue.of(
 
 def wanted(suffix: str, *offers: LaunchOffering, **changes: Any) -> ClaimToLaunch:
     pool = changes.pop("pool", POOL)
-    claim = build_node_claim(pool, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=7, execution="up-1")
-    one = ClaimToLaunch(claim, pool, TEMPLATE, resolved(), "on-demand", offers or (LaunchOffering(0.096, "m5.large", "us-east-1a"),))
+    claim = build_node_claim(
+        pool, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix=suffix, lease=7, execution="up-1"
+    )
+    one = ClaimToLaunch(
+        claim, pool, TEMPLATE, resolved(), "on-demand", offers or (LaunchOffering(0.096, "m5.large", "us-east-1a"),)
+    )
     return replace(one, **changes)
 
 

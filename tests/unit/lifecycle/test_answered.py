@@ -22,12 +22,21 @@ LISTS: dict[str, list[dict[str, Any]]] = {
     "nodes": [{"metadata": {"name": "node-1"}}],
     "nodeclaims": [{"metadata": {"name": "default-a"}}],
     "daemonsets": [{"metadata": {"name": "proxy", "namespace": "kube-system", "uid": "ds-1", "generation": 3}}],
-    "persistentvolumeclaims": [{"metadata": {"name": "data", "namespace": "default", "uid": "pvc-1"}, "status": {"phase": "Pending"}}],
+    "persistentvolumeclaims": [
+        {"metadata": {"name": "data", "namespace": "default", "uid": "pvc-1"}, "status": {"phase": "Pending"}}
+    ],
 }
 SHORT = ("spot#m5.large#us-east-1a",)
 
 
-def waiting(name: str, *, cpu: str = "64", created: str = "2026-11-21T12:00:00Z", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
+def waiting(
+    name: str,
+    *,
+    cpu: str = "64",
+    created: str = "2026-11-21T12:00:00Z",
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> Pod:
     """A pod that found no node."""
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     return Pod.from_kube(
@@ -42,7 +51,9 @@ def running(name: str, node: str, labels: dict[str, str], **spec: Any) -> Pod:
     return waiting(name, cpu="1", labels=labels, nodeName=node, **spec)
 
 
-def asked(*pods: Pod, bound: tuple[Pod, ...] = (), short: tuple[str, ...] = SHORT, **lists: Any) -> dict[str, PendingPodClass]:
+def asked(
+    *pods: Pod, bound: tuple[Pod, ...] = (), short: tuple[str, ...] = SHORT, **lists: Any
+) -> dict[str, PendingPodClass]:
     return describe_pending_classes(pods, bound=bound, lists={**LISTS, **lists}, unavailable=short)
 
 
@@ -129,15 +140,21 @@ def test_a_pod_that_others_keep_away_from_asks_when_they_are_gone() -> None:
     }
     loner = running("loner", "node-1", {"app": "loner"}, affinity=alone)
 
-    assert asking(asked(waiting("web", labels={"app": "web"}), bound=(loner,)), asked(waiting("web", labels={"app": "web"})))
-    assert not asking(asked(waiting("api", labels={"app": "api"}), bound=(loner,)), asked(waiting("api", labels={"app": "api"})))
+    assert asking(
+        asked(waiting("web", labels={"app": "web"}), bound=(loner,)), asked(waiting("web", labels={"app": "web"}))
+    )
+    assert not asking(
+        asked(waiting("api", labels={"app": "api"}), bound=(loner,)), asked(waiting("api", labels={"app": "api"}))
+    )
 
 
 def test_a_volume_that_is_bound_makes_those_ask_who_mount_it() -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     bound = [{**LISTS["persistentvolumeclaims"][0], "spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}}]
 
-    assert asking(asked(waiting("db", volumes=volumes)), asked(waiting("db", volumes=volumes), persistentvolumeclaims=bound))
+    assert asking(
+        asked(waiting("db", volumes=volumes)), asked(waiting("db", volumes=volumes), persistentvolumeclaims=bound)
+    )
     assert not asking(asked(waiting("web")), asked(waiting("web"), persistentvolumeclaims=bound))
 
 

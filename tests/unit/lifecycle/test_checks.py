@@ -28,7 +28,9 @@ def pool(name: str = "default", **said: Any) -> NodePool:
 
 def running(name: str = "a", **said: Any) -> NodeClaim:
     """A claim that was initialized an hour ago, of instance i-<name> and node node-<name>."""
-    made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO, **said).with_condition("Launched", "True", at=AGO)
+    made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO, **said).with_condition(
+        "Launched", "True", at=AGO
+    )
     return made.as_registered(f"node-{name}", at=AGO).as_initialized(at=AGO)
 
 
@@ -71,16 +73,20 @@ def test_a_deleted_claim_that_may_still_be_launched_is_left_until_its_launch_is_
 
 
 def test_a_node_claim_goes_when_it_is_as_old_as_it_says_itself() -> None:
-    assert told(EXPIRED.look(survey(running("a", expire_after=3600), running("b", expire_after=3601), running("c")))) == [
-        ("a", "expired", 0)
-    ]
+    assert told(
+        EXPIRED.look(survey(running("a", expire_after=3600), running("b", expire_after=3601), running("c")))
+    ) == [("a", "expired", 0)]
 
 
 def test_a_machine_goes_when_it_is_as_old_as_its_provisioner_says_now() -> None:
     machine = running("a", kind="Machine")
     provisioners = [(pool(kind="Provisioner", expire_after=seconds),) for seconds in (3600, 3601, None)]
 
-    assert [told(EXPIRED.look(survey(machine, pools=pools))) for pools in provisioners] == [[("a", "expired", 0)], [], []]
+    assert [told(EXPIRED.look(survey(machine, pools=pools))) for pools in provisioners] == [
+        [("a", "expired", 0)],
+        [],
+        [],
+    ]
 
 
 def test_an_expired_machine_stays_while_its_node_must_not_be_disrupted_and_a_node_claim_goes() -> None:
@@ -96,9 +102,13 @@ def test_an_expired_machine_stays_for_a_pod_that_must_not_be_disrupted_and_for_p
     protected = replace(pod("job", on="node-a"), protected=True)
 
     assert EXPIRED.look(survey(machine, pools=pools, pods=(protected,))) == []
-    coming = claim("a", kind="Machine", provider_id="aws:///us-east-1a/i-a", created=AGO).as_registered("node-a", at=AGO)
+    coming = claim("a", kind="Machine", provider_id="aws:///us-east-1a/i-a", created=AGO).as_registered(
+        "node-a", at=AGO
+    )
     assert EXPIRED.look(survey(coming, pools=pools, assignments={"a": {"class": 1}})) == []
-    assert told(EXPIRED.look(survey(machine, pools=pools, pods=(replace(protected, phase="Succeeded"),)))) == [("a", "expired", 0)]
+    assert told(EXPIRED.look(survey(machine, pools=pools, pods=(replace(protected, phase="Succeeded"),)))) == [
+        ("a", "expired", 0)
+    ]
 
 
 # Never joined
@@ -119,7 +129,9 @@ def test_a_claim_that_was_given_up_goes() -> None:
 
 
 @pytest.mark.parametrize("reason", ["RegistrationTimeout", "NodeGone"])
-def test_a_node_that_comes_after_its_claim_was_given_up_is_taken_in_and_goes_if_nobody_does_for_long(reason: str) -> None:
+def test_a_node_that_comes_after_its_claim_was_given_up_is_taken_in_and_goes_if_nobody_does_for_long(
+    reason: str,
+) -> None:
     def found(minutes: int, *nodes: Node) -> tuple[list[tuple[str, str, int]], list[str]]:
         late = claim("a", provider_id="aws:///us-east-1a/i-a").with_condition("Launched", "True", at=AGO)
         given_up = late.with_condition("Registered", "False", reason, at=NOON - timedelta(minutes=minutes))
@@ -155,7 +167,9 @@ def test_one_whose_time_comes_before_the_next_sweep_is_asked_for_now_for_that_ti
 
 def test_however_seldom_sweeps_are_nothing_is_asked_for_longer_ahead_than_a_retirement_waits() -> None:
     def found(seconds: int) -> list[tuple[str, str, int]]:
-        return told(EMPTY.look(survey(running("a"), pools=(pool(disruption=Disruption("WhenEmpty", seconds)),), interval=300)))
+        return told(
+            EMPTY.look(survey(running("a"), pools=(pool(disruption=Disruption("WhenEmpty", seconds)),), interval=300))
+        )
 
     assert (found(90), found(91)) == ([("a", "empty", AT + 90)], [])
 
@@ -255,7 +269,9 @@ def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() ->
 
 def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> None:
     assert EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT + 1})) == []
-    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT}))) == [("a", "empty", 0)]
+    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT}))) == [
+        ("a", "empty", 0)
+    ]
 
 
 def test_the_checks_have_names_of_their_own() -> None:

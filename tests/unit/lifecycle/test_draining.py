@@ -78,7 +78,9 @@ def test_a_pod_that_ends_is_not_asked_again_and_is_waited_for() -> None:
         ("Never", at(-1), True),
     ],
 )
-def test_a_pod_that_asks_not_to_be_disrupted_is_left_alone_for_so_long(protected: str, started: datetime | None, *, evicted: bool) -> None:
+def test_a_pod_that_asks_not_to_be_disrupted_is_left_alone_for_so_long(
+    protected: str, started: datetime | None, *, evicted: bool
+) -> None:
     plan = looked(pod("job", protected=protected, started=started))
 
     assert (names(plan.evict) == ["job"]) is evicted
@@ -186,7 +188,8 @@ def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "toleration", [{"operator": "Exists"}, {"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"}]
+    "toleration",
+    [{"operator": "Exists"}, {"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoSchedule"}],
 )
 def test_a_pod_that_tolerates_the_taint_of_a_disrupted_node_stays(toleration: dict[str, str]) -> None:
     assert DrainingPod.from_kube({"metadata": {"name": "a"}, "spec": {"tolerations": [toleration]}}).stays

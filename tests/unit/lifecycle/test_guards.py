@@ -66,7 +66,9 @@ def test_all_are_told_and_the_first_that_refuses_is_the_reason() -> None:
 
 
 def test_the_definitions_are_those_that_are_installed() -> None:
-    installed = [yaml.safe_load(path.read_text())["metadata"] for path in (REPOSITORY / "manifests" / "crds").glob("*.yaml")]
+    installed = [
+        yaml.safe_load(path.read_text())["metadata"] for path in (REPOSITORY / "manifests" / "crds").glob("*.yaml")
+    ]
 
     assert sorted(metadata["name"] for metadata in installed) == sorted(DEFINITIONS)
     assert {metadata["labels"]["app.kubernetes.io/managed-by"] for metadata in installed} == {"joiner"}

@@ -5,7 +5,12 @@ from datetime import timedelta
 import pytest
 
 from joiner.lifecycle import deadlines
-from joiner.lifecycle.initialization import initialization_patch, may_be_filled, missing_for_initialization, opening_patch
+from joiner.lifecycle.initialization import (
+    initialization_patch,
+    may_be_filled,
+    missing_for_initialization,
+    opening_patch,
+)
 from tests.unit.lifecycle.world import FILLING, GPUS, LINGERING, NOON, NOT_READY, STARTUP, UNREGISTERED, claim, node
 
 

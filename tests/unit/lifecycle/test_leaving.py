@@ -43,7 +43,13 @@ def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> N
 
 @pytest.mark.parametrize(
     "staying",
-    [{"owner_kind": ""}, {"owner_kind": "DaemonSet"}, {"phase": "Succeeded"}, {"deletion": "2026-11-21T12:00:00Z"}, {"protected": True}],
+    [
+        {"owner_kind": ""},
+        {"owner_kind": "DaemonSet"},
+        {"phase": "Succeeded"},
+        {"deletion": "2026-11-21T12:00:00Z"},
+        {"protected": True},
+    ],
     ids=str,
 )
 def test_pods_that_nobody_makes_anew_or_that_stay_want_none(staying: dict[str, Any]) -> None:
@@ -63,7 +69,15 @@ def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() 
 def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> None:
     said = sorted(RetirementReason, key=lambda reason: reason.urgency, reverse=True)
 
-    assert [str(reason) for reason in said] == ["lost", "spot", "deleted", "uninstalled", "never-joined", "expired", "empty"]
+    assert [str(reason) for reason in said] == [
+        "lost",
+        "spot",
+        "deleted",
+        "uninstalled",
+        "never-joined",
+        "expired",
+        "empty",
+    ]
 
 
 def test_a_retirement_travels_between_states_whole_but_for_a_long_reason() -> None:

@@ -27,9 +27,9 @@ def test_what_runs_on_a_node_is_not_free() -> None:
     daemons = [daemon_pod("agent", "a", cpu="500m", on="a")]
 
     assert assign_kept_nodes(NODES, [pod("web", cpu="1600m", on="old")], daemons) == {"b": "default/web"}
-    assert assign_kept_nodes(NODES, [pod("web", cpu="1600m", on="old")], [replace(each, phase="Succeeded") for each in daemons]) == {
-        "a": "default/web"
-    }
+    assert assign_kept_nodes(
+        NODES, [pod("web", cpu="1600m", on="old")], [replace(each, phase="Succeeded") for each in daemons]
+    ) == {"a": "default/web"}
 
 
 def test_a_pod_keeps_neither_its_own_node_nor_one_that_it_does_not_suit_nor_one_that_is_too_small() -> None:

@@ -12,14 +12,18 @@ APART = 45
 
 
 def seen(name: str, instance: str = "", **said: Any) -> SeenClaim:
-    return SeenClaim(name, "NodeClaim", f"aws:///us-east-1a/{instance}" if instance else "", **{"registered": bool(instance), **said})
+    return SeenClaim(
+        name, "NodeClaim", f"aws:///us-east-1a/{instance}" if instance else "", **{"registered": bool(instance), **said}
+    )
 
 
 def survey(*claims: SeenClaim, instances: dict[str, str] | None = None, **said: Any) -> InstanceSurvey:
     """`instances` gives states by id; each claim has a running instance with a node, unless it is said otherwise."""
     states = {claim.instance: "running" for claim in claims if claim.instance} if instances is None else instances
     nodes = said.pop("nodes", {claim.instance: f"node-{claim.name}" for claim in claims if claim.instance})
-    return InstanceSurvey(claims, nodes, {each: SeenInstance(each, state, "launch-1") for each, state in states.items()}, **said)
+    return InstanceSurvey(
+        claims, nodes, {each: SeenInstance(each, state, "launch-1") for each, state in states.items()}, **said
+    )
 
 
 def cases(given: InstanceSurvey) -> list[Mismatch]:
@@ -63,7 +67,9 @@ def test_an_instance_that_no_claim_knows_is_garbage_if_it_has_no_node_and_if_it_
 def test_an_instance_whose_node_is_there_is_never_garbage_its_claim_is_rebuilt() -> None:
     found = cases(survey(instances={"i-x": "running"}, nodes={"i-x": "node-x"}, pairings={"i-x": "default-x"}))
 
-    assert [(case.action, case.instance, case.node, case.claim) for case in found] == [("rebuild", "i-x", "node-x", "default-x")]
+    assert [(case.action, case.instance, case.node, case.claim) for case in found] == [
+        ("rebuild", "i-x", "node-x", "default-x")
+    ]
 
 
 def test_an_instance_of_a_launch_that_is_not_recorded_yet_will_be_told_to_its_claim() -> None:
@@ -73,7 +79,9 @@ def test_an_instance_of_a_launch_that_is_not_recorded_yet_will_be_told_to_its_cl
 def test_a_claim_that_was_rebuilt_by_half_is_rebuilt_to_its_end() -> None:
     half = survey(seen("a"), instances={"i-x": "running"}, nodes={"i-x": "node-x"}, pairings={"i-x": "a"})
 
-    assert [(case.action, case.claim, case.node, bool(case.absent)) for case in cases(half)] == [("rebuild", "a", "node-x", True)]
+    assert [(case.action, case.claim, case.node, bool(case.absent)) for case in cases(half)] == [
+        ("rebuild", "a", "node-x", True)
+    ]
 
 
 @pytest.mark.parametrize("instances", [{}, {"i-x": "shutting-down"}, {"i-x": "terminated"}], ids=str)

@@ -25,9 +25,9 @@ def refusal(target: Node, waiting: Pod, *others: Any) -> str:
     """Why the one pod that waits is left to the scheduler."""
     nodes = [each for each in others if isinstance(each, Node)]
     pods = [waiting, *(each for each in others if isinstance(each, Pod))]
-    placement = choose_bindings([(target, {waiting.class_key: 1})], BindingInput({each.name: each for each in (target, *nodes)}, pods))[
-        target.name
-    ]
+    placement = choose_bindings(
+        [(target, {waiting.class_key: 1})], BindingInput({each.name: each for each in (target, *nodes)}, pods)
+    )[target.name]
     return "" if placement.bindings else placement.left[waiting.class_key]
 
 
@@ -39,7 +39,9 @@ def rule(kind: str, key: str) -> dict[str, Any]:
 def spread(key: str) -> dict[str, Any]:
     selector = {"matchLabels": WEB}
     return {
-        "topologySpreadConstraints": [{"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
+        "topologySpreadConstraints": [
+            {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        ]
     }
 
 
@@ -71,10 +73,14 @@ def test_a_daemon_pod_that_another_taint_keeps_out_is_not_bound() -> None:
     closed = node(taints=[FILLING, {"key": "team", "effect": "NoSchedule"}])
 
     assert bound(closed, {}, [daemon_pod("logs", "node-1")]) == []
-    assert bound(closed, {}, [daemon_pod("logs", "node-1", tolerations=[{"key": "team", "operator": "Exists"}])]) == ["logs"]
+    assert bound(closed, {}, [daemon_pod("logs", "node-1", tolerations=[{"key": "team", "operator": "Exists"}])]) == [
+        "logs"
+    ]
 
 
-@pytest.mark.parametrize(("seconds", "names"), [({}, ["web"]), ({"tolerationSeconds": 300}, ["web"]), ({"tolerationSeconds": 5}, [])])
+@pytest.mark.parametrize(
+    ("seconds", "names"), [({}, ["web"]), ({"tolerationSeconds": 300}, ["web"]), ({"tolerationSeconds": 5}, [])]
+)
 def test_a_taint_that_lingers_keeps_out_only_whom_it_would_drive_off(seconds: dict[str, int], names: list[str]) -> None:
     waiting = pod("web", spec={"tolerations": [{**LINGERING, "operator": "Exists", **seconds}]})
 
@@ -103,9 +109,16 @@ def test_the_live_node_decides_what_fits() -> None:
 
 def test_bindings_name_the_pod_that_was_looked_at() -> None:
     waiting = pod("web")
-    (binding,) = choose_bindings([(node(), {waiting.class_key: 1})], BindingInput({"node-1": node()}, [waiting]))["node-1"].bindings
+    (binding,) = choose_bindings([(node(), {waiting.class_key: 1})], BindingInput({"node-1": node()}, [waiting]))[
+        "node-1"
+    ].bindings
 
-    assert (binding.namespace, binding.uid, binding.resource_version, binding.node) == ("default", "uid-of-web", "5", "node-1")
+    assert (binding.namespace, binding.uid, binding.resource_version, binding.node) == (
+        "default",
+        "uid-of-web",
+        "5",
+        "node-1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,7 +147,10 @@ def test_a_pod_does_not_come_to_a_host_that_it_stays_away_from() -> None:
     picky = pod("picky", labels=WEB, spec=rule("podAntiAffinity", HOSTNAME))
 
     assert refusal(node(), picky) == ""
-    assert refusal(node(), picky, pod("there", on="node-1", labels=WEB, cpu="100m")) == "a pod that it stays away from is on the node"
+    assert (
+        refusal(node(), picky, pod("there", on="node-1", labels=WEB, cpu="100m"))
+        == "a pod that it stays away from is on the node"
+    )
 
 
 def test_a_pod_does_not_come_where_another_one_keeps_it_away() -> None:
@@ -184,9 +200,15 @@ def test_pods_that_are_spread_over_zones_are_dealt_out_to_their_nodes_in_turns()
     pods = [pod(f"web-{number}", labels=WEB, cpu="100m", spec=spread(ZONE)) for number in range(9)]
     slots = {pods[0].class_key: 3}
 
-    placements = choose_bindings([(each, slots) for each in nodes], BindingInput({each.name: each for each in nodes}, pods))
+    placements = choose_bindings(
+        [(each, slots) for each in nodes], BindingInput({each.name: each for each in nodes}, pods)
+    )
 
-    assert {name: len(placement.bindings) for name, placement in placements.items()} == {"node-a": 3, "node-b": 3, "node-c": 3}
+    assert {name: len(placement.bindings) for name, placement in placements.items()} == {
+        "node-a": 3,
+        "node-b": 3,
+        "node-c": 3,
+    }
     assert all(not placement.left for placement in placements.values())
 
 
@@ -194,7 +216,9 @@ def test_a_spread_that_waits_for_another_zone_is_not_the_scheduler_s_to_end() ->
     here, booting = node(), node("node-2", labels={ZONE: "us-east-1b"})
     pods = [pod(f"web-{number}", labels=WEB, cpu="100m", spec=spread(ZONE)) for number in range(4)]
 
-    placed = choose_bindings([(here, {pods[0].class_key: 2})], BindingInput({"node-1": here, "node-2": booting}, pods))["node-1"]
+    placed = choose_bindings([(here, {pods[0].class_key: 2})], BindingInput({"node-1": here, "node-2": booting}, pods))[
+        "node-1"
+    ]
 
     assert [binding.pod for binding in placed.bindings] == ["web-0"]
     assert (placed.uneven, placed.for_the_scheduler) == (True, False)
@@ -211,7 +235,9 @@ def test_nothing_is_ever_bound_over_capacity_nor_twice(cpus: list[int], counts: 
     waiting = [pod(f"p-{index}", cpu=f"{cpu}m") for index, cpu in enumerate(cpus)]
     slots = {each.class_key: count for each, count in zip(waiting, counts, strict=False)}
 
-    placements = choose_bindings([(each, slots) for each in nodes], BindingInput({each.name: each for each in nodes}, [*there, *waiting]))
+    placements = choose_bindings(
+        [(each, slots) for each in nodes], BindingInput({each.name: each for each in nodes}, [*there, *waiting])
+    )
 
     by_name = {each.name: each for each in (*there, *waiting)}
     names = [binding.pod for placement in placements.values() for binding in placement.bindings]

@@ -92,7 +92,12 @@ def test_pods_are_covered_by_class_not_by_name() -> None:
 
 
 def test_only_pods_that_a_node_could_help_are_counted() -> None:
-    assert list_uncovered_pods([pod("untried", unschedulable=False), pod("daemon", owner="DaemonSet"), pod("runs", on="node-1")], []) == []
+    assert (
+        list_uncovered_pods(
+            [pod("untried", unschedulable=False), pod("daemon", owner="DaemonSet"), pod("runs", on="node-1")], []
+        )
+        == []
+    )
 
 
 def findings(survey: ClusterSurvey) -> dict[str, list[str]]:

@@ -28,9 +28,19 @@ def rebuilt(labels: dict[str, str], pool: NodePool | None = POOL, name: str = "d
 def test_a_rebuilt_claim_is_the_claim_of_its_node_in_all_that_its_node_shows() -> None:
     claim = rebuilt(LABELS)
 
-    assert (claim.name, claim.kind, claim.pool_key, claim.pool_uid) == ("default-x", "NodeClaim", "NodePool/default", "pool-1")
+    assert (claim.name, claim.kind, claim.pool_key, claim.pool_uid) == (
+        "default-x",
+        "NodeClaim",
+        "NodePool/default",
+        "pool-1",
+    )
     assert (claim.provider_id, claim.node_name) == ("aws:///us-east-1a/i-1", "node-1")
-    assert (claim.instance_type, claim.capacity_type, claim.zone, claim.labels["team"]) == ("m5.large", "spot", "us-east-1a", "a")
+    assert (claim.instance_type, claim.capacity_type, claim.zone, claim.labels["team"]) == (
+        "m5.large",
+        "spot",
+        "us-east-1a",
+        "a",
+    )
     assert (claim.launched, claim.registered, claim.initialized) == (True, True, True)
     assert (claim.expire_after, claim.class_ref) == (3600, NodeClassRef("EC2NodeClass", "nodes"))
     assert claim.finalizers == ("karpenter.sh/termination",)
@@ -45,7 +55,13 @@ def test_what_a_claim_writes_can_be_read_again() -> None:
 
 
 def test_a_node_that_has_not_joined_fully_gets_a_claim_that_still_waits() -> None:
-    claim = rebuilt({key: value for key, value in LABELS.items() if key not in ("karpenter.sh/registered", "karpenter.sh/initialized")})
+    claim = rebuilt(
+        {
+            key: value
+            for key, value in LABELS.items()
+            if key not in ("karpenter.sh/registered", "karpenter.sh/initialized")
+        }
+    )
 
     assert (claim.launched, claim.registered, claim.initialized) == (True, False, False)
 
@@ -55,7 +71,11 @@ def test_the_node_of_a_provisioner_gets_a_machine() -> None:
     del labels["karpenter.sh/nodepool"]
 
     claim = rebuilt(labels, None)
-    assert (claim.kind, claim.pool_key, claim.labels["karpenter.sh/provisioner-name"]) == ("Machine", "Provisioner/old", "old")
+    assert (claim.kind, claim.pool_key, claim.labels["karpenter.sh/provisioner-name"]) == (
+        "Machine",
+        "Provisioner/old",
+        "old",
+    )
 
 
 def test_without_its_pool_a_node_still_tells_its_class() -> None:

@@ -58,14 +58,18 @@ def test_registration_keeps_other_owners_and_is_the_same_a_second_time() -> None
     other = {"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": "t-1"}
     first = registration_patch(claim(), node(), owners=[other])["metadata"]["ownerReferences"]
 
-    assert registration_patch(claim(), node(), owners=first)["metadata"]["ownerReferences"] == first == [other, first[1]]
+    assert (
+        registration_patch(claim(), node(), owners=first)["metadata"]["ownerReferences"] == first == [other, first[1]]
+    )
 
 
 def test_the_claims_taints_are_put_on_unless_the_node_says_not_to() -> None:
     wanted = claim(taints=(Taint("team", "NoSchedule", "a"),))
     free, own = node(taints=[]), node(taints=[], labels={"karpenter.sh/do-not-sync-taints": "true"})
 
-    assert registration_patch(wanted, free, owners=[])["spec"]["taints"] == [{"key": "team", "value": "a", "effect": "NoSchedule"}]
+    assert registration_patch(wanted, free, owners=[])["spec"]["taints"] == [
+        {"key": "team", "value": "a", "effect": "NoSchedule"}
+    ]
     assert registration_patch(wanted, own, owners=[])["spec"]["taints"] == []
 
 

@@ -32,10 +32,14 @@ def test_a_claim_is_blocked_that_says_what_keeps_its_pods_or_its_volumes() -> No
         (101, (100 + NEAR_DEADLINE, 0), False),
     ],
 )
-def test_it_rests_until_its_time_and_not_when_a_deadline_is_near(look_at: int, deadlines: tuple[int, int], rests: bool) -> None:
+def test_it_rests_until_its_time_and_not_when_a_deadline_is_near(
+    look_at: int, deadlines: tuple[int, int], rests: bool
+) -> None:
     assert may_back_off(look_at, deadlines, now=100) == rests
 
 
 def test_a_claims_own_deadline_counts_from_its_deletion() -> None:
     assert drained_by(GOING) == 0
-    assert drained_by(claim(deletion=NOON, termination_grace_period=60)) == int((NOON + timedelta(seconds=60)).timestamp())
+    assert drained_by(claim(deletion=NOON, termination_grace_period=60)) == int(
+        (NOON + timedelta(seconds=60)).timestamp()
+    )

@@ -39,7 +39,12 @@ def test_a_launched_claim_tells_its_instance_its_price_and_its_types_labels() ->
     fresh = claim(provider_id="", labels={"karpenter.sh/nodepool": "default"})
 
     after = launched_claim(
-        fresh, Instance(), labels={"karpenter.k8s.aws/instance-family": "m5"}, capacity=Resources.of(cpu=2), allocatable=None, at=NOON
+        fresh,
+        Instance(),
+        labels={"karpenter.k8s.aws/instance-family": "m5"},
+        capacity=Resources.of(cpu=2),
+        allocatable=None,
+        at=NOON,
     )
 
     assert after.provider_id == "aws:///us-east-1b/i-9"
@@ -53,7 +58,9 @@ def test_a_launched_claim_tells_its_instance_its_price_and_its_types_labels() ->
 def test_a_claim_that_waits_for_its_node_says_for_which_instance_and_until_when() -> None:
     after = launched_claim(claim(provider_id=""), Instance(), labels={}, capacity=None, allocatable=None, at=NOON)
 
-    said = "instance i-9 has not joined the cluster yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
+    said = (
+        "instance i-9 has not joined the cluster yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
+    )
     assert after.conditions["Registered"].message == said
     assert after.conditions["Ready"].message == f"Registered: {said}"
 
@@ -111,7 +118,9 @@ def test_a_pool_that_nobody_has_counted_nodes_of_says_zero_and_one_with_nodes_ke
 
 
 def test_a_class_without_subnets_says_so_and_its_pool_says_why_it_waits() -> None:
-    refused = CLASS.with_problems([NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")])
+    refused = CLASS.with_problems(
+        [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")]
+    )
 
     pool, node_class = status_patches(
         [manifest("NodePool", "default"), manifest("EC2NodeClass", "default")],

@@ -73,7 +73,9 @@ def pod_manifest(
     unschedulable: bool = True,
 ) -> dict[str, Any]:
     """A pod of the namespace default that waits, or runs `on` a node."""
-    waiting = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes are available"}]
+    waiting = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes are available"}
+    ]
     return {
         "metadata": {
             "name": name,
@@ -93,7 +95,9 @@ def pod_manifest(
     }
 
 
-def daemon_pod(name: str, node_name: str, *, cpu: str = "100m", tolerations: list[dict[str, str]] | None = None, on: str = "") -> Pod:
+def daemon_pod(
+    name: str, node_name: str, *, cpu: str = "100m", tolerations: list[dict[str, str]] | None = None, on: str = ""
+) -> Pod:
     """What the daemon set controller makes for one node."""
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     term = {"nodeSelectorTerms": [{"matchFields": [field]}]}

@@ -10,7 +10,10 @@ from tests.unit.planning.worlds import CATALOGUE, Json, node_pool, planned
 
 def drawn(plan: Plan) -> list[str]:
     """Each planned node as one line: type, zone, capacity type, pods."""
-    return [f"{node.instance_type} {node.zone[-1]} {node.capacity_type}: {' '.join(name[8:] for name in node.pods)}" for node in plan.nodes]
+    return [
+        f"{node.instance_type} {node.zone[-1]} {node.capacity_type}: {' '.join(name[8:] for name in node.pods)}"
+        for node in plan.nodes
+    ]
 
 
 def world(waiting: Sequence[Json], *pools: Json, **more: Sequence[Json]) -> dict[str, Sequence[Json]]:

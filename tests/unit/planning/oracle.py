@@ -17,7 +17,10 @@ from joiner.planning import Plan, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
 
 CASES = Path(__file__).parents[2] / "data" / "oracle"
-UNSCHEDULABLE = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+UNSCHEDULABLE = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ class Case:
         zones = sorted({one["zone"] for known in self.catalogue.values() for one in known["offerings"]})
         references = [pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] for pool in self.lists["nodepools"]]
         classes = {
-            f"EC2NodeClass/{name}": ResolvedNodeClass(name, "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in zones))
+            f"EC2NodeClass/{name}": ResolvedNodeClass(
+                name, "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in zones)
+            )
             for name in references
         }
         return plan(Snapshot.from_lists(self.lists), Catalogue.from_json(self.catalogue), classes=classes)
@@ -63,7 +68,12 @@ class Case:
 
 def in_our_words(instance_type: Mapping[str, Any]) -> dict[str, Any]:
     offerings = [
-        {"zone": one["zone"], "capacityType": one["capacityType"], "pricePerHour": one["price"], "available": one["available"]}
+        {
+            "zone": one["zone"],
+            "capacityType": one["capacityType"],
+            "pricePerHour": one["price"],
+            "available": one["available"],
+        }
         for one in instance_type["offerings"]
     ]
     return {**{name: instance_type[name] for name in ("labels", "capacity", "allocatable")}, "offerings": offerings}

@@ -38,7 +38,9 @@ RICH["m.xlarge"] = {
     ],
 }
 CLASSES = [{"metadata": {"name": "ebs"}, "provisioner": EBS, "volumeBindingMode": "WaitForFirstConsumer"}]
-SPACES = [{"metadata": {"name": name, "labels": {"team": team}}} for name, team in (("default", "red"), ("shop", "blue"))]
+SPACES = [
+    {"metadata": {"name": name, "labels": {"team": team}}} for name, team in (("default", "red"), ("shop", "blue"))
+]
 
 
 @st.composite
@@ -46,7 +48,14 @@ def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
     """What the pods of one deployment say of their neighbours."""
     key, other = draw(st.sampled_from([ZONE, HOST])), draw(st.sampled_from(APPS))
     reach: dict[str, Any] = draw(
-        st.sampled_from([{}, {"namespaces": ["shop"]}, {"namespaceSelector": {"matchLabels": {"team": "blue"}}}, {"namespaceSelector": {}}])
+        st.sampled_from(
+            [
+                {},
+                {"namespaces": ["shop"]},
+                {"namespaceSelector": {"matchLabels": {"team": "blue"}}},
+                {"namespaceSelector": {}},
+            ]
+        )
     )
     revision: dict[str, Any] = {"matchLabelKeys": ["pod-template-hash"]}
     wish = {"weight": 10, "podAffinityTerm": near(key, other)}
@@ -73,7 +82,11 @@ def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
 def workloads(draw: st.DrawFn, app: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Pods of one deployment or stateful set, and their claims."""
     space = draw(st.sampled_from(["default", "default", "shop"]))
-    said = {"cpu": draw(st.sampled_from(["100m", "900m", "2"])), "memory": draw(st.sampled_from(["64Mi", "3Gi"])), "namespace": space}
+    said = {
+        "cpu": draw(st.sampled_from(["100m", "900m", "2"])),
+        "memory": draw(st.sampled_from(["64Mi", "3Gi"])),
+        "namespace": space,
+    }
     mounts = draw(st.sampled_from(["nothing", "nothing", "own", "shared", "once"]))
     waiting: list[dict[str, Any]] = []
     claims: list[dict[str, Any]] = []
@@ -100,7 +113,11 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
     """Lists of manifests, as the API server would give them."""
     drawn = [draw(workloads(app)) for app in APPS[: draw(st.integers(1, 3))]]
     waiting, claims = [pod for pods, _ in drawn for pod in pods], [claim for _, each in drawn for claim in each]
-    volumes = [volume(claim["spec"]["volumeName"], draw(st.sampled_from(ZONES))) for claim in claims if "volumeName" in claim["spec"]]
+    volumes = [
+        volume(claim["spec"]["volumeName"], draw(st.sampled_from(ZONES)))
+        for claim in claims
+        if "volumeName" in claim["spec"]
+    ]
     least = draw(st.sampled_from([[], [{"key": FAMILY, "operator": "Exists", "minValues": 2}]]))
     pools: list[Json] = [node_pool(requirements=least, limits={"cpu": str(draw(st.sampled_from([8, 1000])))})]
     guarded = draw(st.booleans())
@@ -110,7 +127,9 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
         pools.append(node_pool("fixed", replicas=1, taints=[TAINT]))
     nodes = [node(f"node-{number}", zone=draw(st.sampled_from(ZONES))) for number in range(draw(st.integers(0, 2)))]
     there = [
-        running(f"old-{one['metadata']['name']}", one["metadata"]["name"], app=draw(st.sampled_from(APPS)), namespace="shop")
+        running(
+            f"old-{one['metadata']['name']}", one["metadata"]["name"], app=draw(st.sampled_from(APPS)), namespace="shop"
+        )
         for one in nodes
     ]
     if draw(st.booleans()) and nodes:
@@ -118,7 +137,11 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
         preempting["status"] = {**preempting["status"], "nominatedNodeName": "node-0"}
         there.append(preempting)
     limits = [
-        {"metadata": {"name": one["metadata"]["name"]}, "spec": {"drivers": [{"name": EBS, "allocatable": {"count": 1}}]}} for one in nodes
+        {
+            "metadata": {"name": one["metadata"]["name"]},
+            "spec": {"drivers": [{"name": EBS, "allocatable": {"count": 1}}]},
+        }
+        for one in nodes
     ]
     dear = {
         "metadata": {"name": "dear"},
@@ -128,7 +151,10 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
         "metadata": {"name": "chunk", "namespace": "shop"},
         "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("x")["spec"]},
     }
-    spare = {"metadata": {"name": "spare", "namespace": "shop"}, "spec": {"podTemplateRef": {"name": "chunk"}, "replicas": 2}}
+    spare = {
+        "metadata": {"name": "spare", "namespace": "shop"},
+        "spec": {"podTemplateRef": {"name": "chunk"}, "replicas": 2},
+    }
     return {
         "pods": [*there, *waiting],
         "nodes": nodes,
@@ -147,5 +173,8 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
 
 def volume(name: str, zone: str) -> Json:
     terms = [{"matchExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": [zone]}]}]
-    spec = {"csi": {"driver": EBS, "volumeHandle": f"vol-{name}"}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    spec = {
+        "csi": {"driver": EBS, "volumeHandle": f"vol-{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+    }
     return {"metadata": {"name": name}, "spec": spec}

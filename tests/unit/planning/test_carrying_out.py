@@ -36,13 +36,18 @@ def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> PlanState:
     groups = list(world.groups.pending)
     deal = assign_domains(world, groups, dict.fromkeys(groups, 1.0))
     problem = compile_problem(world, deal, expressible_groups(world, groups, deal))
-    patterns = [NodePattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1) for apps in nodes]
+    patterns = [
+        NodePattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1)
+        for apps in nodes
+    ]
     PackingRealizer(world, problem, deal).realize(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
     return world
 
 
 def item_of(problem: PackingProblem, app: str) -> int:
-    return next(item for item, members in enumerate(problem.members) if any(group.labels["app"] == app for group, _ in members))
+    return next(
+        item for item, members in enumerate(problem.members) if any(group.labels["app"] == app for group, _ in members)
+    )
 
 
 def told(world: PlanState) -> list[list[str]]:
@@ -52,7 +57,10 @@ def told(world: PlanState) -> list[list[str]]:
 
 def amounts(world: PlanState) -> object:
     """All that is counted: what is free, who is left, what domains may still take, and what rules see."""
-    tallies = [[{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds] for own in world.rules]
+    tallies = [
+        [{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds]
+        for own in world.rules
+    ]
     return [room.free for room in world.new], list(world.left.values()), world.quotas, tallies
 
 
@@ -71,7 +79,10 @@ def test_a_neighbour_makes_way_for_a_pod_that_clashes_with_it() -> None:
 
 def test_where_no_neighbour_can_make_way_nothing_has_changed() -> None:
     pods = [NOISY, STEADY, SHY, waiting("large", "2600m", shuns=["noisy"])]
-    tried, untried = carried_out(pods, ["noisy", "shy"], ["steady", "large"]), carried_out(pods, ["noisy"], ["steady", "large"])
+    tried, untried = (
+        carried_out(pods, ["noisy", "shy"], ["steady", "large"]),
+        carried_out(pods, ["noisy"], ["steady", "large"]),
+    )
 
     assert told(tried) == [["noisy"], ["large", "steady"]]
     assert amounts(tried) == amounts(untried)

@@ -16,9 +16,12 @@ def after(seconds: float, effort_seconds: float | None) -> Meter:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "more", "overdue"), [(0.5, 0.0, False), (0.5, 0.4, False), (0.5, 0.6, True), (0.9, 0.2, True), (1.1, 0.0, True)]
+    ("seconds", "more", "overdue"),
+    [(0.5, 0.0, False), (0.5, 0.4, False), (0.5, 0.6, True), (0.9, 0.2, True), (1.1, 0.0, True)],
 )
-def test_what_would_end_after_the_deadline_is_overdue_and_the_plan_says_so(seconds: float, more: float, overdue: bool) -> None:
+def test_what_would_end_after_the_deadline_is_overdue_and_the_plan_says_so(
+    seconds: float, more: float, overdue: bool
+) -> None:
     meter = after(seconds, 1.0)
 
     assert (meter.overdue(more), meter.cut_short) == (overdue, overdue)
@@ -39,7 +42,12 @@ def test_nothing_is_overdue_without_a_deadline_or_a_clock() -> None:
 
 
 def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_short() -> None:
-    lists = world([pod(f"p{number}", cpu=f"{300 + 37 * number % 1400}m", memory=f"{200 + 131 * number % 6000}Mi") for number in range(100)])
+    lists = world(
+        [
+            pod(f"p{number}", cpu=f"{300 + 37 * number % 1400}m", memory=f"{200 + 131 * number % 6000}Mi")
+            for number in range(100)
+        ]
+    )
     snapshot, catalogue = Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE)
 
     def found(late: float) -> Plan:

@@ -15,7 +15,9 @@ def followers(count: int, **more: Any) -> list[dict[str, Any]]:
 
 def test_those_whom_others_must_be_beside_one_each_are_shared_out_among_nodes() -> None:
     leaders = [{**one, "spec": {**one["spec"], "priority": 10}} for one in pods(8, "lead", cpu="900m")]
-    plan = checked(world([*leaders, *followers(8, rules={"podAntiAffinity": [near(HOST, "follow")]})]), catalogue=LEADERS)
+    plan = checked(
+        world([*leaders, *followers(8, rules={"podAntiAffinity": [near(HOST, "follow")]})]), catalogue=LEADERS
+    )
 
     assert plan.pending == ()
     assert sorted(len(one.pods) for one in plan.nodes) == [2] * 8

@@ -5,7 +5,19 @@ from typing import Any
 from joiner.cluster import Pod
 from joiner.planning import Plan, Snapshot
 from joiner.planning.model.pending_pods import select_pods
-from tests.unit.planning.worlds import CATALOGUE, HOST, ZONES, Json, affinity, near, node_pool, planned, pod, pods, running
+from tests.unit.planning.worlds import (
+    CATALOGUE,
+    HOST,
+    ZONES,
+    Json,
+    affinity,
+    near,
+    node_pool,
+    planned,
+    pod,
+    pods,
+    running,
+)
 
 TYPE = "m.xlarge"
 LABELS = {
@@ -26,12 +38,20 @@ def claim(name: str = "default-1", *, launched: bool = True, initialized: bool =
     status: dict[str, Any] = {"conditions": conditions}
     if launched:
         known = CATALOGUE[TYPE]
-        status |= {"providerID": f"aws:///{ZONES[0]}/i-1", "capacity": known["capacity"], "allocatable": known["allocatable"]}
+        status |= {
+            "providerID": f"aws:///{ZONES[0]}/i-1",
+            "capacity": known["capacity"],
+            "allocatable": known["allocatable"],
+        }
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
-        "metadata": {"name": name, "labels": LABELS if launched else {"karpenter.sh/nodepool": "default"}, **more.pop("metadata", {})},
+        "metadata": {
+            "name": name,
+            "labels": LABELS if launched else {"karpenter.sh/nodepool": "default"},
+            **more.pop("metadata", {}),
+        },
         "spec": {"nodeClassRef": reference, "requirements": [], "resources": {"requests": {"cpu": "3"}}, **more},
         "status": status,
     }
@@ -43,12 +63,20 @@ def joined(*taints: Json, ready: bool = True) -> dict[str, Any]:
     return {
         "metadata": {"name": "ip-10-0-0-1", "labels": {**known["labels"], **LABELS, HOST: "ip-10-0-0-1"}},
         "spec": {"providerID": f"aws:///{ZONES[0]}/i-1", "taints": list(taints)},
-        "status": {**{name: known[name] for name in ("capacity", "allocatable")}, "conditions": [{"type": "Ready", "status": str(ready)}]},
+        "status": {
+            **{name: known[name] for name in ("capacity", "allocatable")},
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+        },
     }
 
 
 def world(waiting_pods: list[dict[str, Any]], *claims: Json, **more: Any) -> dict[str, Any]:
-    return {"pods": waiting_pods, "nodepools": [node_pool(limits=more.pop("limits", {}))], "nodeclaims": list(claims), **more}
+    return {
+        "pods": waiting_pods,
+        "nodepools": [node_pool(limits=more.pop("limits", {}))],
+        "nodeclaims": list(claims),
+        **more,
+    }
 
 
 def assigned(plan_pods: list[dict[str, Any]], count: int, name: str = "default-1") -> dict[str, dict[str, int]]:
@@ -87,7 +115,10 @@ def test_a_slot_is_for_any_pod_of_the_class() -> None:
 
 def test_slots_go_to_the_most_important_pods_first() -> None:
     mine = [pod("young", cpu="1"), pod("old", cpu="1")]
-    mine[0]["metadata"]["creationTimestamp"], mine[1]["metadata"]["creationTimestamp"] = "2026-11-21T05:00:02Z", "2026-11-21T05:00:01Z"
+    mine[0]["metadata"]["creationTimestamp"], mine[1]["metadata"]["creationTimestamp"] = (
+        "2026-11-21T05:00:02Z",
+        "2026-11-21T05:00:01Z",
+    )
     who = select_pods(Snapshot.from_lists(world(mine, claim()), assignments=assigned(mine, 1)))
 
     assert [one.name for one in who.reserved["NodeClaim/default-1"]] == ["old"]
@@ -126,7 +157,9 @@ def test_a_node_that_joins_is_looked_at_without_the_taints_that_go_by_themselves
 
 def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
     mine = pods(1, cpu="1")
-    closed = world(mine, claim(initialized=True), nodes=[joined({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})])
+    closed = world(
+        mine, claim(initialized=True), nodes=[joined({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})]
+    )
     open_soon = world(mine, claim(initialized=True), nodes=[joined(FILLING)])
 
     assert summary(planned_with(closed, {}))[0] == 1
@@ -135,7 +168,11 @@ def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
 
 def test_pods_that_run_there_already_take_room_beside_the_slots_that_are_left() -> None:
     mine = pods(2, cpu="1")
-    lists = world([running("web-9", "ip-10-0-0-1", cpu="1"), *mine, pod("late", app="late", cpu="1500m")], claim(), nodes=[joined(FILLING)])
+    lists = world(
+        [running("web-9", "ip-10-0-0-1", cpu="1"), *mine, pod("late", app="late", cpu="1500m")],
+        claim(),
+        nodes=[joined(FILLING)],
+    )
 
     assert summary(planned_with(lists, assigned(mine, 2))) == (1, [])
 
@@ -149,11 +186,15 @@ def test_rules_between_pods_count_those_that_will_come() -> None:
 
 def test_limits_count_claims_on_their_way() -> None:
     mine = pods(1, cpu="3")
-    plan = planned_with(world([*mine, pod("late", app="late", cpu="3")], claim(), limits={"cpu": "6"}), assigned(mine, 1))
+    plan = planned_with(
+        world([*mine, pod("late", app="late", cpu="3")], claim(), limits={"cpu": "6"}), assigned(mine, 1)
+    )
 
     assert summary(plan) == (0, [])
     assert "limit cpu 6 of NodePool/default: 4 used, the pod needs 3 " in str(plan.pending[0].reasons[0])
 
 
-def planned_with(lists: dict[str, Any], assignments: dict[str, dict[str, int]], in_flight: list[str] | None = None) -> Plan:
+def planned_with(
+    lists: dict[str, Any], assignments: dict[str, dict[str, int]], in_flight: list[str] | None = None
+) -> Plan:
     return planned(lists, assignments=assignments, in_flight=in_flight or [])

@@ -27,7 +27,9 @@ def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> P
     """Items and offers of every size, some closed to each other, with rules about hosts of every kind."""
     dice = np.random.default_rng(seed)
     need = np.stack([dice.integers(1, 40, items), dice.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
-    room = np.stack([dice.integers(50, 200, offers), dice.integers(90, 400, offers), dice.integers(8, 30, offers)], axis=1).astype(float)
+    room = np.stack(
+        [dice.integers(50, 200, offers), dice.integers(90, 400, offers), dice.integers(8, 30, offers)], axis=1
+    ).astype(float)
     open_to = (dice.random((offers, items)) < 0.8) & (need[None] <= room[:, None]).all(axis=2)
     open_to[-1] = True
     return PackingProblem(
@@ -122,7 +124,10 @@ def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None
     known = problem(seed, rules=0)
     alone = Packing(
         float(known.price[-1] * known.demand.sum()),
-        tuple(NodePattern(len(known.price) - 1, np.array([item]), np.array([1]), int(known.demand[item])) for item in range(known.items)),
+        tuple(
+            NodePattern(len(known.price) - 1, np.array([item]), np.array([1]), int(known.demand[item]))
+            for item in range(known.items)
+        ),
     )
     known.room[-1] = known.room.max(axis=0)
     chance = SearchContext.of(known, seed, Meter(Effort(steps=20)))

@@ -22,7 +22,9 @@ def test_no_plan_breaks_a_rule(world: dict[str, list[Json]]) -> None:
 
 @SLOW_IS_FINE
 @given(worlds(), st.randoms(use_true_random=False))
-def test_the_order_in_which_things_are_listed_does_not_matter(world: dict[str, list[Json]], chance: random.Random) -> None:
+def test_the_order_in_which_things_are_listed_does_not_matter(
+    world: dict[str, list[Json]], chance: random.Random
+) -> None:
     shuffled = {kind: chance.sample(items, len(items)) for kind, items in world.items()}
 
     assert planned(shuffled) == planned(world)
@@ -59,16 +61,23 @@ def test_a_plan_survives_being_written_down(world: dict[str, list[Json]]) -> Non
 def test_a_plan_that_is_carried_out_leaves_nothing_to_do(world: dict[str, list[Json]]) -> None:
     """Its pods bound and its nodes there, the planner only repeats why the rest stays pending."""
     plan = planned(world)
-    where = {name: node.name for node in plan.nodes for name in node.pods} | {name: one.node for one in plan.existing for name in one.pods}
+    where = {name: node.name for node in plan.nodes for name in node.pods} | {
+        name: one.node for one in plan.existing for name in one.pods
+    }
     bound = [
-        {**pod, "spec": {**pod["spec"], "nodeName": where[key]}, "status": {"phase": "Running"}} if key in where else pod
+        {**pod, "spec": {**pod["spec"], "nodeName": where[key]}, "status": {"phase": "Running"}}
+        if key in where
+        else pod
         for pod in world["pods"]
         for key in [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]
     ]
     new = [
         {
             "metadata": {"name": one.name, "labels": {**one.labels, "kubernetes.io/hostname": one.name}},
-            "spec": {"taints": [taint.to_kube() for taint in one.taints], "providerID": f"aws:///{one.zone}/i-{one.name}"},
+            "spec": {
+                "taints": [taint.to_kube() for taint in one.taints],
+                "providerID": f"aws:///{one.zone}/i-{one.name}",
+            },
             "status": {"capacity": one.capacity.to_kube(), "allocatable": one.allocatable.to_kube()},
         }
         for one in plan.nodes
@@ -106,7 +115,8 @@ def cheapest_of_all(asked: list[tuple[int, int]]) -> float:
                 offering["pricePerHour"]
                 for known in CATALOGUE.values()
                 for offering in known["offerings"]
-                if amount(known["allocatable"]["cpu"]) * 1000 >= cpu and amount(known["allocatable"]["memory"]) >= memory * 2**20
+                if amount(known["allocatable"]["cpu"]) * 1000 >= cpu
+                and amount(known["allocatable"]["memory"]) >= memory * 2**20
             ]
             if fitting:
                 left = [rest[index] for index in range(len(rest)) if index not in others]

@@ -8,10 +8,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.plan_checker import check_plan
-from tests.unit.planning.worlds import APPS, HOST, ZONE, ZONES, Json, affinity, instance_type, near, node_pool, planned, pods, spread
+from tests.unit.planning.worlds import (
+    APPS,
+    HOST,
+    ZONE,
+    ZONES,
+    Json,
+    affinity,
+    instance_type,
+    near,
+    node_pool,
+    planned,
+    pods,
+    spread,
+)
 
 SLOW_IS_FINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-TYPES = {"t.small": (1, 2, 0.02), "s.large": (2, 4, 0.04), "c.xlarge": (4, 8, 0.075), "m.xlarge": (4, 16, 0.09), "m.2xlarge": (8, 32, 0.17)}
+TYPES = {
+    "t.small": (1, 2, 0.02),
+    "s.large": (2, 4, 0.04),
+    "c.xlarge": (4, 8, 0.075),
+    "m.xlarge": (4, 16, 0.09),
+    "m.2xlarge": (8, 32, 0.17),
+}
 DEARER = dict(zip(ZONES, (1.0, 1.1, 1.25), strict=True))
 OWN_OVERHEAD = (80, 400)
 """Of cpu and memory, on every type of these tests."""
@@ -35,7 +54,16 @@ class App:
         kinds = {"podAntiAffinity": self.apart, "podAffinity": self.beside}
         said = affinity(**{kind: [near(key, other) for key, other in terms] for kind, terms in kinds.items() if terms})
         spreads = [spread(key, app=self.name, skew=skew) for key, skew in self.level]
-        return list(pods(self.pods, self.name, cpu=f"{self.cpu}m", memory=f"{self.memory}Mi", topologySpreadConstraints=spreads, **said))
+        return list(
+            pods(
+                self.pods,
+                self.name,
+                cpu=f"{self.cpu}m",
+                memory=f"{self.memory}Mi",
+                topologySpreadConstraints=spreads,
+                **said,
+            )
+        )
 
 
 @st.composite
@@ -63,7 +91,10 @@ def catalogue(names: list[str]) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name in names:
         cpu, gib, price = TYPES[name]
-        offerings = [{"zone": zone, "capacityType": "on-demand", "pricePerHour": round(price * more, 5)} for zone, more in DEARER.items()]
+        offerings = [
+            {"zone": zone, "capacityType": "on-demand", "pricePerHour": round(price * more, 5)}
+            for zone, more in DEARER.items()
+        ]
         found[name] = {**instance_type(name, cpu, gib, price), "offerings": offerings}
     return found
 
@@ -90,14 +121,22 @@ Where = list[tuple[App, str, str]]
 def cheapest_of_all(apps: list[App], types: Mapping[str, Json]) -> float | None:
     """By trying every way to divide the pods among nodes in every zone; None if no way keeps to the rules."""
     prices = [
-        (known["offerings"][0]["pricePerHour"], 1000 * TYPES[name][0] - OWN_OVERHEAD[0], 1024 * TYPES[name][1] - OWN_OVERHEAD[1])
+        (
+            known["offerings"][0]["pricePerHour"],
+            1000 * TYPES[name][0] - OWN_OVERHEAD[0],
+            1024 * TYPES[name][1] - OWN_OVERHEAD[1],
+        )
         for name, known in types.items()
     ]
     best: float | None = None
     for nodes in divisions([app for app in apps for _ in range(app.pods)]):
         cost = 0.0
         for zone, inside in nodes:
-            fitting = [price for price, cpu, gib in prices if cpu >= sum(a.cpu for a in inside) and gib >= sum(a.memory for a in inside)]
+            fitting = [
+                price
+                for price, cpu, gib in prices
+                if cpu >= sum(a.cpu for a in inside) and gib >= sum(a.memory for a in inside)
+            ]
             cost += round(min(fitting, default=float("inf")) * DEARER[zone], 5)
         if cost < (float("inf") if best is None else best):
             where = [(app, zone, str(number)) for number, (zone, inside) in enumerate(nodes) for app in inside]
@@ -137,7 +176,9 @@ def keeps_to_rules(where: Where, apps: Mapping[str, App]) -> bool:
 
 def all_find_each_other(where: Where, there: frozenset[int]) -> bool:
     """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own kind."""
-    while more := {at for at, one in enumerate(where) if at not in there and beside(one, [where[other] for other in there])}:
+    while more := {
+        at for at, one in enumerate(where) if at not in there and beside(one, [where[other] for other in there])
+    }:
         there |= more
     first = [at for at, one in enumerate(where) if at not in there and is_first(one, [where[other] for other in there])]
     return len(there) == len(where) or any(all_find_each_other(where, there | {at}) for at in first)

@@ -11,7 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.plan_checker.amounts import amount
-from tests.unit.planning.worlds import CATALOGUE, HOST, Json, affinity, near, node, node_pool, planned, pod, pods, running
+from tests.unit.planning.worlds import (
+    CATALOGUE,
+    HOST,
+    Json,
+    affinity,
+    near,
+    node,
+    node_pool,
+    planned,
+    pod,
+    pods,
+    running,
+)
 
 SPOT = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -19,7 +31,10 @@ ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["
 
 def pools(limit: Json, weight: int = 1) -> list[Json]:
     """A cheap one that is limited, and one that is not."""
-    return [node_pool("cheap", requirements=[SPOT], limits=limit, weight=weight), node_pool("dear", requirements=[ON_DEMAND], weight=1)]
+    return [
+        node_pool("cheap", requirements=[SPOT], limits=limit, weight=weight),
+        node_pool("dear", requirements=[ON_DEMAND], weight=1),
+    ]
 
 
 @pytest.mark.parametrize("weight", [1, 10])
@@ -36,7 +51,9 @@ def test_the_bound_knows_that_a_cheap_pool_is_soon_used_up(weight: int) -> None:
 def test_what_runs_already_counts_against_the_limit() -> None:
     there = node("old", cpu=2, gib=4, labels={"karpenter.sh/nodepool": "cheap"})
     waiting = pods(2, cpu="1500m", memory="1Gi", **affinity(podAntiAffinity=[near(HOST, "web")]))
-    plan = planned({"pods": [running("busy", "old", cpu="1900m"), *waiting], "nodes": [there], "nodepools": pools({"nodes": "2"})})
+    plan = planned(
+        {"pods": [running("busy", "old", cpu="1900m"), *waiting], "nodes": [there], "nodepools": pools({"nodes": "2"})}
+    )
 
     assert sorted(one.pool_name for one in plan.nodes) == ["cheap", "dear"]
     assert plan.lower_bound_per_hour == pytest.approx(plan.price_per_hour)
@@ -47,7 +64,9 @@ sizes = st.tuples(st.sampled_from([400, 900, 1700, 3000]), st.sampled_from([1000
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(sizes, min_size=1, max_size=4), st.sampled_from([0, 2, 4, 6, 8]), st.sampled_from([1, 10]))
-def test_no_bound_beside_a_limit_is_above_the_cheapest_plan(asked: list[tuple[int, int]], cpus: int, weight: int) -> None:
+def test_no_bound_beside_a_limit_is_above_the_cheapest_plan(
+    asked: list[tuple[int, int]], cpus: int, weight: int
+) -> None:
     waiting = [pod(f"p-{number}", cpu=f"{cpu}m", memory=f"{memory}Mi") for number, (cpu, memory) in enumerate(asked)]
     plan = planned({"pods": waiting, "nodepools": pools({"cpu": str(cpus)}, weight)})
 
@@ -83,5 +102,6 @@ def ways_to_make(part: list[tuple[int, int]]) -> list[tuple[float, int]]:
         (offering["pricePerHour"], int(known["capacity"]["cpu"]) if offering["capacityType"] == "spot" else 0)
         for known in CATALOGUE.values()
         for offering in known["offerings"][:2]
-        if amount(known["allocatable"]["cpu"]) * 1000 >= cpu and amount(known["allocatable"]["memory"]) >= memory * 2**20
+        if amount(known["allocatable"]["cpu"]) * 1000 >= cpu
+        and amount(known["allocatable"]["memory"]) >= memory * 2**20
     ]

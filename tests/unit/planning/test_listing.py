@@ -12,10 +12,18 @@ from tests.unit.planning.worlds import HOST, ZONE, affinity, near, pod, spread
 
 RICH = [
     pod("plain", ports=(80,)),
-    pod("spread", topologySpreadConstraints=[spread(ZONE)], tolerations=[{"key": "a", "operator": "Exists"}], priority=7),
+    pod(
+        "spread", topologySpreadConstraints=[spread(ZONE)], tolerations=[{"key": "a", "operator": "Exists"}], priority=7
+    ),
     pod("apart", **affinity(podAntiAffinity=[near(HOST, "web")]), nodeSelector={"disk": "ssd"}, schedulerName="mine"),
-    {**pod("init"), "spec": {**pod("init")["spec"], "initContainers": [{"name": "i", "resources": {"requests": {"cpu": "3"}}}]}},
-    {**pod("volume"), "spec": {**pod("volume")["spec"], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}},
+    {
+        **pod("init"),
+        "spec": {**pod("init")["spec"], "initContainers": [{"name": "i", "resources": {"requests": {"cpu": "3"}}}]},
+    },
+    {
+        **pod("volume"),
+        "spec": {**pod("volume")["spec"], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+    },
     {**pod("empty"), "spec": {"containers": None}},
 ]
 
@@ -29,6 +37,8 @@ def test_nothing_that_matters_is_lost(page: bytes) -> None:
     assert snapshot(read_pods(page)) == snapshot(json.loads(page)["items"])
 
 
-@pytest.mark.parametrize("wrong", [{"items": [{"metadata": {"name": "a"}, "spec": {"containers": "none"}}]}, {"items": None}, {}])
+@pytest.mark.parametrize(
+    "wrong", [{"items": [{"metadata": {"name": "a"}, "spec": {"containers": "none"}}]}, {"items": None}, {}]
+)
 def test_what_is_no_list_of_pods_is_handed_on_as_it_is(wrong: dict[str, Any]) -> None:
     assert read_pods(json.dumps(wrong).encode()) == list(wrong.get("items") or ())

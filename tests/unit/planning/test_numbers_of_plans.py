@@ -74,10 +74,18 @@ def test_more_steps_find_nothing_dearer_and_the_same_again() -> None:
 def test_a_first_plan_tells_a_bound_and_a_search_a_sharper_one(pools: list[Json]) -> None:
     waiting = [*pods(30, "large", cpu="1100m", memory="1Gi"), *pods(20, "small", cpu="700m", memory="3Gi")]
     snapshot = Snapshot.from_lists({"pods": waiting, "nodepools": pools})
-    first, searched = (plan(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=Effort(steps=steps)) for steps in (0, 60))
+    first, searched = (
+        plan(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=Effort(steps=steps)) for steps in (0, 60)
+    )
 
     assert first.pods_placed == searched.pods_placed == 50
-    assert 0 < first.lower_bound_per_hour < searched.lower_bound_per_hour <= searched.price_per_hour <= first.price_per_hour
+    assert (
+        0
+        < first.lower_bound_per_hour
+        < searched.lower_bound_per_hour
+        <= searched.price_per_hour
+        <= first.price_per_hour
+    )
 
 
 def test_a_plan_that_the_clock_cut_short_says_so() -> None:
@@ -96,7 +104,10 @@ def test_a_pod_that_spreads_goes_to_the_cheaper_zone_and_the_bound_knows_it() ->
         return {**one, "pricePerHour": one["pricePerHour"] * (2 if one["zone"] == ZONES[0] else 1)}
 
     dear_in_one = {name: {**known, "offerings": [*map(dear, known["offerings"])]} for name, known in CATALOGUE.items()}
-    lists: dict[str, list[Json]] = {"pods": [*pods(1, topologySpreadConstraints=[spread(ZONE)])], "nodepools": [node_pool()]}
+    lists: dict[str, list[Json]] = {
+        "pods": [*pods(1, topologySpreadConstraints=[spread(ZONE)])],
+        "nodepools": [node_pool()],
+    }
 
     made = plan(Snapshot.from_lists(lists), Catalogue.from_json(dear_in_one), classes=CLASSES)
 

@@ -38,12 +38,19 @@ def test_a_pod_goes_to_the_cheapest_node_that_fits() -> None:
 def test_nothing_pending_is_nothing_to_do() -> None:
     plan = checked(world([]))
 
-    assert (plan.nodes, plan.existing, plan.pending, plan.price_per_hour, plan.lower_bound_per_hour) == ((), (), (), 0.0, 0.0)
+    assert (plan.nodes, plan.existing, plan.pending, plan.price_per_hour, plan.lower_bound_per_hour) == (
+        (),
+        (),
+        (),
+        0.0,
+        0.0,
+    )
 
 
 def test_the_cheapest_zone_wins_unless_the_pod_names_another() -> None:
     dearer = [
-        {"zone": zone, "capacityType": "on-demand", "pricePerHour": price} for zone, price in zip(ZONES, (0.10, 0.09, 0.11), strict=True)
+        {"zone": zone, "capacityType": "on-demand", "pricePerHour": price}
+        for zone, price in zip(ZONES, (0.10, 0.09, 0.11), strict=True)
     ]
     catalogue = {"m.xlarge": {**CATALOGUE["m.xlarge"], "offerings": dearer}}
 
@@ -56,7 +63,11 @@ def test_the_cheapest_zone_wins_unless_the_pod_names_another() -> None:
 def test_many_pods_share_a_node_where_that_is_cheaper() -> None:
     plan = checked(world(pods(6, cpu="900m", memory="1Gi"), node_pool(requirements=[ON_DEMAND])))
 
-    assert drawn(plan) == ["g.large a on-demand: web-0 web-1", "g.large a on-demand: web-2 web-3", "g.large a on-demand: web-4 web-5"]
+    assert drawn(plan) == [
+        "g.large a on-demand: web-0 web-1",
+        "g.large a on-demand: web-2 web-3",
+        "g.large a on-demand: web-4 web-5",
+    ]
 
 
 def test_room_on_a_node_is_used_before_a_node_is_made() -> None:
@@ -88,7 +99,9 @@ def test_room_is_what_pods_and_missing_daemons_leave() -> None:
 def test_a_node_that_is_going_takes_no_pods_and_its_own_need_a_place() -> None:
     old, alone = running("old", "going", cpu="1"), running("alone", "going", cpu="1")
     old["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "old", "controller": True}]
-    lists = world([old, alone], nodes=[node("going", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])])
+    lists = world(
+        [old, alone], nodes=[node("going", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])]
+    )
 
     assert drawn(planned(lists)) == ["g.large a spot: old"]  # nobody makes the other one anew
 
@@ -158,8 +171,14 @@ def test_the_more_important_pod_gets_the_last_of_a_limit() -> None:
 @pytest.mark.parametrize(
     ("ceilings", "reason"),
     [
-        (Ceilings(nodes=1), "the cluster's ceiling of 1 nodes: 1 are there or planned; raise ceilings.nodes in clusters/NAME.yaml"),
-        (Ceilings(price_per_hour=0.04), "the cluster's ceiling of 0.04 $/h: 0.0245 $/h are there or planned, one more node costs 0.0245"),
+        (
+            Ceilings(nodes=1),
+            "the cluster's ceiling of 1 nodes: 1 are there or planned; raise ceilings.nodes in clusters/NAME.yaml",
+        ),
+        (
+            Ceilings(price_per_hour=0.04),
+            "the cluster's ceiling of 0.04 $/h: 0.0245 $/h are there or planned, one more node costs 0.0245",
+        ),
     ],
 )
 def test_no_plan_exceeds_the_clusters_ceilings(ceilings: Ceilings, reason: str) -> None:
@@ -210,10 +229,17 @@ def test_pods_that_belong_together_are_on_one_node_or_in_one_zone() -> None:
 
 
 def test_a_pod_follows_another_onto_a_node_that_both_may_use() -> None:
-    web = pod("web-0", cpu="100m", nodeSelector={"karpenter.k8s.aws/instance-cpu": "4"}, **affinity(podAffinity=[near(HOST, "db")]))
+    web = pod(
+        "web-0",
+        cpu="100m",
+        nodeSelector={"karpenter.k8s.aws/instance-cpu": "4"},
+        **affinity(podAffinity=[near(HOST, "db")]),
+    )
     plan = checked(world([web, pod("db-0", app="db", cpu="100m")]))
 
-    assert [(one.instance_type, sorted(one.pods)) for one in plan.nodes] == [("m.xlarge", ["default/db-0", "default/web-0"])]
+    assert [(one.instance_type, sorted(one.pods)) for one in plan.nodes] == [
+        ("m.xlarge", ["default/db-0", "default/web-0"])
+    ]
 
 
 def test_a_pod_that_follows_nobody_stays_pending_and_says_so() -> None:
@@ -230,7 +256,9 @@ def test_two_pods_on_one_host_port_need_two_nodes() -> None:
 
 def test_a_pool_may_leave_a_label_open_for_pods_to_choose() -> None:
     pool = node_pool(requirements=[{"key": "example.com/team", "operator": "In", "values": ["red", "blue"]}])
-    lists = world([pod("a", nodeSelector={"example.com/team": "red"}), pod("b", nodeSelector={"example.com/team": "blue"})], pool)
+    lists = world(
+        [pod("a", nodeSelector={"example.com/team": "red"}), pod("b", nodeSelector={"example.com/team": "blue"})], pool
+    )
     plan = checked(lists)
 
     assert sorted(one.labels["example.com/team"] for one in plan.nodes) == ["blue", "red"]
@@ -325,7 +353,13 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
     [
         ({}, "its class EC2NodeClass/own has not been resolved in EC2: look at the conditions in its status"),
         (
-            {"status": {"conditions": [{"type": "Ready", "status": "False", "message": "SubnetsReady: no subnet has tag a = b"}]}},
+            {
+                "status": {
+                    "conditions": [
+                        {"type": "Ready", "status": "False", "message": "SubnetsReady: no subnet has tag a = b"}
+                    ]
+                }
+            },
             "its class EC2NodeClass/own has not been resolved in EC2: SubnetsReady: no subnet has tag a = b: look at the conditions in its "
             "status",
         ),
@@ -341,14 +375,27 @@ def test_a_pool_whose_class_is_not_resolved_says_what_is_missing(change: Json, t
     own = node_pool("own")
     own["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "own"
     tags = [{"tags": {"a": "b"}}]
-    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags}
-    node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}, "spec": spec, **change}
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": tags,
+        "securityGroupSelectorTerms": tags,
+    }
+    node_class = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "own"},
+        "spec": spec,
+        **change,
+    }
 
     assert why(planned(world([pod("web-0")], own, ec2nodeclasses=[node_class])))[0].startswith(f"own: {told}")
 
 
 def test_a_thousand_pods_in_twenty_deployments_are_planned_together() -> None:
-    waiting = [one for number in range(20) for one in pods(50, f"app{number}", cpu=f"{100 + 50 * number}m", memory="256Mi")]
+    waiting = [
+        one for number in range(20) for one in pods(50, f"app{number}", cpu=f"{100 + 50 * number}m", memory="256Mi")
+    ]
     plan = planned(world(waiting, node_pool(requirements=[ON_DEMAND])))
 
     assert plan.pending == () and plan.gap < 0.1

@@ -31,11 +31,17 @@ CPU = "karpenter.k8s.aws/instance-cpu"
 
 
 def required(*terms: Json) -> dict[str, Any]:
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}}
+    return {
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+        }
+    }
 
 
 def expressions(*said: tuple[str, str, list[str]]) -> Json:
-    return {"matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in said]}
+    return {
+        "matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in said]
+    }
 
 
 @pytest.mark.parametrize(
@@ -60,14 +66,20 @@ def test_a_pod_may_exclude_a_node_by_name_but_not_ask_for_one_to_come() -> None:
     nodes = [node("there")]
     assert [one.node for one in checked(world([pod("in", **required(named("In")))], nodes=nodes)).existing] == ["there"]
     assert drawn(checked(world([pod("out", **required(named("NotIn")))], nodes=nodes))) == ["g.large a spot: out"]
-    assert why(checked(world([pod("in", **required(named("In")))]))) == ["default: it asks for a node by name, and a new node has none yet"]
+    assert why(checked(world([pod("in", **required(named("In")))]))) == [
+        "default: it asks for a node by name, and a new node has none yet"
+    ]
 
 
 def test_a_term_that_says_nothing_matches_no_node_and_the_reason_says_so() -> None:
     plan = checked(world([pod("web-0", **required({}))], nodes=[node("there")]))
 
-    assert why(plan) == ["default: its required node affinity has nothing but empty terms, and an empty term matches no node"]
-    assert drawn(checked(world([pod("web-0", **required({}, expressions((ARCH, "In", ["amd64"]))))]))) == ["s.large a spot: web-0"]
+    assert why(plan) == [
+        "default: its required node affinity has nothing but empty terms, and an empty term matches no node"
+    ]
+    assert drawn(checked(world([pod("web-0", **required({}, expressions((ARCH, "In", ["amd64"]))))]))) == [
+        "s.large a spot: web-0"
+    ]
 
 
 def test_daemons_that_leave_no_room_anywhere_are_the_reason() -> None:
@@ -161,7 +173,9 @@ def test_a_runtime_class_adds_overhead_and_chooses_nodes() -> None:
         "overhead": {"podFixed": {"cpu": "500m", "memory": "128Mi"}},
         "scheduling": {"nodeSelector": {ARCH: "amd64"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}]},
     }
-    lists = world([pod("web-0", cpu="1500m", runtimeClassName="kata")], node_pool(taints=[TAINT]), runtimeclasses=[kata])
+    lists = world(
+        [pod("web-0", cpu="1500m", runtimeClassName="kata")], node_pool(taints=[TAINT]), runtimeclasses=[kata]
+    )
 
     assert drawn(checked(lists)) == ["m.xlarge a spot: web-0"]
 
@@ -182,7 +196,9 @@ def test_requests_of_the_pod_as_a_whole_take_the_place_of_its_containers() -> No
 
 def test_a_pod_that_grows_in_place_holds_what_it_has_been_given() -> None:
     growing = running("old", "there", cpu="1")
-    growing["status"]["containerStatuses"] = [{"name": "main", "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}}]
+    growing["status"]["containerStatuses"] = [
+        {"name": "main", "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}}
+    ]
 
     assert checked(world([pod("web-0", cpu="1500m"), growing], nodes=[node("there")])).existing == ()
 
@@ -215,7 +231,9 @@ def test_a_pod_that_preempts_others_holds_its_room() -> None:
     preempting = pod("high", cpu="3", priority=100)
     preempting["status"] = {**preempting["status"], "nominatedNodeName": "there"}
 
-    assert drawn(checked(world([pod("web-0", cpu="1500m"), preempting], nodes=[node("there")]))) == ["g.large a spot: web-0"]
+    assert drawn(checked(world([pod("web-0", cpu="1500m"), preempting], nodes=[node("there")]))) == [
+        "g.large a spot: web-0"
+    ]
 
 
 def test_a_pod_that_stays_clear_of_pools_is_told_so_and_may_use_other_nodes() -> None:
@@ -239,7 +257,9 @@ def test_a_zone_can_be_asked_for_by_its_id() -> None:
     classes = {key: replace(one, subnets=subnets) for key, one in CLASSES.items()}
     lists = world([pod("web-0", nodeSelector={"topology.k8s.aws/zone-id": "id-c"})])
 
-    assert drawn(plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)) == ["g.large c spot: web-0"]
+    assert drawn(plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)) == [
+        "g.large c spot: web-0"
+    ]
 
 
 # -- spread --------------------------------------------------------------------------------------------------------
@@ -258,7 +278,9 @@ def test_a_spread_over_too_few_domains_counts_from_zero() -> None:
 
 def test_a_spread_with_more_skew_may_be_uneven() -> None:
     two = [{**running(f"web-{number}", "there")} for number in (8, 9)]
-    lists = world([*two, *pods(3, topologySpreadConstraints=[spread(skew=2)])], nodes=[node("there", zone=ZONES[0], cpu=1)])
+    lists = world(
+        [*two, *pods(3, topologySpreadConstraints=[spread(skew=2)])], nodes=[node("there", zone=ZONES[0], cpu=1)]
+    )
 
     assert sum(by_zone(lists).values()) == 3
 
@@ -278,7 +300,11 @@ def test_each_revision_spreads_for_itself() -> None:
 def test_a_node_that_pods_do_not_tolerate_counts_only_if_its_taints_are_ignored(policy: str, placed: int) -> None:
     far = node("far", zone="us-test-1x", taints=[TAINT])
     lists = world(
-        pods(3, nodeSelector={ZONE: ZONES[0]}, topologySpreadConstraints=[spread(nodeTaintsPolicy=policy, nodeAffinityPolicy="Ignore")]),
+        pods(
+            3,
+            nodeSelector={ZONE: ZONES[0]},
+            topologySpreadConstraints=[spread(nodeTaintsPolicy=policy, nodeAffinityPolicy="Ignore")],
+        ),
         node_pool(requirements=[{"key": ZONE, "operator": "In", "values": [ZONES[0]]}]),
         nodes=[far],
     )
@@ -313,7 +339,9 @@ def test_who_only_counts_for_others_spreads_costs_no_node(number: int) -> None:
 
 def test_a_spread_that_is_a_wish_keeps_nobody_pending() -> None:
     soft = {**spread(minDomains=None), "whenUnsatisfiable": "ScheduleAnyway"}
-    lists = world(pods(3, nodeSelector={ZONE: ZONES[0]}, topologySpreadConstraints=[{k: v for k, v in soft.items() if v}]))
+    lists = world(
+        pods(3, nodeSelector={ZONE: ZONES[0]}, topologySpreadConstraints=[{k: v for k, v in soft.items() if v}])
+    )
 
     assert by_zone(lists) == {"a": 3, "b": 0, "c": 0}
 
@@ -321,7 +349,10 @@ def test_a_spread_that_is_a_wish_keeps_nobody_pending() -> None:
 def test_the_clusters_default_constraints_are_for_pods_that_have_none() -> None:
     service = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
     default = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-    lists = world([*pods(3), *pods(3, "db", topologySpreadConstraints=[spread(app="db", skew=3)]), *pods(1, "lone")], services=[service])
+    lists = world(
+        [*pods(3), *pods(3, "db", topologySpreadConstraints=[spread(app="db", skew=3)]), *pods(1, "lone")],
+        services=[service],
+    )
     plan = planned(lists, default_spreads=[default])
 
     web = [one.zone for one in plan.nodes for name in one.pods if name.startswith("default/web")]
@@ -375,7 +406,11 @@ def test_other_tenants_are_kept_away_and_ones_own_are_not() -> None:
         "labelSelector": {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]},
         "mismatchLabelKeys": ["tenant"],
     }
-    waiting = [pod(f"{tenant}-{number}", cpu="100m", **affinity(podAntiAffinity=[apart])) for tenant in ("a", "b") for number in range(2)]
+    waiting = [
+        pod(f"{tenant}-{number}", cpu="100m", **affinity(podAntiAffinity=[apart]))
+        for tenant in ("a", "b")
+        for number in range(2)
+    ]
     for one in waiting:
         one["metadata"]["labels"]["tenant"] = one["metadata"]["name"][0]
 
@@ -394,7 +429,9 @@ def test_affinity_with_match_label_keys_follows_ones_own_revision() -> None:
 
 
 def test_all_terms_of_affinity_must_hold_for_the_same_pods() -> None:
-    both = affinity(podAffinity=[near(ZONE, "db"), {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"tier": "gold"}}}])
+    both = affinity(
+        podAffinity=[near(ZONE, "db"), {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"tier": "gold"}}}]
+    )
     db = running("db-0", "there", app="db", cpu="100m")
     gold = running("gold-0", "there", app="other", cpu="100m")
     gold["metadata"]["labels"]["tier"] = "gold"
@@ -408,7 +445,9 @@ def test_all_terms_of_affinity_must_hold_for_the_same_pods() -> None:
 def test_ports_are_taken_for_an_address_or_for_all() -> None:
     def at(name: str, ip: str, protocol: str = "TCP") -> dict[str, Any]:
         one = pod(name, cpu="100m")
-        one["spec"]["containers"][0]["ports"] = [{"containerPort": 53, "hostPort": 53, "hostIP": ip, "protocol": protocol}]
+        one["spec"]["containers"][0]["ports"] = [
+            {"containerPort": 53, "hostPort": 53, "hostIP": ip, "protocol": protocol}
+        ]
         return one
 
     assert len(checked(world([at("a", "10.0.0.1"), at("b", "10.0.0.2")])).nodes) == 1
@@ -420,16 +459,27 @@ def test_ports_are_taken_for_an_address_or_for_all() -> None:
 
 
 def buffer(**spec: Any) -> Json:
-    return {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "metadata": {"name": "spare", "namespace": "default", "uid": "b"}, "spec": spec}
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "metadata": {"name": "spare", "namespace": "default", "uid": "b"},
+        "spec": spec,
+    }
 
 
 def template(cpu: str) -> Json:
-    return {"metadata": {"labels": {"app": "spare"}}, "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
+    return {
+        "metadata": {"labels": {"app": "spare"}},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]},
+    }
 
 
 def test_head_room_is_planned_for_as_pods_that_do_not_exist() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
-    lists = world([pod("web-0", cpu="900m")], capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=2)], podtemplates=[chunk])
+    lists = world(
+        [pod("web-0", cpu="900m")],
+        capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=2)],
+        podtemplates=[chunk],
+    )
     plan = checked(lists)
 
     assert sorted(name for one in plan.nodes for name in one.pods) == [
@@ -441,7 +491,10 @@ def test_head_room_is_planned_for_as_pods_that_do_not_exist() -> None:
 
 
 def test_head_room_that_is_there_needs_no_node() -> None:
-    deployment = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"replicas": 10, "template": template("500m")}}
+    deployment = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 10, "template": template("500m")},
+    }
     share = buffer(scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "web"}, percentage=25)
     plan = checked(world([], capacitybuffers=[share], deployments=[deployment], nodes=[node("there")]))
 

@@ -107,7 +107,11 @@ def test_a_static_pool_makes_no_node_for_pods_beyond_its_replicas() -> None:
 
 
 def test_an_overlay_changes_the_price_that_is_planned_with() -> None:
-    dear = overlay("dear", requirements=({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]},), priceAdjustment="+50%")
+    dear = overlay(
+        "dear",
+        requirements=({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]},),
+        priceAdjustment="+50%",
+    )
     plan = checked(world([pod("web-0")], nodeoverlays=[dear]))
 
     assert drawn(plan) == ["s.large a spot: web-0"]
@@ -115,7 +119,10 @@ def test_an_overlay_changes_the_price_that_is_planned_with() -> None:
 
 def test_the_heaviest_overlay_counts_and_may_name_the_pool() -> None:
     mine = overlay(
-        "mine", requirements=({"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]},), price="0.01", weight=10
+        "mine",
+        requirements=({"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]},),
+        price="0.01",
+        weight=10,
     )
     plan = checked(world([pod("web-0")], nodeoverlays=[mine, overlay("light", price="5")]))
 
@@ -125,7 +132,9 @@ def test_the_heaviest_overlay_counts_and_may_name_the_pool() -> None:
 def test_an_overlay_adds_a_resource_that_the_catalogue_does_not_know() -> None:
     asking = pod("web-0")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/dongle"] = "1"
-    gives = overlay("dongles", requirements=({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m.xlarge"]},))
+    gives = overlay(
+        "dongles", requirements=({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m.xlarge"]},)
+    )
     gives["spec"]["capacity"] = {"example.com/dongle": "2"}
 
     assert drawn(checked(world([asking], nodeoverlays=[gives]))) == ["m.xlarge a spot: web-0"]
@@ -133,7 +142,9 @@ def test_an_overlay_adds_a_resource_that_the_catalogue_does_not_know() -> None:
 
 
 def test_a_broken_overlay_is_a_problem_and_has_no_effect() -> None:
-    plan = planned(world([pod("web-0")], nodeoverlays=[overlay("odd", price="free"), overlay("fat", capacity={"cpu": "1"})]))
+    plan = planned(
+        world([pod("web-0")], nodeoverlays=[overlay("odd", price="free"), overlay("fat", capacity={"cpu": "1"})])
+    )
 
     assert drawn(plan) == ["g.large a spot: web-0"]
     assert {(one.object, one.field) for one in plan.problems if one.object.startswith("NodeOverlay")} == {
@@ -147,22 +158,31 @@ def test_reserved_capacity_comes_first_as_far_as_it_goes() -> None:
     plan = checked(world(pods(3, **affinity(podAntiAffinity=[near(HOST, "web")]))), catalogue=catalogue)
 
     assert sorted(one.capacity_type for one in plan.nodes) == ["reserved", "reserved", "spot"]
-    assert [one.labels.get("karpenter.k8s.aws/capacity-reservation-id") for one in plan.nodes if one.capacity_type == "reserved"] == [
-        "cr-1"
-    ] * 2
+    assert [
+        one.labels.get("karpenter.k8s.aws/capacity-reservation-id")
+        for one in plan.nodes
+        if one.capacity_type == "reserved"
+    ] == ["cr-1"] * 2
 
 
 def test_pods_spread_over_capacity_types() -> None:
     plan = checked(world(pods(4, cpu="900m", topologySpreadConstraints=[spread(CAPACITY_TYPE)])))
 
-    shares = {kind: sum(len(one.pods) for one in plan.nodes if one.capacity_type == kind) for kind in ("on-demand", "spot")}
+    shares = {
+        kind: sum(len(one.pods) for one in plan.nodes if one.capacity_type == kind) for kind in ("on-demand", "spot")
+    }
     assert shares == {"on-demand": 2, "spot": 2}
 
 
 def test_a_ratio_of_capacity_types_is_a_spread_over_a_label_that_two_pools_share_out() -> None:
     """One part on demand, three parts spot: Karpenter's documented way ("On-Demand/Spot Ratio Split")."""
-    spot = node_pool("spot", requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}, capacity_spread("2", "3", "4")])
-    steady = node_pool("steady", requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}, capacity_spread("1")])
+    spot = node_pool(
+        "spot",
+        requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}, capacity_spread("2", "3", "4")],
+    )
+    steady = node_pool(
+        "steady", requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}, capacity_spread("1")]
+    )
     plan = checked(world(pods(8, cpu="900m", topologySpreadConstraints=[spread("capacity-spread")]), spot, steady))
 
     assert sum(len(one.pods) for one in plan.nodes if one.capacity_type == "on-demand") == 2
@@ -187,7 +207,9 @@ def test_daemons_count_by_pool_and_by_type() -> None:
 def test_a_daemon_counts_as_its_newest_pod_does() -> None:
     agent = daemon_set("agent", cpu="100m")
     resized = running("agent-1", "there", app="agent", cpu="900m", namespace="kube-system")
-    resized["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent", "uid": "uid-agent", "controller": True}]
+    resized["metadata"]["ownerReferences"] = [
+        {"kind": "DaemonSet", "name": "agent", "uid": "uid-agent", "controller": True}
+    ]
     lists = world([pod("web-0", cpu="1500m"), resized], nodes=[node("there", cpu=1)], daemonsets=[agent])
 
     assert drawn(checked(lists)) == ["m.xlarge a spot: web-0"]
@@ -227,6 +249,13 @@ def test_the_checker_misses_neither_minimums_nor_reservations_nor_overlays() -> 
 
     narrow = {**plan, "nodes": [{**one, "alternatives": one["alternatives"][:1]} for one in plan["nodes"]]}
     assert any("values of" in said for said in check_plan(lists, catalogue, narrow))
-    twice = {**plan, "nodes": [*plan["nodes"], {**plan["nodes"][0], "name": "more", "pods": []}], "pricePerHour": 2 * plan["pricePerHour"]}
+    twice = {
+        **plan,
+        "nodes": [*plan["nodes"], {**plan["nodes"][0], "name": "more", "pods": []}],
+        "pricePerHour": 2 * plan["pricePerHour"],
+    }
     assert any("2 of 1" in said for said in check_plan(lists, catalogue, twice))
-    assert any("not offered so" in said for said in check_plan({**lists, "nodeoverlays": [overlay("dear", price="9")]}, catalogue, plan))
+    assert any(
+        "not offered so" in said
+        for said in check_plan({**lists, "nodeoverlays": [overlay("dear", price="9")]}, catalogue, plan)
+    )

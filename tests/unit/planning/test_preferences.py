@@ -3,7 +3,21 @@
 from typing import Any
 
 from tests.unit.planning.checked import checked, drawn, world
-from tests.unit.planning.worlds import CATALOGUE, HOST, ZONE, ZONES, Json, affinity, near, node, node_pool, pod, pods, running, spread
+from tests.unit.planning.worlds import (
+    CATALOGUE,
+    HOST,
+    ZONE,
+    ZONES,
+    Json,
+    affinity,
+    near,
+    node,
+    node_pool,
+    pod,
+    pods,
+    running,
+    spread,
+)
 
 
 def liking(*wishes: tuple[int, str, list[str]]) -> dict[str, Any]:
@@ -19,7 +33,11 @@ def soft(key: str = ZONE) -> Json:
 
 
 def wanting(kind: str, term: Json) -> dict[str, Any]:
-    return {"affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}}}
+    return {
+        "affinity": {
+            kind: {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]}
+        }
+    }
 
 
 def test_the_preferred_zone_is_taken_where_it_costs_the_same() -> None:
@@ -33,7 +51,9 @@ def test_the_heavier_of_two_wishes_wins() -> None:
 
 
 def test_nobody_pays_for_a_wish() -> None:
-    assert drawn(checked(world([pod("web-0", **liking((100, "kubernetes.io/arch", ["amd64"])))]))) == ["g.large a spot: web-0"]
+    assert drawn(checked(world([pod("web-0", **liking((100, "kubernetes.io/arch", ["amd64"])))]))) == [
+        "g.large a spot: web-0"
+    ]
 
 
 def test_nobody_waits_for_a_wish() -> None:
@@ -51,21 +71,29 @@ def test_nodes_of_one_price_go_to_different_zones_where_pods_would_rather_be_spr
 
 def test_a_wish_counts_the_pods_that_run() -> None:
     there = running("web-9", "there", cpu="1")
-    plan = checked(world([there, pod("web-0", topologySpreadConstraints=[soft()])], nodes=[node("there", zone=ZONES[0], cpu=1)]))
+    plan = checked(
+        world([there, pod("web-0", topologySpreadConstraints=[soft()])], nodes=[node("there", zone=ZONES[0], cpu=1)])
+    )
 
     assert [one.zone for one in plan.nodes] == [ZONES[1]]
 
 
 def test_pods_go_near_others_that_they_would_rather_have_near() -> None:
     db = running("db-0", "there", app="db", cpu="1")
-    plan = checked(world([db, pod("web-0", **wanting("podAffinity", near(ZONE, "db")))], nodes=[node("there", zone=ZONES[1], cpu=1)]))
+    plan = checked(
+        world(
+            [db, pod("web-0", **wanting("podAffinity", near(ZONE, "db")))], nodes=[node("there", zone=ZONES[1], cpu=1)]
+        )
+    )
 
     assert [one.zone for one in plan.nodes] == [ZONES[1]]
 
 
 def test_pods_keep_away_from_others_where_they_would_rather_not_be_near() -> None:
     db = running("db-0", "there", app="db", cpu="1")
-    plan = checked(world([db, pod("web-0", **wanting("podAntiAffinity", near(ZONE, "db")))], nodes=[node("there", cpu=1)]))
+    plan = checked(
+        world([db, pod("web-0", **wanting("podAntiAffinity", near(ZONE, "db")))], nodes=[node("there", cpu=1)])
+    )
 
     assert [one.zone for one in plan.nodes] != [ZONES[0]]
 

@@ -16,7 +16,9 @@ from tests.unit.planning.test_kernel import problem
 
 
 @pytest.mark.parametrize("steps", [0, 40])
-def test_a_large_plan_repeats_what_was_found_for_a_part_and_loses_nobody(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_plan_repeats_what_was_found_for_a_part_and_loses_nobody(
+    steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(solve, "ENOUGH_NODES", 15)
     monkeypatch.setattr(solve, "FEW_ITEMS", 10)
     known = problem(2, items=30, rules=0)
@@ -46,4 +48,8 @@ def test_pods_are_urgent_where_nodes_that_could_hold_them_are_closed_to_them() -
         open=np.array([[True, False, False], [True, True, True]]),
     )
 
-    assert scarcity_factors(known, np.array([0, 1]), np.array([3.0, 1.0])).tolist() == [1.0, 1 + FIRST_SERVED * 0.75, 1.0]
+    assert scarcity_factors(known, np.array([0, 1]), np.array([3.0, 1.0])).tolist() == [
+        1.0,
+        1 + FIRST_SERVED * 0.75,
+        1.0,
+    ]

@@ -6,7 +6,10 @@ from joiner.planning import Ceilings
 from tests.unit.planning.checked import checked, world
 from tests.unit.planning.worlds import Json, instance_type, node_pool, pods, spread
 
-TYPES = {f"x.{cpu}": instance_type(f"x.{cpu}", cpu, 2 * cpu, 0.04 * cpu * (1 + 0.001 * cpu), pods=200) for cpu in (2, 4, 8, 16, 32, 48, 96)}
+TYPES = {
+    f"x.{cpu}": instance_type(f"x.{cpu}", cpu, 2 * cpu, 0.04 * cpu * (1 + 0.001 * cpu), pods=200)
+    for cpu in (2, 4, 8, 16, 32, 48, 96)
+}
 LIMITED = node_pool(limits={"cpu": "200"})
 
 

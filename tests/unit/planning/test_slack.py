@@ -6,7 +6,20 @@ import pytest
 
 from joiner.planning import Plan
 from tests.unit.planning.checked import checked, drawn, world
-from tests.unit.planning.worlds import HOST, ZONE, ZONES, Json, affinity, instance_type, near, node, node_pool, pod, pods, spread
+from tests.unit.planning.worlds import (
+    HOST,
+    ZONE,
+    ZONES,
+    Json,
+    affinity,
+    instance_type,
+    near,
+    node,
+    node_pool,
+    pod,
+    pods,
+    spread,
+)
 
 TYPES = {name: instance_type(name, cpu, 4 * cpu, 0.1 * cpu) for name, cpu in (("x.1", 1), ("x.2", 2), ("x.4", 4))}
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -19,7 +32,9 @@ def dearer_by_zone(known: Json, *factors: float) -> Json:
     by_zone = dict(zip(ZONES, factors, strict=True))
     return {
         **known,
-        "offerings": [{**one, "pricePerHour": round(one["pricePerHour"] * by_zone[one["zone"]], 5)} for one in known["offerings"]],
+        "offerings": [
+            {**one, "pricePerHour": round(one["pricePerHour"] * by_zone[one["zone"]], 5)} for one in known["offerings"]
+        ],
     }
 
 
@@ -33,7 +48,9 @@ def zones(plan: Plan) -> dict[str, int]:
 
 @pytest.mark.parametrize("number", [2, 4, 20])
 def test_min_values_are_no_reason_for_a_larger_node(number: int) -> None:
-    pool = node_pool(requirements=[ON_DEMAND, {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 3}])
+    pool = node_pool(
+        requirements=[ON_DEMAND, {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 3}]
+    )
 
     plan = checked(world(pods(number, cpu="700m", memory="1Gi"), pool), catalogue=TYPES)
 
@@ -64,7 +81,9 @@ def test_who_is_left_over_of_a_spread_goes_where_it_is_cheap() -> None:
 def test_a_greedy_that_leaves_a_rule_aside_is_not_told() -> None:
     beside = pod("guest", cpu="3", **affinity(podAffinity=[near(HOST, "host")]))
 
-    plan = checked(world([pod("host", app="host", cpu="100m"), beside], node_pool(requirements=[ON_DEMAND])), catalogue=TYPES)
+    plan = checked(
+        world([pod("host", app="host", cpu="100m"), beside], node_pool(requirements=[ON_DEMAND])), catalogue=TYPES
+    )
 
     assert drawn(plan) == ["x.4 a on-demand: host guest"]
     assert plan.greedy_price_per_hour == 0.0 or plan.greedy_price_per_hour >= plan.price_per_hour
@@ -99,7 +118,9 @@ def test_of_nodes_that_stand_the_one_is_taken_that_the_pod_prefers() -> None:
     wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}}
     liking = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
 
-    plan = checked(world([pod("web", affinity=liking)], nodes=[node("a"), node("b", labels={"disk": "fast"})]), catalogue=TYPES)
+    plan = checked(
+        world([pod("web", affinity=liking)], nodes=[node("a"), node("b", labels={"disk": "fast"})]), catalogue=TYPES
+    )
 
     assert [one.node for one in plan.existing] == ["b"]
 
@@ -123,7 +144,11 @@ def test_a_zone_that_nobody_who_waits_can_have_a_node_in_is_not_spread_over() ->
 
 
 def test_a_zone_that_has_a_node_of_others_is_spread_over() -> None:
-    lists = world(pods(6, topologySpreadConstraints=[spread()]), in_two_zones(), nodes=[node("theirs", zone=ZONES[2], taints=TAINTED)])
+    lists = world(
+        pods(6, topologySpreadConstraints=[spread()]),
+        in_two_zones(),
+        nodes=[node("theirs", zone=ZONES[2], taints=TAINTED)],
+    )
 
     assert len(checked(lists).pending) == 4
 
@@ -138,7 +163,9 @@ def test_a_zone_in_which_others_may_get_a_node_now_is_spread_over() -> None:
 def test_pods_whose_policy_looks_past_their_own_selector_are_kept_to_it_alone() -> None:
     said = [spread(nodeAffinityPolicy="Ignore")]
 
-    assert zones(checked(world(pods(4, topologySpreadConstraints=said, nodeSelector={ZONE: ZONES[1]})))) == {ZONES[1]: 4}
+    assert zones(checked(world(pods(4, topologySpreadConstraints=said, nodeSelector={ZONE: ZONES[1]})))) == {
+        ZONES[1]: 4
+    }
 
 
 @pytest.mark.parametrize("number", [3, 12, 120])
@@ -154,7 +181,9 @@ def test_who_spreads_over_other_pods_shares_a_node_with_its_like(number: int) ->
 @pytest.mark.parametrize("closed", [{"cpu": "1000"}, {}])
 def test_a_zone_that_none_of_those_who_wait_could_get_is_not_spread_over(closed: Json) -> None:
     """Who could use the pool in the third zone is too large for it, or the pool's limit is reached."""
-    theirs = pod("api", app="api", nodeSelector={ZONE: ZONES[2]}, tolerations=[{"key": "for", "operator": "Exists"}], **closed)
+    theirs = pod(
+        "api", app="api", nodeSelector={ZONE: ZONES[2]}, tolerations=[{"key": "for", "operator": "Exists"}], **closed
+    )
     limited = {**elsewhere(ZONES[2])}
     limited["spec"] = {**limited["spec"], **({} if closed else {"limits": {"cpu": "0"}})}
     plan = checked(world([*pods(6, topologySpreadConstraints=[spread()]), theirs], in_two_zones(), limited))

@@ -18,7 +18,10 @@ def test_a_trimmed_snapshot_gives_the_same_plan() -> None:
 def test_environments_commands_and_annotations_of_pods_are_not_kept() -> None:
     secretive = pod("web-0")
     secretive["metadata"] |= {"annotations": {"password": "hunter2"}, "managedFields": [{"manager": "kubectl"}]}
-    secretive["spec"]["containers"][0] |= {"env": [{"name": "PASSWORD", "value": "hunter2"}], "command": ["sh", "-c", "echo hunter2"]}
+    secretive["spec"]["containers"][0] |= {
+        "env": [{"name": "PASSWORD", "value": "hunter2"}],
+        "command": ["sh", "-c", "echo hunter2"],
+    }
 
     assert "hunter2" not in str(Snapshot.trim({"pods": [secretive]}))
 
@@ -30,7 +33,11 @@ def test_items_of_a_list_need_not_say_their_kind() -> None:
 
 
 def test_a_priority_class_gives_a_pod_its_priority_where_admission_has_not() -> None:
-    named: list[dict[str, Any]] = [pod("a", priorityClassName="high"), pod("b", priorityClassName="system-node-critical"), pod("c")]
+    named: list[dict[str, Any]] = [
+        pod("a", priorityClassName="high"),
+        pod("b", priorityClassName="system-node-critical"),
+        pod("c"),
+    ]
     snapshot = Snapshot.from_lists({"pods": named, "priorityclasses": [{"metadata": {"name": "high"}, "value": 1000}]})
 
     assert [one.priority for one in snapshot.pods] == [1000, 2000001000, 0]

@@ -12,7 +12,10 @@ from joiner.planning.model.pod_groups import PodGroup
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, node, node_pool, pods, spread
 
 RULES: dict[str, list[Json]] = {
-    "pods": [*pods(9, topologySpreadConstraints=[spread()]), *pods(6, "db", topologySpreadConstraints=[spread(HOST, app="db")])],
+    "pods": [
+        *pods(9, topologySpreadConstraints=[spread()]),
+        *pods(6, "db", topologySpreadConstraints=[spread(HOST, app="db")]),
+    ],
     "nodes": [node("there")],
     "nodepools": [node_pool()],
 }

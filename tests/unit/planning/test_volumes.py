@@ -6,21 +6,40 @@ from typing import Any
 from tests.unit.planning.checked import checked, drawn, why, world
 from tests.unit.planning.test_in_flight import assigned
 from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.worlds import CATALOGUE, ZONE, ZONES, Json, instance_type, node, node_pool, planned, pod, running
+from tests.unit.planning.worlds import (
+    CATALOGUE,
+    ZONE,
+    ZONES,
+    Json,
+    instance_type,
+    node,
+    node_pool,
+    planned,
+    pod,
+    running,
+)
 
 EBS = "ebs.csi.aws.com"
-ONE_TYPE = node_pool(requirements=[{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}])
+ONE_TYPE = node_pool(
+    requirements=[{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}]
+)
 LATER = {"metadata": {"name": "ebs"}, "provisioner": EBS, "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 def claim(name: str, *, volume: str = "", modes: str = "ReadWriteOnce", storage_class: str | None = "ebs") -> Json:
     said = {"accessModes": [modes], "storageClassName": storage_class, "volumeName": volume}
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": {key: value for key, value in said.items() if value is not None}}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {key: value for key, value in said.items() if value is not None},
+    }
 
 
 def volume(name: str, zone: str) -> Json:
     terms = [{"matchExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": [zone]}]}]
-    spec = {"csi": {"driver": EBS, "volumeHandle": f"vol-{name}"}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+    spec = {
+        "csi": {"driver": EBS, "volumeHandle": f"vol-{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+    }
     return {"metadata": {"name": name}, "spec": spec}
 
 
@@ -34,7 +53,9 @@ def csi_node(name: str, count: int) -> Json:
 
 def test_replicas_of_a_stateful_set_share_a_node_and_each_has_its_volume() -> None:
     waiting = [mounting(f"db-{number}", f"data-{number}", app="db") for number in range(3)]
-    lists = world(waiting, persistentvolumeclaims=[claim(f"data-{number}") for number in range(3)], storageclasses=[LATER])
+    lists = world(
+        waiting, persistentvolumeclaims=[claim(f"data-{number}") for number in range(3)], storageclasses=[LATER]
+    )
 
     assert drawn(checked(lists)) == ["g.large a spot: db-0 db-1 db-2"]
 
@@ -69,7 +90,9 @@ def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
 
 
 def test_a_new_node_attaches_what_others_of_its_type_can() -> None:
-    there = node("there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    there = node(
+        "there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}]
+    )
     waiting = [mounting(f"db-{number}", f"data-{number}", cpu="100m", memory="64Mi") for number in range(4)]
     lists = world(
         waiting,
@@ -97,7 +120,9 @@ def test_a_claim_for_one_pod_at_a_time_goes_to_the_most_important() -> None:
     plan = checked(world(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
 
     assert [one.pods for one in plan.nodes] == [("default/high",)]
-    assert why(plan) == ["default: its PersistentVolumeClaim is for one pod at a time, and another pod that waits has it"]
+    assert why(plan) == [
+        "default: its PersistentVolumeClaim is for one pod at a time, and another pod that waits has it"
+    ]
 
 
 def test_a_pod_that_can_go_nowhere_keeps_no_claim_from_others() -> None:
@@ -117,16 +142,23 @@ def test_an_ephemeral_volume_is_a_claim_that_its_controller_will_make() -> None:
 
 
 def test_a_claim_without_a_class_has_the_default_one() -> None:
-    default = {**LATER, "metadata": {"name": "ebs", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}}
+    default = {
+        **LATER,
+        "metadata": {"name": "ebs", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    }
     open_claim = claim("data", storage_class=None)
 
-    assert drawn(checked(world([mounting("web-0", "data")], persistentvolumeclaims=[open_claim], storageclasses=[default]))) == [
-        "g.large a spot: web-0"
-    ]
+    assert drawn(
+        checked(world([mounting("web-0", "data")], persistentvolumeclaims=[open_claim], storageclasses=[default]))
+    ) == ["g.large a spot: web-0"]
 
 
 def test_a_volume_made_by_hand_is_where_it_is() -> None:
-    by_hand = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    by_hand = {
+        "metadata": {"name": "local"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [ZONES[2]]}]}]
     free = {
         "metadata": {"name": "disk"},
@@ -179,7 +211,11 @@ def csi_worlds(
 def test_a_volume_that_a_node_has_already_is_not_attached_once_more() -> None:
     old = running("old", "there", cpu="100m", volumes=[{"name": "a", "persistentVolumeClaim": {"claimName": "old"}}])
     waiting = [mounting(f"reader-{number}", "old", cpu="100m") for number in range(3)]
-    plan = checked(csi_worlds(*waiting, most=1, there=[old], claims=[claim("old", volume="pv-old")], volumes=[volume("pv-old", ZONES[0])]))
+    plan = checked(
+        csi_worlds(
+            *waiting, most=1, there=[old], claims=[claim("old", volume="pv-old")], volumes=[volume("pv-old", ZONES[0])]
+        )
+    )
 
     assert [one.pods for one in plan.existing] == [("default/reader-0", "default/reader-1", "default/reader-2")]
     assert not plan.nodes
@@ -195,7 +231,9 @@ def test_pods_that_share_a_volume_attach_it_once_and_their_own_beside_it() -> No
 
 
 def test_the_driver_s_limit_on_new_nodes_counts_a_shared_volume_once() -> None:
-    there = node("there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    there = node(
+        "there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}]
+    )
     waiting = [mounting(f"reader-{number}", "both", cpu="100m", memory="64Mi") for number in range(5)]
     waiting += [mounting(f"db-{number}", f"own-{number}", cpu="100m", memory="64Mi") for number in range(2)]
     lists = world(
@@ -215,7 +253,9 @@ def test_the_driver_s_limit_on_new_nodes_counts_a_shared_volume_once() -> None:
 
 
 def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:
-    there = node("there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    there = node(
+        "there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}]
+    )
     waiting = [mounting(f"db-{number}", "one", "two", "three") for number in range(2)]
     lists = world(
         waiting,
@@ -231,7 +271,9 @@ def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:
 
 def typed(name: str, instance: str) -> Json:
     """A node of this type that takes nobody: it is here for what it tells of its type."""
-    return node(name, labels={"node.kubernetes.io/instance-type": instance}, taints=[{"key": "x", "effect": "NoSchedule"}])
+    return node(
+        name, labels={"node.kubernetes.io/instance-type": instance}, taints=[{"key": "x", "effect": "NoSchedule"}]
+    )
 
 
 def test_a_node_that_has_not_told_its_limit_yet_stands_beside_types_that_have() -> None:
@@ -302,7 +344,11 @@ def test_a_pod_that_asks_for_another_zone_than_its_volume_is_in_is_told_of_both(
     assert ZONES[2] in told
 
 
-BY_HAND = {"metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+BY_HAND = {
+    "metadata": {"name": "local"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 
 
 def disk(name: str, zone: str, **more: Any) -> Json:
@@ -320,7 +366,9 @@ def of_hand(name: str, **more: Any) -> Json:
 
 def by_hand(claims: Sequence[Json], disks: Sequence[Json], **more: Any) -> Any:
     waiting = [mounting(f"db-{number}", one["metadata"]["name"], cpu="100m") for number, one in enumerate(claims)]
-    return checked(world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND], **more))
+    return checked(
+        world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND], **more)
+    )
 
 
 def test_each_claim_has_a_volume_made_by_hand_of_its_own() -> None:
@@ -342,7 +390,10 @@ def test_few_volumes_made_by_hand_go_to_the_pods_that_can_come_to_them() -> None
 
 
 def test_few_disks_of_nodes_are_had_where_there_is_room() -> None:
-    disks = [{**disk(f"disk-{number}", ""), "spec": {**disk("any", "")["spec"], **on_host(f"there-{number}")}} for number in range(3)]
+    disks = [
+        {**disk(f"disk-{number}", ""), "spec": {**disk("any", "")["spec"], **on_host(f"there-{number}")}}
+        for number in range(3)
+    ]
     lists = world(
         [mounting(f"db-{number}", f"data-{number}", cpu="1500m") for number in range(2)],
         nodes=[node("there-0", cpu=0), node("there-1"), node("there-2")],
@@ -351,7 +402,10 @@ def test_few_disks_of_nodes_are_had_where_there_is_room() -> None:
         storageclasses=[BY_HAND],
     )
 
-    assert [(one.node, one.pods) for one in checked(lists).existing] == [("there-1", ("default/db-0",)), ("there-2", ("default/db-1",))]
+    assert [(one.node, one.pods) for one in checked(lists).existing] == [
+        ("there-1", ("default/db-0",)),
+        ("there-2", ("default/db-1",)),
+    ]
 
 
 def on_host(name: str) -> Json:
@@ -369,7 +423,10 @@ def test_a_pod_has_all_its_few_volumes_made_by_hand_in_one_place() -> None:
 
 
 def test_a_pod_on_its_way_takes_a_volume_made_by_hand_where_it_goes() -> None:
-    first, second = mounting("db-0", "data-0", cpu="3"), mounting("db-1", "data-1", cpu="1", app="later", nodeSelector={ZONE: ZONES[2]})
+    first, second = (
+        mounting("db-0", "data-0", cpu="3"),
+        mounting("db-1", "data-1", cpu="1", app="later", nodeSelector={ZONE: ZONES[2]}),
+    )
     lists = world(
         [first, second],
         nodeclaims=[on_its_way()],
@@ -395,7 +452,9 @@ def test_a_claim_has_only_volumes_that_it_selects_in_its_mode_and_of_its_size() 
         disk("kept", ZONES[0], claimRef={"namespace": "default", "name": "mine"}, labels={"speed": "slow"}),
     ]
 
-    assert drawn(by_hand([of_hand("fast", selector={"matchLabels": {"speed": "fast"}})], disks)) == ["g.large b spot: db-0"]
+    assert drawn(by_hand([of_hand("fast", selector={"matchLabels": {"speed": "fast"}})], disks)) == [
+        "g.large b spot: db-0"
+    ]
     assert drawn(by_hand([of_hand("raw", volumeMode="Block")], disks)) == ["g.large c spot: db-0"]
     assert drawn(by_hand([of_hand("mine")], disks)) == ["g.large a spot: db-0"]
     assert why(by_hand([of_hand("large", resources={"requests": {"storage": "11Gi"}})], disks)) == [
@@ -406,7 +465,12 @@ def test_a_claim_has_only_volumes_that_it_selects_in_its_mode_and_of_its_size() 
 def test_a_volume_that_is_being_made_for_a_node_keeps_its_pod_for_that_node() -> None:
     annotations = {"volume.kubernetes.io/selected-node": "there"}
     chosen = {**claim("data"), "metadata": {"name": "data", "namespace": "default", "annotations": annotations}}
-    lists = world([mounting("db", "data", cpu="100m")], nodes=[node("there")], persistentvolumeclaims=[chosen], storageclasses=[LATER])
+    lists = world(
+        [mounting("db", "data", cpu="100m")],
+        nodes=[node("there")],
+        persistentvolumeclaims=[chosen],
+        storageclasses=[LATER],
+    )
     full = {**lists, "nodes": [node("there", cpu=0)]}
 
     assert [(one.node, one.pods) for one in checked(lists).existing] == [("there", ("default/db",))]
@@ -431,11 +495,17 @@ def test_a_pod_follows_one_on_its_way_with_whom_it_shares_a_volume_to_come() -> 
     assert [(one.pod, "a volume that it shares with pods elsewhere" in str(one.reasons)) for one in plan.pending] == [
         ("default/web-1", True)
     ]
-    assert drawn(planned({**lists, "nodepools": [node_pool()]}, assignments=assigned([first], 1))) == ["m.xlarge a spot: web-1"]
+    assert drawn(planned({**lists, "nodepools": [node_pool()]}, assignments=assigned([first], 1))) == [
+        "m.xlarge a spot: web-1"
+    ]
 
 
 def test_pods_that_share_a_volume_of_every_zone_need_not_meet() -> None:
-    shared = {"metadata": {"name": "ebs"}, "provisioner": "efs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    shared = {
+        "metadata": {"name": "ebs"},
+        "provisioner": "efs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
     waiting = [mounting(f"web-{zone[-1]}", "data", nodeSelector={ZONE: zone}) for zone in ZONES[:2]]
     lists = world(waiting, persistentvolumeclaims=[claim("data", modes="ReadWriteMany")], storageclasses=[shared])
     zonal = {"metadata": {"name": "any"}, "spec": {"drivers": [{"name": "efs.csi.aws.com", "topologyKeys": [ZONE]}]}}
@@ -445,7 +515,12 @@ def test_pods_that_share_a_volume_of_every_zone_need_not_meet() -> None:
 
 
 def test_a_node_with_too_many_volumes_takes_a_pod_that_attaches_none() -> None:
-    there = running("old", "there", cpu="100m", volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in ("a", "b")])
+    there = running(
+        "old",
+        "there",
+        cpu="100m",
+        volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in ("a", "b")],
+    )
     claims = [claim("a", volume="pv-a", modes="ReadWriteMany"), claim("b", volume="pv-b"), claim("own")]
     lists = world(
         [there, mounting("with-a", "a", cpu="100m"), mounting("with-own", "own", cpu="100m")],

@@ -78,7 +78,9 @@ def test_offers_that_were_left_out_would_change_nothing(seed: int, items: int) -
     known = problem(seed, items=items, offers=25, rules=0)
     every = np.arange(len(known.price))
     for whole in (False, True):
-        some, all_of_them = (ResourceLp(known, offers=each).solve(known.demand, whole=whole).value for each in (every[:0], every))
+        some, all_of_them = (
+            ResourceLp(known, offers=each).solve(known.demand, whole=whole).value for each in (every[:0], every)
+        )
 
         assert some <= all_of_them * (1 + 1e-6)
 
@@ -88,7 +90,9 @@ def test_one_more_offer_raises_no_bound(seed: int) -> None:
     known = problem(seed, items=20, offers=12, rules=0)
     for new in range(len(known.price) - 1):  # the last one is open to everybody
         rest = np.arange(len(known.price)) != new
-        without = replace(known, room=known.room[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest])
+        without = replace(
+            known, room=known.room[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest]
+        )
         before, after = (ResourceLp(each).solve(each.demand, whole=True).value for each in (without, known))
 
         assert after <= before * (1 + 1e-6)
@@ -96,7 +100,13 @@ def test_one_more_offer_raises_no_bound(seed: int) -> None:
 
 def test_an_offer_comes_in_although_whole_pods_alone_set_the_prices() -> None:
     base = problem(0, items=1, offers=2, rules=0)
-    known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0], [120.0]]), price=np.array([1.0, 1.3]), demand=np.array([1000]))
+    known = replace(
+        base,
+        need=np.array([[60.0]]),
+        room=np.array([[100.0], [120.0]]),
+        price=np.array([1.0, 1.3]),
+        demand=np.array([1000]),
+    )
     known = replace(known, open=np.ones((2, 1), bool))
 
     assert ResourceLp(known).solve(known.demand).value == pytest.approx(600.0)
@@ -112,15 +122,22 @@ def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
     room = np.stack([size * 1000.0 - 80, np.floor(size * mix * 1000 * 0.9)], axis=1)[order]
     need = np.stack([dice.integers(100, 1900, 3), dice.integers(100, 7000, 3)], axis=1).astype(float)
     base = problem(0, items=3, offers=18, rules=0)
-    known = replace(base, need=need, room=room, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool))
-    some, every = (ResourceLp(known, offers=each).solve(known.demand, whole=True).value for each in (np.zeros(0, np.int64), np.arange(18)))
+    known = replace(
+        base, need=need, room=room, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool)
+    )
+    some, every = (
+        ResourceLp(known, offers=each).solve(known.demand, whole=True).value
+        for each in (np.zeros(0, np.int64), np.arange(18))
+    )
 
     assert some == pytest.approx(every, rel=1e-6)
 
 
 def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     base = problem(0, items=1, offers=1, rules=0)
-    known = replace(base, need=np.array([[60.0]]), room=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10]))
+    known = replace(
+        base, need=np.array([[60.0]]), room=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10])
+    )
     known = replace(known, open=np.ones((1, 1), bool), asks=base.asks[:, :1], counts=base.counts[:, :1])
 
     assert ResourceLp(known).solve(known.demand).value == pytest.approx(6.0)
@@ -130,9 +147,16 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
 @pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other room", "none"])
 def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_of_no_use(rates: list[float]) -> None:
     """It holds ten pods worth five, for twenty."""
-    worth, room, need, open_to = np.array([5.0]), np.array([[100.0, 0.0]]), np.array([[10.0, 0.0]]), np.ones((1, 1), bool)
+    worth, room, need, open_to = (
+        np.array([5.0]),
+        np.array([[100.0, 0.0]]),
+        np.array([[10.0, 0.0]]),
+        np.ones((1, 1), bool),
+    )
 
-    assert worth_to_price_ratio(room, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])).tolist() == [2.5]
+    assert worth_to_price_ratio(
+        room, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])
+    ).tolist() == [2.5]
 
 
 @compiled
@@ -141,7 +165,10 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
     known = few(seed, items=5)
     worth = np.random.default_rng(seed).uniform(0.5, 2.0, known.items) * known.need.sum(axis=1)
     pricer = _pricer(known)
-    dearest = {offer: max(float(worth @ np.array(held)) for held in contents(known, offer)) for offer in range(len(known.price))}
+    dearest = {
+        offer: max(float(worth @ np.array(held)) for held in contents(known, offer))
+        for offer in range(len(known.price))
+    }
     worthy = {offer: value for offer, value in dearest.items() if value > known.price[offer] * (1 + 1e-5)}
     # after haste by prices of its own; haste alone in the end
     for patience, haste in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):
@@ -179,7 +206,13 @@ def test_what_columns_prove_no_packing_is_below(seed: int) -> None:
     chance = SearchContext.of(known, seed, Meter(Effort(steps=400)))
     relaxation = ResourceLp(known).solve(known.demand)
     made = generate_columns(
-        known, known.demand, relaxation, first_packing(known, known.demand, relaxation, chance), chance, share=1.0, good_enough=0.0
+        known,
+        known.demand,
+        relaxation,
+        first_packing(known, known.demand, relaxation, chance),
+        chance,
+        share=1.0,
+        good_enough=0.0,
     )
     least = pack_exactly(known, known.demand).price
 

@@ -14,9 +14,14 @@ from joiner.pools import ResolvedNodeClass, Subnet
 Json = Mapping[str, Any]
 ZONES = ("us-test-1a", "us-test-1b", "us-test-1c")
 CLASSES = {
-    "EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES))
+    "EC2NodeClass/default": ResolvedNodeClass(
+        "default", "EC2NodeClass", subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES)
+    )
 }
-UNSCHEDULABLE = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+UNSCHEDULABLE = {
+    "phase": "Pending",
+    "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+}
 NO_CEILINGS = Ceilings()
 APPS = ("web", "api", "db")
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -51,7 +56,9 @@ CATALOGUE: dict[str, Json] = {
 }
 
 
-def node_pool(name: str = "default", *, requirements: Sequence[Json] = (), taints: Sequence[Json] = (), **spec: Any) -> Json:
+def node_pool(
+    name: str = "default", *, requirements: Sequence[Json] = (), taints: Sequence[Json] = (), **spec: Any
+) -> Json:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     template = {"nodeClassRef": reference, "requirements": list(requirements), "taints": list(taints)}
     return {
@@ -80,7 +87,13 @@ def pods(count: int, name: str = "web", **said: Any) -> list[dict[str, Any]]:
 
 
 def node(
-    name: str, *, zone: str = ZONES[0], cpu: int = 4, gib: int = 16, taints: Sequence[Json] = (), labels: Mapping[str, str] | None = None
+    name: str,
+    *,
+    zone: str = ZONES[0],
+    cpu: int = 4,
+    gib: int = 16,
+    taints: Sequence[Json] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> Json:
     amounts = {"cpu": str(cpu), "memory": f"{gib}Gi", "pods": "12"}
     known = {ZONE: zone, HOST: name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **(labels or {})}
@@ -116,7 +129,11 @@ def near(key: str, app: str) -> dict[str, Any]:
 
 def affinity(**kinds: Sequence[Json]) -> dict[str, Any]:
     """``affinity(podAntiAffinity=[near(HOST, "web")])``."""
-    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)} for kind, terms in kinds.items()}}
+    return {
+        "affinity": {
+            kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)} for kind, terms in kinds.items()
+        }
+    }
 
 
 def planned(
@@ -179,14 +196,20 @@ def worlds(draw: st.DrawFn) -> dict[str, list[Json]]:
     if draw(st.booleans()):
         pools.append(
             node_pool(
-                "batch", taints=[TAINT], weight=10, requirements=[{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
+                "batch",
+                taints=[TAINT],
+                weight=10,
+                requirements=[{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
             )
         )
     nodes = [
         node(f"node-{number}", zone=draw(st.sampled_from(ZONES)), taints=draw(st.sampled_from([[], [TAINT]])))
         for number in range(draw(st.integers(0, 2)))
     ]
-    there = [running(f"old-{one['metadata']['name']}", one["metadata"]["name"], app=draw(st.sampled_from(APPS))) for one in nodes]
+    there = [
+        running(f"old-{one['metadata']['name']}", one["metadata"]["name"], app=draw(st.sampled_from(APPS)))
+        for one in nodes
+    ]
     wary = draw(st.booleans())
     if there and wary:
         there[0]["spec"] |= affinity(podAntiAffinity=[near(ZONE, draw(st.sampled_from(APPS)))])

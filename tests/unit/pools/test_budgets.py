@@ -12,7 +12,8 @@ HOURS = 3600
 
 
 @pytest.mark.parametrize(
-    ("said", "nodes", "may_go"), [("10%", 0, 0), ("10%", 1, 1), ("10%", 11, 2), ("100%", 7, 7), ("0%", 9, 0), ("3", 2, 3)]
+    ("said", "nodes", "may_go"),
+    [("10%", 0, 0), ("10%", 1, 1), ("10%", 11, 2), ("100%", 7, 7), ("0%", 9, 0), ("3", 2, 3)],
 )
 def test_a_percentage_is_rounded_up_and_a_number_is_taken_as_it_is(said: str, nodes: int, may_go: int) -> None:
     assert count_allowed_disruptions([DisruptionBudget(said)], "Empty", nodes=nodes, now=NOON) == may_go
@@ -20,7 +21,9 @@ def test_a_percentage_is_rounded_up_and_a_number_is_taken_as_it_is(said: str, no
 
 def test_the_strictest_budget_counts() -> None:
     assert (
-        count_allowed_disruptions([DisruptionBudget("100%"), DisruptionBudget("2"), DisruptionBudget("50%")], "Empty", nodes=10, now=NOON)
+        count_allowed_disruptions(
+            [DisruptionBudget("100%"), DisruptionBudget("2"), DisruptionBudget("50%")], "Empty", nodes=10, now=NOON
+        )
         == 2
     )
 
@@ -38,7 +41,10 @@ def test_a_budget_for_other_reasons_says_nothing_of_this_one() -> None:
 
 def test_without_a_budget_that_counts_all_may_go() -> None:
     assert (
-        count_allowed_disruptions([DisruptionBudget("0", schedule="0 9 * * mon-fri", duration=8 * HOURS)], "Empty", nodes=7, now=NOON) == 7
+        count_allowed_disruptions(
+            [DisruptionBudget("0", schedule="0 9 * * mon-fri", duration=8 * HOURS)], "Empty", nodes=7, now=NOON
+        )
+        == 7
     )
 
 
@@ -62,7 +68,9 @@ def test_without_a_budget_that_counts_all_may_go() -> None:
         ("0 12 20 * sun", 1, False),
     ],
 )
-def test_a_schedule_says_when_a_budget_begins_and_its_duration_for_how_long(times: str, hours: int, active: bool) -> None:
+def test_a_schedule_says_when_a_budget_begins_and_its_duration_for_how_long(
+    times: str, hours: int, active: bool
+) -> None:
     assert is_active(DisruptionBudget("0", schedule=times, duration=hours * HOURS), NOON) is active
 
 
@@ -80,9 +88,25 @@ def test_times_are_utc_whatever_the_clock_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    "times", ["", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "5-1 * * * *", "*/0 * * * *", "mon * * * *", "* * * * *  *"]
+    "times",
+    [
+        "",
+        "* * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "5-1 * * * *",
+        "*/0 * * * *",
+        "mon * * * *",
+        "* * * * *  *",
+    ],
 )
 def test_a_schedule_that_cannot_be_read_lets_nothing_go(times: str) -> None:
     with pytest.raises(ValueError, match=r"field|within|literal"):
         parse_schedule(times)
-    assert count_allowed_disruptions([DisruptionBudget("100%", schedule=times, duration=HOURS)], "Empty", nodes=9, now=NOON) == 0
+    assert (
+        count_allowed_disruptions(
+            [DisruptionBudget("100%", schedule=times, duration=HOURS)], "Empty", nodes=9, now=NOON
+        )
+        == 0
+    )

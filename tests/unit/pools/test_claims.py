@@ -26,7 +26,12 @@ from joiner.pools.durations import format_duration, parse_duration
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POOLS = {
     "Machine": NodePool(
-        "default", NodeClassRef("AWSNodeTemplate", "default"), kind="Provisioner", uid="u-1", expire_after=None, labels={"team": "a"}
+        "default",
+        NodeClassRef("AWSNodeTemplate", "default"),
+        kind="Provisioner",
+        uid="u-1",
+        expire_after=None,
+        labels={"team": "a"},
     ),
     "NodeClaim": NodePool(
         "default",
@@ -55,7 +60,9 @@ def claim(kind: str) -> NodeClaim:
 
 
 def launched(kind: str) -> NodeClaim:
-    return claim(kind).as_launched(PairedInstance("i-1", "default-7f3ka", "m5.large", "us-east-1a", "spot", "ami-1"), at=NOON, launch="l-1")
+    return claim(kind).as_launched(
+        PairedInstance("i-1", "default-7f3ka", "m5.large", "us-east-1a", "spot", "ami-1"), at=NOON, launch="l-1"
+    )
 
 
 def test_a_machine_as_it_is_created() -> None:
@@ -68,7 +75,13 @@ def test_a_machine_as_it_is_created() -> None:
             "annotations": {"joiner.dev/lease": "7", "joiner.dev/execution": "up-20261121T051728"},
             "finalizers": ["karpenter.sh/termination"],
             "ownerReferences": [
-                {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "name": "default", "uid": "u-1", "blockOwnerDeletion": True}
+                {
+                    "apiVersion": "karpenter.sh/v1alpha5",
+                    "kind": "Provisioner",
+                    "name": "default",
+                    "uid": "u-1",
+                    "blockOwnerDeletion": True,
+                }
             ],
         },
         "spec": {
@@ -76,7 +89,11 @@ def test_a_machine_as_it_is_created() -> None:
             "resources": {"requests": {"cpu": "1900m", "memory": "3Gi"}},
             "taints": [],
             "startupTaints": [],
-            "machineTemplateRef": {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "name": "default"},
+            "machineTemplateRef": {
+                "apiVersion": "karpenter.k8s.aws/v1alpha1",
+                "kind": "AWSNodeTemplate",
+                "name": "default",
+            },
         },
     }
 
@@ -105,7 +122,9 @@ def test_a_claim_reads_back_as_it_was_written(kind: str) -> None:
 
 def test_the_life_of_a_machine_in_its_conditions() -> None:
     def shown(one: NodeClaim) -> list[tuple[str, str]]:
-        return [(condition["type"], condition["status"]) for condition in write_claim_status(one)["status"]["conditions"]]
+        return [
+            (condition["type"], condition["status"]) for condition in write_claim_status(one)["status"]["conditions"]
+        ]
 
     started = launched("Machine")
     joined = started.as_registered("ip-1", at=NOON)
@@ -141,7 +160,12 @@ def test_a_strange_claim_is_never_lost(status: dict[str, Any]) -> None:
     spec = {"requirements": [{"key": "a", "operator": "Sometimes"}], "expireAfter": "soon", "taints": [{"key": "a"}]}
 
     one = read_node_claim(
-        {"kind": "NodeClaim", "metadata": {"name": "a", "labels": {"karpenter.sh/nodepool": "p"}}, "spec": spec, "status": status}
+        {
+            "kind": "NodeClaim",
+            "metadata": {"name": "a", "labels": {"karpenter.sh/nodepool": "p"}},
+            "spec": spec,
+            "status": status,
+        }
     )
 
     assert (one.name, one.pool, one.launched) == ("a", "p", False)
@@ -152,7 +176,11 @@ def test_what_is_no_claim_is_refused() -> None:
         read_node_claim({"kind": "Node", "metadata": {"name": "a"}})
 
 
-@given(st.lists(st.tuples(st.sampled_from(["A", "B"]), st.sampled_from(["True", "False", "Unknown"])), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["A", "B"]), st.sampled_from(["True", "False", "Unknown"])), min_size=1, max_size=8
+    )
+)
 def test_a_transition_time_moves_only_with_the_status(changes: list[tuple[str, Any]]) -> None:
     conditions = Conditions()
     expected: dict[str, tuple[Any, datetime]] = {}
@@ -171,7 +199,10 @@ def test_a_duration_reads_back_as_it_was_written(seconds: int | None) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
 
 
-@given(st.text("abc-", min_size=1, max_size=80).map(lambda text: f"a{text}"), st.text("0123456789abcdef", min_size=5, max_size=12))
+@given(
+    st.text("abc-", min_size=1, max_size=80).map(lambda text: f"a{text}"),
+    st.text("0123456789abcdef", min_size=5, max_size=12),
+)
 def test_a_name_fits_a_label_and_ends_with_its_suffix(pool: str, suffix: str) -> None:
     name = build_node_claim(
         NodePool(pool, NodeClassRef("EC2NodeClass", "c")),

@@ -9,7 +9,10 @@ from joiner.pools import BlockDevice, NodeClass, NodeClassRef, NodePool, SubnetT
 from joiner.pools.drift_hashes import OF_CLASS, OF_POOL, build_hash_annotations, hash_fields
 
 POOL = NodePool(
-    "default", NodeClassRef("EC2NodeClass", "default"), labels={"team": "a"}, taints=(Taint("x", "NoSchedule"), Taint("y", "NoSchedule"))
+    "default",
+    NodeClassRef("EC2NodeClass", "default"),
+    labels={"team": "a"},
+    taints=(Taint("x", "NoSchedule"), Taint("y", "NoSchedule")),
 )
 CLASS = NodeClass("default", role="nodes", tags={"a": "1", "b": "2"})
 
@@ -31,11 +34,15 @@ def test_what_a_node_is_made_of_changes_it(other: NodePool) -> None:
 
 def test_what_chooses_among_things_that_exist_does_not() -> None:
     chosen = Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}])
-    assert hash_fields(replace(POOL, requirements=chosen, limits=Resources.from_kube({"cpu": "5"}), weight=7), OF_POOL) == hash_fields(
-        POOL, OF_POOL
+    assert hash_fields(
+        replace(POOL, requirements=chosen, limits=Resources.from_kube({"cpu": "5"}), weight=7), OF_POOL
+    ) == hash_fields(POOL, OF_POOL)
+    assert hash_fields(replace(CLASS, subnet_terms=(SubnetTerm(id="subnet-1"),)), OF_CLASS) == hash_fields(
+        CLASS, OF_CLASS
     )
-    assert hash_fields(replace(CLASS, subnet_terms=(SubnetTerm(id="subnet-1"),)), OF_CLASS) == hash_fields(CLASS, OF_CLASS)
-    assert hash_fields(replace(CLASS, block_devices=(BlockDevice("/dev/xvda", 40),)), OF_CLASS) != hash_fields(CLASS, OF_CLASS)
+    assert hash_fields(replace(CLASS, block_devices=(BlockDevice("/dev/xvda", 40),)), OF_CLASS) != hash_fields(
+        CLASS, OF_CLASS
+    )
 
 
 def test_a_claim_remembers_both_under_karpenter_s_names() -> None:

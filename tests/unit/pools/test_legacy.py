@@ -28,7 +28,9 @@ DISCOVERY = {"karpenter.sh/discovery": "joiner-demo"}
 
 
 def provisioner(**spec: Any) -> NodePool:
-    return read_node_pool({"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"providerRef": {"name": "default"}, **spec}})
+    return read_node_pool(
+        {"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"providerRef": {"name": "default"}, **spec}}
+    )
 
 
 def template(**spec: Any) -> NodeClass:
@@ -81,7 +83,8 @@ def test_scenario_b_is_limited_and_spot() -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-category"]
+    "key",
+    ["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-category"],
 )
 def test_who_says_something_of_the_type_gets_no_default_of_it(key: str) -> None:
     pool = provisioner(requirements=[{"key": key, "operator": "In", "values": ["x"]}])
@@ -122,7 +125,10 @@ def test_the_other_fields_of_a_provisioner() -> None:
     )
 
     assert (pool.weight, pool.labels, pool.annotations, pool.expire_after) == (7, {"team": "a"}, {"note": "x"}, 3600)
-    assert (pool.taints, pool.startup_taints) == ((Taint("dedicated", "NoSchedule", "a"),), (Taint("agent", "NoExecute"),))
+    assert (pool.taints, pool.startup_taints) == (
+        (Taint("dedicated", "NoSchedule", "a"),),
+        (Taint("agent", "NoExecute"),),
+    )
     assert pool.kubelet is not None
     assert (pool.kubelet.max_pods, pool.kubelet.kube_reserved) == (20, Resources.of(cpu="100m"))
 
@@ -144,7 +150,10 @@ def test_a_selector_becomes_terms(selector: dict[str, str], terms: list[SubnetTe
     ("selector", "terms"),
     [
         ({"aws-ids": "ami-1,ami-2"}, [ImageTerm(id="ami-1"), ImageTerm(id="ami-2")]),
-        ({"aws::name": "x-*", "aws::owners": "self,amazon"}, [ImageTerm(name="x-*", owner="self"), ImageTerm(name="x-*", owner="amazon")]),
+        (
+            {"aws::name": "x-*", "aws::owners": "self,amazon"},
+            [ImageTerm(name="x-*", owner="self"), ImageTerm(name="x-*", owner="amazon")],
+        ),
         ({"team": "a"}, [ImageTerm(tags={"team": "a"})]),
     ],
 )

@@ -27,7 +27,12 @@ def test_all_mistakes_of_an_object_are_told_at_once() -> None:
     wrong = {
         "kind": "Provisioner",
         "metadata": {"name": "a"},
-        "spec": {"weight": 500, "limits": {"resources": {"cpu": "many"}}, "consolidation": {"enabled": "yes"}, "providerRef": {"nam": "b"}},
+        "spec": {
+            "weight": 500,
+            "limits": {"resources": {"cpu": "many"}},
+            "consolidation": {"enabled": "yes"},
+            "providerRef": {"nam": "b"},
+        },
     }
 
     with pytest.raises(InvalidManifests) as raised:
@@ -66,7 +71,9 @@ def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
     ]
 
 
-@pytest.mark.parametrize("spec", [None, [], "text", 3, {"requirements": "text", "taints": {}, "limits": 1, "labels": [1], "provider": []}])
+@pytest.mark.parametrize(
+    "spec", [None, [], "text", 3, {"requirements": "text", "taints": {}, "limits": 1, "labels": [1], "provider": []}]
+)
 def test_no_nonsense_makes_the_reader_fail(spec: Any) -> None:
     for kind in ("NodePool", "Provisioner", "EC2NodeClass", "AWSNodeTemplate"):
         found = read_manifests([{"kind": kind, "metadata": {"name": "a"}, "spec": spec}])
@@ -76,7 +83,9 @@ def test_no_nonsense_makes_the_reader_fail(spec: Any) -> None:
 
 def test_another_version_of_a_kind_is_refused() -> None:
     with pytest.raises(InvalidManifests, match=r"apiVersion is karpenter.sh/v1beta1: use karpenter.sh/v1"):
-        read_node_pool({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}})
+        read_node_pool(
+            {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": {}}
+        )
 
 
 def test_a_kind_that_is_no_class_is_refused() -> None:

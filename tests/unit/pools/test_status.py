@@ -15,9 +15,17 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 READY = ResolvedNodeClass("default", "EC2NodeClass")
 
 
-def conditions(*problems: InvalidManifest, node_class: ResolvedNodeClass | None = READY, legacy: bool = False) -> Conditions:
+def conditions(
+    *problems: InvalidManifest, node_class: ResolvedNodeClass | None = READY, legacy: bool = False
+) -> Conditions:
     return compute_pool_conditions(
-        Conditions(), problems=problems, node_class=node_class, class_key="EC2NodeClass/default", generation=3, at=NOON, legacy=legacy
+        Conditions(),
+        problems=problems,
+        node_class=node_class,
+        class_key="EC2NodeClass/default",
+        generation=3,
+        at=NOON,
+        legacy=legacy,
     )
 
 
@@ -52,7 +60,9 @@ def test_a_pool_without_its_class_says_so() -> None:
 
 
 def test_a_pool_tells_what_its_class_lacks() -> None:
-    lacking = READY.with_problems([NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag a = b: tag some")])
+    lacking = READY.with_problems(
+        [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag a = b: tag some")]
+    )
 
     ready = conditions(node_class=lacking)["Ready"]
 
@@ -89,7 +99,9 @@ def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None
 
 
 def test_a_class_says_which_of_its_fields_have_no_effect() -> None:
-    ignored = InvalidManifest("EC2NodeClass/default", "spec.cpuOptions", "{}", "this field has no effect yet", "warning")
+    ignored = InvalidManifest(
+        "EC2NodeClass/default", "spec.cpuOptions", "{}", "this field has no effect yet", "warning"
+    )
 
     told = READY.conditions(Conditions(), at=NOON, declared=[ignored])
 

@@ -88,7 +88,11 @@ def test_the_manifest_with_everything_names_every_field_of_the_crds() -> None:
 
 
 def test_budgets_with_windows() -> None:
-    pool = node_pool(disruption={"budgets": [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h30m", "reasons": ["Drifted"]}]})
+    pool = node_pool(
+        disruption={
+            "budgets": [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h30m", "reasons": ["Drifted"]}]
+        }
+    )
 
     assert pool.disruption.budgets == (DisruptionBudget("0", ("Drifted",), "0 9 * * mon-fri", 30600),)
 

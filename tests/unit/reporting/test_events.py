@@ -58,7 +58,10 @@ def test_events_of_objects_without_a_namespace_stand_in_default() -> None:
 
 
 def test_a_pod_without_a_node_is_told_each_pools_reason_and_never_rings_the_doorbell_itself() -> None:
-    reasons = (Reason("NodePool/a", "limit cpu 10 is reached"), Reason("NodePool/b", "it does not tolerate team=x:NoSchedule"))
+    reasons = (
+        Reason("NodePool/a", "limit cpu 10 is reached"),
+        Reason("NodePool/b", "it does not tolerate team=x:NoSchedule"),
+    )
 
     told = plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons))
 
@@ -72,7 +75,11 @@ def test_a_pod_without_a_node_is_told_each_pools_reason_and_never_rings_the_door
 def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
     def name(used: int, pool: str = "a") -> str:
         reasons = (Reason(f"NodePool/{pool}", f"limit cpu 10 of NodePool/{pool}: {used} used"),)
-        return str(plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons)).to_kube(NOON, "up-1")["metadata"]["name"])
+        return str(
+            plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons)).to_kube(NOON, "up-1")[
+                "metadata"
+            ]["name"]
+        )
 
     assert name(8) == name(9)
     assert name(8) != name(8, "b")
@@ -85,7 +92,10 @@ def test_a_pod_that_is_too_large_is_told_the_nearest_offer_and_what_it_lacks() -
         limited = Reason("small", "all available instance types exceed limits for nodepool", near)
         return plan_events.report_no_node(pod("web"), PendingPod("default/web", (large, limited)))
 
-    first, later = told("m5.24xlarge", Resources.of(cpu="4500m", memory="16Gi")), told("m5a.24xlarge", Resources.of(cpu=5))
+    first, later = (
+        told("m5.24xlarge", Resources.of(cpu="4500m", memory="16Gi")),
+        told("m5a.24xlarge", Resources.of(cpu=5)),
+    )
 
     assert first.note == (
         "No node can be made for it. default: no instance type has enough resources (nearest: m5.24xlarge in us-east-1a, "
@@ -106,7 +116,9 @@ def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
 
 
 def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
-    booting = claim("default-a", provider_id="").as_launched(PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "spot"), at=NOON)
+    booting = claim("default-a", provider_id="").as_launched(
+        PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "spot"), at=NOON
+    )
     told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
 
     assert told.note == (
@@ -118,7 +130,11 @@ def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
 def test_a_pool_is_told_what_ec2_was_short_of_and_how_to_mend_what_it_refused() -> None:
     outcome = LaunchOutcome(
         short=(CapacityShortage("spot", "m5.large", "us-east-1a", "InsufficientInstanceCapacity"),),
-        failed=(LaunchFailure("UnauthorizedOperation", "Unauthorized", "You are not authorized", "give the role ec2:RunInstances"),),
+        failed=(
+            LaunchFailure(
+                "UnauthorizedOperation", "Unauthorized", "You are not authorized", "give the role ec2:RunInstances"
+            ),
+        ),
         unmet=("default-a",),
     )
 

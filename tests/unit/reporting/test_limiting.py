@@ -14,7 +14,9 @@ WEB = Subject("apps/v1", "ReplicaSet", "web-5f6d", "rs-1", "shop")
 
 def news(number: int, reason: str = "NotTriggerScaleUp", owner: Subject | None = WEB) -> Event:
     pod = Pod("shop", f"web-{number}", f"uid-{number}")
-    return Event(Subject.pod(pod), reason, "ScaleUp", "No node can be made for it. default: too large", "Warning", owner=owner)
+    return Event(
+        Subject.pod(pod), reason, "ScaleUp", "No node can be made for it. default: too large", "Warning", owner=owner
+    )
 
 
 def test_few_events_stay_as_they_are() -> None:
@@ -34,7 +36,9 @@ def test_many_pods_of_one_owner_are_one_event_on_it_and_some_examples() -> None:
 
 def test_each_owner_and_each_reason_has_its_own_count() -> None:
     jobs = [Subject("batch/v1", "Job", f"job-{number}", f"job-{number}", "shop") for number in range(3)]
-    told = limit_events([news(100 * n + m, owner=job) for n, job in enumerate(jobs) for m in range(100)] + [news(900, "Nominated")], 4)
+    told = limit_events(
+        [news(100 * n + m, owner=job) for n, job in enumerate(jobs) for m in range(100)] + [news(900, "Nominated")], 4
+    )
 
     assert [(event.subject.name, event.note.split(":")[0]) for event in told] == [
         ("job-0", "100 Pods, for example web-0"),
@@ -53,10 +57,18 @@ def test_more_owners_than_events_are_counted_together() -> None:
 
 
 def test_nodes_are_counted_on_the_first_of_them() -> None:
-    nodes = [Event(Subject("v1", "Node", f"node-{n}", f"node-{n}"), "Registered", "Register", f"Joined to claim {n}") for n in range(900)]
+    nodes = [
+        Event(Subject("v1", "Node", f"node-{n}", f"node-{n}"), "Registered", "Register", f"Joined to claim {n}")
+        for n in range(900)
+    ]
 
     assert limit_events(nodes, 1) == [
-        Event(Subject("v1", "Node", "node-0", "node-0"), "Registered", "Register", "900 Nodes, for example node-0: Joined to claim 0")
+        Event(
+            Subject("v1", "Node", "node-0", "node-0"),
+            "Registered",
+            "Register",
+            "900 Nodes, for example node-0: Joined to claim 0",
+        )
     ]
 
 

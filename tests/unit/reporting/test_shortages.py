@@ -25,7 +25,9 @@ def told(made: Plan) -> str:
 
 
 def test_the_pool_hears_of_the_missing_spot_role_beside_the_shortage() -> None:
-    events = report_outcome(LaunchOutcome(short=(CapacityShortage("spot", "*", "*", NO_ROLE),), unmet=("default-a",)), (), POOL)
+    events = report_outcome(
+        LaunchOutcome(short=(CapacityShortage("spot", "*", "*", NO_ROLE),), unmet=("default-a",)), (), POOL
+    )
 
     assert [event.reason for event in events] == ["InsufficientCapacityError", "SpotSLRCreationFailed"]
     assert all(event.subject.kind == "NodePool" and event.kind == "Warning" for event in events)
@@ -34,14 +36,20 @@ def test_the_pool_hears_of_the_missing_spot_role_beside_the_shortage() -> None:
 
 @pytest.mark.parametrize("code", ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "MaxFleetCountExceeded"])
 def test_the_pool_hears_of_quotas(code: str) -> None:
-    events = report_outcome(LaunchOutcome(short=(CapacityShortage("spot", "m5.large", "a", code),), unmet=("default-a",)), (), POOL)
+    events = report_outcome(
+        LaunchOutcome(short=(CapacityShortage("spot", "m5.large", "a", code),), unmet=("default-a",)), (), POOL
+    )
 
     assert "Service Quotas" in events[1].note
 
 
 def test_a_shortage_that_passes_has_no_remedy() -> None:
     events = report_outcome(
-        LaunchOutcome(short=(CapacityShortage("spot", "m5.large", "a", "UnfulfillableCapacity"),), unmet=("default-a",)), (), POOL
+        LaunchOutcome(
+            short=(CapacityShortage("spot", "m5.large", "a", "UnfulfillableCapacity"),), unmet=("default-a",)
+        ),
+        (),
+        POOL,
     )
 
     assert [event.reason for event in events] == ["InsufficientCapacityError"]
@@ -71,9 +79,17 @@ def test_a_pod_that_waits_for_something_else_is_not(reason: str, mark: tuple[str
     ("code", "message", "reason"),
     [
         (NO_ROLE, "", "SpotSLRCreationFailed"),
-        ("UnauthorizedOperation", "not authorized to create the service-linked role for EC2 Spot Instances", "SpotSLRCreationFailed"),
+        (
+            "UnauthorizedOperation",
+            "not authorized to create the service-linked role for EC2 Spot Instances",
+            "SpotSLRCreationFailed",
+        ),
         ("AccessDenied", "The role AWSServiceRoleForEC2Spot does not exist", "SpotSLRCreationFailed"),
-        ("UnauthorizedOperation", "You are not authorized to perform iam:CreateServiceLinkedRole", "ServiceLinkedRoleMissing"),
+        (
+            "UnauthorizedOperation",
+            "You are not authorized to perform iam:CreateServiceLinkedRole",
+            "ServiceLinkedRoleMissing",
+        ),
         ("UnauthorizedOperation", "You are not authorized to perform this operation.", "Unauthorized"),
     ],
 )

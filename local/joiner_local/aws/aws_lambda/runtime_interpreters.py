@@ -37,7 +37,9 @@ class RuntimeInterpreters:
         with self._lock:
             if runtime not in self._found:
                 python = runtime_python.made(runtime.removeprefix("python"))
-                self._found[runtime] = self._of(python, self._folder / f"runtime-{runtime}") if python is not None else self._own
+                self._found[runtime] = (
+                    self._of(python, self._folder / f"runtime-{runtime}") if python is not None else self._own
+                )
             return self._found[runtime]
 
     def close(self) -> None:
@@ -48,4 +50,6 @@ class RuntimeInterpreters:
 
     @staticmethod
     def _of(python: Path, packages: Path) -> RuntimeInterpreter:
-        return RuntimeInterpreter(python, managed_packages(python, packages), ForkServers(python), runtime_python.full_version(python))
+        return RuntimeInterpreter(
+            python, managed_packages(python, packages), ForkServers(python), runtime_python.full_version(python)
+        )

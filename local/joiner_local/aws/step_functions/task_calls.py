@@ -116,7 +116,9 @@ class TaskCall:
         asked = self._checked_arguments()
         given = asked.get("Input", {})
         text = given if isinstance(given, str) else json.dumps(given)
-        self._authorize(RequiredPermission("states:StartExecution", asked["StateMachineArn"]), "AWSStepFunctionsException")
+        self._authorize(
+            RequiredPermission("states:StartExecution", asked["StateMachineArn"]), "AWSStepFunctionsException"
+        )
         arn, started = self.services.start_execution(asked["StateMachineArn"], asked.get("Name"), text)
         answer = {"ExecutionArn": arn, "StartDate": int(started.timestamp() * 1000)}
         if not self.resource.pattern.startswith("sync"):

@@ -20,7 +20,9 @@ class Absences(DynamoTable):
 
     def since(self) -> Mapping[str, int]:
         """When each absence was first seen, in epoch seconds."""
-        return dict(self._read(self._kind, self._query(self._kind), lambda item: (text(item, "id"), number(item, "since"))))
+        return dict(
+            self._read(self._kind, self._query(self._kind), lambda item: (text(item, "id"), number(item, "since")))
+        )
 
     def keep(self, seen: Collection[str], known: Collection[str], now: int) -> None:
         """Remember those that are `seen` now, and forget those `known` from before that are not.

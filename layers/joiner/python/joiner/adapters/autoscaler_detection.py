@@ -31,7 +31,9 @@ class AutoscalerDetection:
     def tell(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
         """A Warning event on each NodePool and Provisioner; returns what could not be written."""
         told = list(found)
-        events = [report_other_autoscaler(subject, other) for subject in self._pools() for other in told] if told else []
+        events = (
+            [report_other_autoscaler(subject, other) for subject in self._pools() for other in told] if told else []
+        )
         return publish_events(self._kube, events, at=at, instance=instance)
 
     def publish(self, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
@@ -45,7 +47,10 @@ class AutoscalerDetection:
 
     def _strangers(self) -> list[str]:
         """As long as all definitions are ours, one request, and of their metadata only: they are long."""
-        ours = {str(each["metadata"]["name"]) for each in self._kube.list_metadata(kinds.CUSTOM_RESOURCE_DEFINITIONS, labels=OURS)}
+        ours = {
+            str(each["metadata"]["name"])
+            for each in self._kube.list_metadata(kinds.CUSTOM_RESOURCE_DEFINITIONS, labels=OURS)
+        }
         return [name for name in DEFINITIONS if name not in ours and self._is_there(name)]
 
     def _is_there(self, definition: str) -> bool:

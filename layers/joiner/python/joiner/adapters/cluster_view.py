@@ -76,7 +76,9 @@ class ListedCluster:
 
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
         found: dict[str, Manifests] = {}
-        for kind, answer in call_each(wanted, lambda kind: self._kube.list(kind, consistent=self._consistent), KubeError):
+        for kind, answer in call_each(
+            wanted, lambda kind: self._kube.list(kind, consistent=self._consistent), KubeError
+        ):
             if isinstance(answer, NotFound) and kind in PERHAPS:
                 found[kind.plural] = []
                 continue

@@ -71,7 +71,9 @@ def serve(event: Mapping[str, Any], context: LambdaContext, act: Callable[[Reque
             answer = act(Request(event["RequestType"], event.get("ResourceProperties") or {}, physical_id))
         _send(event, {"Status": "SUCCESS", "PhysicalResourceId": answer.physical_id, "Data": dict(answer.attributes)})
     except Exception as reason:
-        logging.getLogger(__name__).exception("%s of %s failed", event.get("RequestType"), event.get("LogicalResourceId"))
+        logging.getLogger(__name__).exception(
+            "%s of %s failed", event.get("RequestType"), event.get("LogicalResourceId")
+        )
         # An Update that fails must not look like a replacement, nor a Create that fails like something to delete
         said = f"{type(reason).__name__}: {reason}".encode("ascii", "backslashreplace").decode()[:REASON_LIMIT]
         _send(event, {"Status": "FAILED", "PhysicalResourceId": physical_id or "never-made", "Reason": said})

@@ -53,7 +53,12 @@ def put_snapshot(
     the pending pods ask, by class.
     """
     key = task.key(SNAPSHOTS)
-    kept: dict[str, Any] = {"lists": Snapshot.trim(lists), "assignments": assignments, "assigned": assigned, "inFlight": sorted(in_flight)}
+    kept: dict[str, Any] = {
+        "lists": Snapshot.trim(lists),
+        "assignments": assignments,
+        "assigned": assigned,
+        "inFlight": sorted(in_flight),
+    }
     kept["questions"] = {name: [asked.pods, asked.newest, asked.digest] for name, asked in (questions or {}).items()}
     store.put(key, kept)
     return key
@@ -75,7 +80,10 @@ class _Questions(TypedDict, total=False):
 def get_snapshot(store: Store, key: str) -> Snapshot:
     """A kept snapshot as values."""
     said = store.get_as(key, _KeptParts)
-    lists = {plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw) for plural, raw in said.pop("lists").items()}
+    lists = {
+        plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw)
+        for plural, raw in said.pop("lists").items()
+    }
     return Snapshot.from_lists(lists, assignments=said["assignments"], in_flight=said["inFlight"])
 
 
@@ -175,7 +183,9 @@ def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
         try:
             found.append(launch_of(record))
         except BROKEN as reason:
-            log.error("launch %s is not sent again, its content in the memory table cannot be read: %r", record.id, reason)
+            log.error(
+                "launch %s is not sent again, its content in the memory table cannot be read: %r", record.id, reason
+            )
     return found
 
 
@@ -212,7 +222,9 @@ def put_survey(store: Store, task: Task, survey: KeptSurvey) -> str:
 def get_survey(store: Store, key: str) -> KeptSurvey:
     """A kept survey."""
     said = store.get(key)
-    return KeptSurvey(int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"]))
+    return KeptSurvey(
+        int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"])
+    )
 
 
 def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> list[str]:

@@ -25,10 +25,16 @@ class DoorbellRotation(DynamoTable):
 
     def begin(self, fresh: str) -> DoorbellSecrets:
         """The secrets with a following one: `fresh`, or what an earlier installation left that did not finish."""
-        return DoorbellSecrets.of(self._update(DOORBELL, TOKEN, "SET following = if_not_exists(following, :fresh)", {":fresh": fresh}))
+        return DoorbellSecrets.of(
+            self._update(DOORBELL, TOKEN, "SET following = if_not_exists(following, :fresh)", {":fresh": fresh})
+        )
 
     def finish(self, begun: DoorbellSecrets, now: datetime) -> None:
         """The webhook has the following secret. Called again with the same secrets, it changes nothing but the time."""
-        values = {":current": begun.following, ":previous": begun.current, ":until": int((now + PREVIOUS_VALID).timestamp())}
+        values = {
+            ":current": begun.following,
+            ":previous": begun.current,
+            ":until": int((now + PREVIOUS_VALID).timestamp()),
+        }
         expression = "SET #value = :current, previous = :previous, previousUntil = :until REMOVE following"
         self._update(DOORBELL, TOKEN, expression, values, names={"#value": "value"})

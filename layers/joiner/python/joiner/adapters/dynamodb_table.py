@@ -8,7 +8,15 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner.adapters.ledger_items import Item, written
-from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER, Record, UnreadableRecord, read_all, read_one, with_schema_number
+from joiner.adapters.records import (
+    KNOWN_SCHEMA,
+    SCHEMA_NUMBER,
+    Record,
+    UnreadableRecord,
+    read_all,
+    read_one,
+    with_schema_number,
+)
 from joiner.item_keys import item_key
 
 TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
@@ -54,7 +62,8 @@ class DynamoTable:
         asked: dict[str, Any] = {
             "TableName": self._table,
             "KeyConditionExpression": "kind = :kind",
-            "ExpressionAttributeValues": {":kind": written(kind)} | {name: written(value) for name, value in (values or {}).items()},
+            "ExpressionAttributeValues": {":kind": written(kind)}
+            | {name: written(value) for name, value in (values or {}).items()},
             "ConsistentRead": True,
         }
         if keep:
@@ -81,7 +90,9 @@ class DynamoTable:
             "TableName": self._table,
             "Key": item_key(kind, item_id),
             "UpdateExpression": with_schema_number(expression),
-            "ExpressionAttributeValues": {name: written(value) for name, value in {**values, f":{SCHEMA_NUMBER}": KNOWN_SCHEMA}.items()},
+            "ExpressionAttributeValues": {
+                name: written(value) for name, value in {**values, f":{SCHEMA_NUMBER}": KNOWN_SCHEMA}.items()
+            },
             "ReturnValues": "ALL_NEW",
         }
         if condition:

@@ -58,7 +58,8 @@ class TemplateDiffers(Ec2Error):
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
         super().__init__(
-            TEMPLATE_DIFFERS, f"launch template {name} was not made by Joiner or was replaced; it differs in {', '.join(fields)}"
+            TEMPLATE_DIFFERS,
+            f"launch template {name} was not made by Joiner or was replaced; it differs in {', '.join(fields)}",
         )
 
 
@@ -171,7 +172,10 @@ class Ec2:
 
         They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for (infra/aws_permissions.py).
         """
-        owned = [{"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]}, {"Name": "tag-key", "Values": [NODEPOOL]}]
+        owned = [
+            {"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]},
+            {"Name": "tag-key", "Values": [NODEPOOL]},
+        ]
         return self._instances([*_launched_for(cluster), *owned], ended=ended)
 
     def instances_left_of_cluster(self, cluster: str) -> list[Instance]:
@@ -237,7 +241,11 @@ class Ec2:
     def snapshots(self, ids: Iterable[str]) -> list[Answer]:
         """Those of `ids` that this account can see, as DescribeSnapshots shows them."""
         wanted = sorted(set(ids))
-        return self.pages("describe_snapshots", "Snapshots", Filters=[{"Name": "snapshot-id", "Values": wanted}]) if wanted else []
+        return (
+            self.pages("describe_snapshots", "Snapshots", Filters=[{"Name": "snapshot-id", "Values": wanted}])
+            if wanted
+            else []
+        )
 
     def ebs_defaults(self) -> tuple[str, bool]:
         """The key of volumes that name none, and whether the account encrypts every volume; both are settings of the region."""
@@ -267,7 +275,11 @@ class Ec2:
     def _check_template(self, name: str, wanted: Mapping[str, Any]) -> None:
         answer = self._client.describe_launch_template_versions(LaunchTemplateName=name, Versions=[TEMPLATE_VERSION])
         found = answer.get("LaunchTemplateVersions") or ()
-        wrong = compare_launch_templates(wanted, found[0]["LaunchTemplateData"]) if found else (f"version {TEMPLATE_VERSION} is gone",)
+        wrong = (
+            compare_launch_templates(wanted, found[0]["LaunchTemplateData"])
+            if found
+            else (f"version {TEMPLATE_VERSION} is gone",)
+        )
         if wrong:
             raise TemplateDiffers(name, wrong)
 

@@ -12,7 +12,9 @@ from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import Item, number, text
 from joiner.item_keys import EMPTY
 
-KEPT: Final = 7 * 24 * 3600  # seconds; a claim that is gone leaves nothing behind for long, should the sweeps have stopped
+KEPT: Final = (
+    7 * 24 * 3600
+)  # seconds; a claim that is gone leaves nothing behind for long, should the sweeps have stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ class EmptyNodes(DynamoTable):
     def ask(self, claim: str, until: int, *, by: str) -> None:
         """The sweep `by` asks for its retirement; until then no other asks again."""
         asked = {":until": until, ":by": by}
-        self._try_update(EMPTY, claim, "SET askedUntil = :until, askedBy = :by", asked, condition="attribute_exists(since)")
+        self._try_update(
+            EMPTY, claim, "SET askedUntil = :until, askedBy = :by", asked, condition="attribute_exists(since)"
+        )
 
     def end(self, claim: str) -> None:
         """It is not empty any more, or gone."""

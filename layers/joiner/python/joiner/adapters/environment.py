@@ -34,7 +34,9 @@ LEASE_MARGIN: Final = 30  # seconds
 # Short timeouts: the state machine's Retry is the patient one, and no call may outlive the lease.
 _CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard", "max_attempts": 3}, tcp_keepalive=True)
 # CreateFleet may take half a minute. It goes out once a try: its open record is what makes another try safe.
-_FLEETS = Config(connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True)
+_FLEETS = Config(
+    connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True
+)
 
 
 def setting(name: str) -> str:
@@ -193,7 +195,9 @@ def kube(cluster: ClusterFacts) -> "Kube":
     name, loopback = setting("JOINER_CLUSTER"), os.environ.get("JOINER_LOOPBACK_ENDPOINT") == "true"
     known = known_cluster.read_known_cluster(client("dynamodb"), setting("JOINER_TABLE"))
     if known is None:
-        raise known_cluster.ForeignCluster(f"no endpoint is recorded for the cluster {name}: deploy again, describe_cluster records it")
+        raise known_cluster.ForeignCluster(
+            f"no endpoint is recorded for the cluster {name}: deploy again, describe_cluster records it"
+        )
     if why := known_cluster.refusal_reason(cluster, known, name=name, region=region(), loopback=loopback):
         raise known_cluster.ForeignCluster(why)
     tokens = EksTokens(name, region(), _credentials, time.time)

@@ -15,7 +15,9 @@ from joiner.adapters.payload import is_express
 from joiner.adapters.sweep_slot import SweepSlot
 
 INPUT: Final = json.dumps({"schema": 1})  # a pure function of the name, or a second start would be refused
-GATHERING: Final = timedelta(seconds=1)  # a scale-up lists pods no sooner after its start: until then it covers every ring
+GATHERING: Final = timedelta(
+    seconds=1
+)  # a scale-up lists pods no sooner after its start: until then it covers every ring
 ATTEMPTS: Final = 5  # names tried; the sweep covers what is left
 
 RUNNING: Final = "RUNNING"
@@ -67,7 +69,13 @@ class Executions:
             second = now.replace(microsecond=0) + timedelta(seconds=later)
             name = f"retire-{second:%Y%m%dT%H%M%S}-interrupted"
             not_before = int(second.timestamp()) if later else 0
-            asked = {"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": "" if later else by}
+            asked = {
+                "reason": "interruption",
+                "claims": [],
+                "noted": True,
+                "notBefore": not_before,
+                "by": "" if later else by,
+            }
             try:
                 self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps(asked))
             except ClientError as refused:
@@ -100,7 +108,9 @@ class Executions:
         return True
 
 
-def ring_scale_up(ledger: Ledger, executions: Executions, machine: str, now: datetime, *, stored_at: float = 0.0) -> str:
+def ring_scale_up(
+    ledger: Ledger, executions: Executions, machine: str, now: datetime, *, stored_at: float = 0.0
+) -> str:
     """Count a ring; start a scale-up unless a living holder will see it. Returns the execution's name, empty if none was needed.
 
     First the count, then the start: a holder that releases between the two finds the number changed and lists again. It does not list

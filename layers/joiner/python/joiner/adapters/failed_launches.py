@@ -25,7 +25,9 @@ def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | No
     )
 
 
-def record_launch_failure(ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime) -> LaunchFailure | None:
+def record_launch_failure(
+    ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime
+) -> LaunchFailure | None:
     """Hold back what the instance was launched from, and say why on its claim's retirement; None if it did not end at its launch."""
     found = read_launch_failure(instance, now)
     if found is None:

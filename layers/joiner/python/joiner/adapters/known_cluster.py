@@ -80,7 +80,11 @@ def is_loopback(endpoint: str) -> bool:
     """
     parts = urlsplit(endpoint)
     try:
-        return parts.scheme == "https" and parts.username is None and ipaddress.ip_address(parts.hostname or "").is_loopback
+        return (
+            parts.scheme == "https"
+            and parts.username is None
+            and ipaddress.ip_address(parts.hostname or "").is_loopback
+        )
     except ValueError:
         return False
 
@@ -107,8 +111,14 @@ def _difference(facts: ClusterFacts, known: KnownCluster, name: str) -> str:
 
 def _misplaced(endpoint: str, region: str, *, loopback: bool) -> str:
     if loopback:
-        return "" if is_loopback(endpoint) else f"{endpoint!r} is not of this machine, as loopbackEndpoint in the settings asks"
-    return "" if is_eks_endpoint(endpoint, region) else f"{endpoint!r} is not the endpoint of an EKS cluster in {region}"
+        return (
+            ""
+            if is_loopback(endpoint)
+            else f"{endpoint!r} is not of this machine, as loopbackEndpoint in the settings asks"
+        )
+    return (
+        "" if is_eks_endpoint(endpoint, region) else f"{endpoint!r} is not the endpoint of an EKS cluster in {region}"
+    )
 
 
 def read_known_cluster(dynamodb: Any, table: str) -> KnownCluster | None:

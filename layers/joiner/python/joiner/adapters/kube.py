@@ -47,7 +47,13 @@ METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s
 # Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means. An answer with
 # Retry-After is an answer: `kube_lists` and the state machine wait, within their limits.
 _RETRIES: Final = urllib3.Retry(
-    total=2, connect=2, read=1, redirect=0, status=0, allowed_methods=frozenset({"GET"}), respect_retry_after_header=False
+    total=2,
+    connect=2,
+    read=1,
+    redirect=0,
+    status=0,
+    allowed_methods=frozenset({"GET"}),
+    respect_retry_after_header=False,
 )
 
 
@@ -87,12 +93,16 @@ class Kube:
         if self._tokens is not None:
             self._tokens.token(fresh=True)
 
-    def list(self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "", consistent: bool = False) -> Manifests:
+    def list(
+        self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "", consistent: bool = False
+    ) -> Manifests:
         """All objects of a kind, with the fields that `joiner.cluster.list_pages` keeps.
 
         Every object that is there all the time is in the list once. With `consistent` all are of one version, or `Expired` is raised.
         """
-        pages = self._pages(kind, _plain, kind.path(namespace=namespace), _selectors(labels, fields), consistent=consistent)
+        pages = self._pages(
+            kind, _plain, kind.path(namespace=namespace), _selectors(labels, fields), consistent=consistent
+        )
         return [each for page in pages for each in page]
 
     def packed(self, kind: Kind, *, labels: str = "", fields: str = "", consistent: bool = False) -> Packed:
@@ -126,13 +136,21 @@ class Kube:
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
         return self.ask("POST", kind.path(namespace=namespace), body, query={"fieldManager": FIELD_MANAGER})
 
-    def replace(self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "", subresource: str = "") -> Manifest:
+    def replace(
+        self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
+    ) -> Manifest:
         """The whole object anew; `Conflict` if its resourceVersion is not the newest."""
         name = str(manifest["metadata"]["name"])
         return self.ask("PUT", kind.path(name, namespace=namespace, subresource=subresource), dict(manifest))
 
     def patch(
-        self, kind: Kind, name: str, changes: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, namespace: str = "", subresource: str = ""
+        self,
+        kind: Kind,
+        name: str,
+        changes: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        namespace: str = "",
+        subresource: str = "",
     ) -> Manifest:
         """A merge patch (an object) or a JSON patch (a list of operations).
 
@@ -148,7 +166,12 @@ class Kube:
         )
 
     def apply(
-        self, manifest: Mapping[str, Any], *, field_manager: str = FIELD_MANAGER, force: bool = True, subresource: str = ""
+        self,
+        manifest: Mapping[str, Any],
+        *,
+        field_manager: str = FIELD_MANAGER,
+        force: bool = True,
+        subresource: str = "",
     ) -> Manifest:
         """Server-side apply of one manifest of a kind in `KINDS`."""
         kind = KINDS.get((str(manifest["apiVersion"]), str(manifest["kind"])))
@@ -175,8 +198,12 @@ class Kube:
     ) -> Manifest:
         """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name. `grace` in seconds is for pods:
         0 takes the object away although nobody says that its containers have ended."""
-        preconditions = ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
-        body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions"} | ({"preconditions": preconditions} if preconditions else {})
+        preconditions = ({"uid": uid} if uid else {}) | (
+            {"resourceVersion": resource_version} if resource_version else {}
+        )
+        body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions"} | (
+            {"preconditions": preconditions} if preconditions else {}
+        )
         body |= {"gracePeriodSeconds": grace} if grace is not None else {}
         return self.ask("DELETE", kind.path(name, namespace=namespace), body)
 
@@ -184,7 +211,12 @@ class Kube:
         """Place a pod; `Conflict` if somebody was faster, or if it is not the pod that `uid` and `resource_version` name."""
         metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {PLACED: "true"}}
         metadata |= ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
         self.ask("POST", PODS.path(pod, namespace=namespace, subresource="binding"), body)
 
     def evict(self, namespace: str, pod: str, *, node: str, uid: str = "") -> None:
@@ -192,7 +224,12 @@ class Kube:
 
         The label and the node's name are for the admission policies: an Eviction says nothing else about where its pod is.
         """
-        metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {LEAVING: "true"}, "annotations": {NODE_OF_POD: node}}
+        metadata: Manifest = {
+            "name": pod,
+            "namespace": namespace,
+            "labels": {LEAVING: "true"},
+            "annotations": {NODE_OF_POD: node},
+        }
         body: Manifest = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
         if uid:
             body["deleteOptions"] = {"preconditions": {"uid": uid}}
@@ -258,7 +295,9 @@ class Kube:
             headers["Authorization"] = f"Bearer {self._tokens.token(fresh=fresh)}"
         url = self._endpoint + path + (f"?{urlencode(query)}" if query else "")
         try:
-            answer = self._rest.request(method, url, headers=headers, body=body, _request_timeout=(CONNECT_SECONDS, READ_SECONDS))
+            answer = self._rest.request(
+                method, url, headers=headers, body=body, _request_timeout=(CONNECT_SECONDS, READ_SECONDS)
+            )
             return KubeResponse(int(answer.status), bytes(answer.read()), str(answer.headers.get("Retry-After") or ""))
         except (ApiException, urllib3.exceptions.HTTPError) as reason:
             raise Unreachable(f"no answer ({type(reason).__name__})", asked=f"{method} {path}") from reason

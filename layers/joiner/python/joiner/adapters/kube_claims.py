@@ -7,7 +7,14 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import NotFound
-from joiner.pools import DeclaredObjects, NodeClaim, read_manifests, read_node_claim, write_claim_status, write_node_claim
+from joiner.pools import (
+    DeclaredObjects,
+    NodeClaim,
+    read_manifests,
+    read_node_claim,
+    write_claim_status,
+    write_node_claim,
+)
 
 
 def kind_of(claim: NodeClaim) -> kinds.Kind:
@@ -35,7 +42,9 @@ def write_status(kube: Kube, claim: NodeClaim) -> None:
 
 def write_metadata(kube: Kube, claim: NodeClaim) -> None:
     """Write the claim's labels and annotations; those that stand and are not named stay."""
-    kube.patch(kind_of(claim), claim.name, {"metadata": {"labels": dict(claim.labels), "annotations": dict(claim.annotations)}})
+    kube.patch(
+        kind_of(claim), claim.name, {"metadata": {"labels": dict(claim.labels), "annotations": dict(claim.annotations)}}
+    )
 
 
 def delete_claim(kube: Kube, claim: NodeClaim) -> None:

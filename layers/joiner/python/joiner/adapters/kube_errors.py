@@ -44,7 +44,9 @@ class Conflict(KubeError):
 class Expired(KubeError):
     """410: the resourceVersion or continue token is too old; list again, or go on with `continue_token`, at a newer version."""
 
-    def __init__(self, message: str, *, status: int = 410, asked: str = "", retry_after: int = 0, continue_token: str = "") -> None:
+    def __init__(
+        self, message: str, *, status: int = 410, asked: str = "", retry_after: int = 0, continue_token: str = ""
+    ) -> None:
         super().__init__(message, status=status, asked=asked, retry_after=retry_after)
         self.continue_token = continue_token
 

@@ -28,4 +28,6 @@ def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instanc
         kube.create(kinds.EVENTS, event.to_kube(at, instance), namespace=event.namespace)
 
     answers = call_each(limit_events(events), write, KubeError)
-    return [str(answer) for _, answer in answers if isinstance(answer, KubeError) and not isinstance(answer, AlreadyExists)]
+    return [
+        str(answer) for _, answer in answers if isinstance(answer, KubeError) and not isinstance(answer, AlreadyExists)
+    ]

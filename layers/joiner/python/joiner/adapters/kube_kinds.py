@@ -68,13 +68,19 @@ PROVISIONERS: Final = Kind("karpenter.sh", "v1alpha5", "Provisioner", "provision
 MACHINES: Final = Kind("karpenter.sh", "v1alpha5", "Machine", "machines")
 AWSNODETEMPLATES: Final = Kind("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates")
 
-CUSTOM_RESOURCE_DEFINITIONS: Final = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"
+)
 CLUSTER_ROLES: Final = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
 CLUSTER_ROLE_BINDINGS: Final = Kind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 ROLES: Final = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles", namespaced=True)
 ROLE_BINDINGS: Final = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings", namespaced=True)
-VALIDATING_WEBHOOKS: Final = Kind("admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
-ADMISSION_POLICIES: Final = Kind("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies")
+VALIDATING_WEBHOOKS: Final = Kind(
+    "admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"
+)
+ADMISSION_POLICIES: Final = Kind(
+    "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies"
+)
 ADMISSION_POLICY_BINDINGS: Final = Kind(
     "admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"
 )

@@ -45,7 +45,12 @@ class Lister:
         self._broken = False
 
     def read(
-        self, plural: str, query: Mapping[str, str], keep: Callable[[list[Mapping[str, Any]]], Kept], *, consistent: bool
+        self,
+        plural: str,
+        query: Mapping[str, str],
+        keep: Callable[[list[Mapping[str, Any]]], Kept],
+        *,
+        consistent: bool,
     ) -> list[Kept]:
         """What `keep` makes of each page. KubeError if a page cannot be had.
 
@@ -59,7 +64,12 @@ class Lister:
         return self._pages(plural, query, keep, consistent=consistent)
 
     def _pages(
-        self, plural: str, query: Mapping[str, str], keep: Callable[[list[Mapping[str, Any]]], Kept], *, consistent: bool
+        self,
+        plural: str,
+        query: Mapping[str, str],
+        keep: Callable[[list[Mapping[str, Any]]], Kept],
+        *,
+        consistent: bool,
     ) -> list[Kept]:
         found: list[Kept] = []
         following, resumes = "", 0

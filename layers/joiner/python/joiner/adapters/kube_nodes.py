@@ -26,7 +26,9 @@ def list_pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Packed]:
 
 def list_pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Packed | KubeError]:
     """The pods of each of these nodes, or why they cannot be had, for those who decide about each node by itself."""
-    return dict(call_each(sorted(set(nodes)), lambda name: kube.packed(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError))
+    return dict(
+        call_each(sorted(set(nodes)), lambda name: kube.packed(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError)
+    )
 
 
 def read_node(manifest: Mapping[str, Any]) -> Node:

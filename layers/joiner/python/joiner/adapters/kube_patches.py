@@ -11,7 +11,9 @@ TRIES: Final = 5
 """Other controllers remove their finalizers from the same object at about the same time."""
 
 
-def patch_latest(kube: Kube, kind: Kind, name: str, find_changes: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]) -> None:
+def patch_latest(
+    kube: Kube, kind: Kind, name: str, find_changes: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+) -> None:
     """Patch the newest version of an object of the cluster's scope. An object that is gone is left alone.
 
     Args:

@@ -22,11 +22,14 @@ def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePoo
         kube.patch(kind, name, changes, subresource="status")
 
     patches = [
-        (kinds.PROVISIONERS if pool.legacy else kinds.NODEPOOLS, pool.name, changes) for pool, changes in usage_patches(known, claims)
+        (kinds.PROVISIONERS if pool.legacy else kinds.NODEPOOLS, pool.name, changes)
+        for pool, changes in usage_patches(known, claims)
     ]
     answers = call_each(patches, write, KubeError)
     return [f"{kind.kind}/{name}: {answer}" for (kind, name, _), answer in answers if isinstance(answer, KubeError)]
 
 
 def _pools(kube: Kube) -> tuple[NodePool, ...]:
-    return read_manifests({"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)).pools
+    return read_manifests(
+        {"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)
+    ).pools

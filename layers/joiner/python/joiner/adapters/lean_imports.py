@@ -34,4 +34,6 @@ def unopened(*packages: str) -> Iterator[None]:
     finally:
         for name in set(sys.modules) - before:
             if name in packages or name.startswith(tuple(f"{package}." for package in packages)):
-                del sys.modules[name]  # a package that is opened later must find no module of its own that it does not know
+                del sys.modules[
+                    name
+                ]  # a package that is opened later must find no module of its own that it does not know

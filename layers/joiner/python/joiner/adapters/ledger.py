@@ -57,7 +57,9 @@ class Ledger(DynamoTable):
         if not stored_at:
             return self._lease_of(self._update(item_keys.LEASE, item_keys.SCALE_UP, "ADD rings :one", {":one": 1}))
         values = {":one": 1, ":at": round(stored_at * 1000)}
-        return self._lease_of(self._update(item_keys.LEASE, item_keys.SCALE_UP, "ADD rings :one SET storedAt = :at", values))
+        return self._lease_of(
+            self._update(item_keys.LEASE, item_keys.SCALE_UP, "ADD rings :one SET storedAt = :at", values)
+        )
 
     def renew(self, holder: str, lease_number: int, until: int) -> Lease:
         """Hold the lease until `until`; `LeaseLost` unless it is still `holder`'s under this number."""
@@ -112,11 +114,16 @@ class Ledger(DynamoTable):
             "TableName": self._table,
             "Key": item_keys.item_key(item_keys.LEASE, item_keys.SCALE_UP),
             "ConditionExpression": "leaseNumber = :number AND holder = :holder",
-            "ExpressionAttributeValues": {":number": written(launch.lease_number), ":holder": written(launch.execution)},
+            "ExpressionAttributeValues": {
+                ":number": written(launch.lease_number),
+                ":holder": written(launch.execution),
+            },
         }
         put = {"TableName": self._table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
         try:
-            write_with_retries(self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}])
+            write_with_retries(
+                self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}]
+            )
         except ClientError as reason:
             if reason.response["Error"]["Code"] != "TransactionCanceledException":
                 raise
@@ -140,10 +147,14 @@ class Ledger(DynamoTable):
         One that cannot be read is among them, with the reason as its `unreadable`: its instances are no garbage, and its claims are on
         their way, as far as they can be read.
         """
-        listed = self._query(item_keys.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True})
+        listed = self._query(
+            item_keys.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True}
+        )
         found = self._read(item_keys.LAUNCH, listed, LaunchRecord.of)
         reasons = {one.id: one.reason for one in self._unreadable[item_keys.LAUNCH]}
-        broken = [LaunchRecord.of_unreadable(item, reasons[item["id"]["S"]]) for item in listed if item["id"]["S"] in reasons]
+        broken = [
+            LaunchRecord.of_unreadable(item, reasons[item["id"]["S"]]) for item in listed if item["id"]["S"] in reasons
+        ]
         return sorted([*found, *broken], key=lambda launch: launch.id)
 
     def close_launch(self, launch_id: str, outcome: str) -> str:
@@ -227,7 +238,10 @@ class Ledger(DynamoTable):
 
     def assignments(self) -> dict[str, Assignment]:
         """Every assignment, by claim."""
-        return {each.claim: each for each in self._read(item_keys.ASSIGNMENT, self._query(item_keys.ASSIGNMENT), _assignment)}
+        return {
+            each.claim: each
+            for each in self._read(item_keys.ASSIGNMENT, self._query(item_keys.ASSIGNMENT), _assignment)
+        }
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
         """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than `lease_number` stays."""
@@ -256,7 +270,11 @@ class Ledger(DynamoTable):
 
     def unavailable(self, now: int) -> list[Unavailable]:
         """The marks that hold at `now`."""
-        return [mark for mark in self._read(item_keys.UNAVAILABLE, self._query(item_keys.UNAVAILABLE), Unavailable.of) if mark.until > now]
+        return [
+            mark
+            for mark in self._read(item_keys.UNAVAILABLE, self._query(item_keys.UNAVAILABLE), Unavailable.of)
+            if mark.until > now
+        ]
 
     # What dies at its launch
 
@@ -267,7 +285,13 @@ class Ledger(DynamoTable):
         tries, until = extend_back_off(before.tries, before.until, now)
         if until == before.until:
             return before
-        values = {":tries": tries, ":until": until, ":said": said, ":expires": until + BACK_OFF_RESET_AFTER, ":before": before.until}
+        values = {
+            ":tries": tries,
+            ":until": until,
+            ":said": said,
+            ":expires": until + BACK_OFF_RESET_AFTER,
+            ":before": before.until,
+        }
         self._try_update(  # another death that is counted at this moment began the same wait
             item_keys.BACKOFF,
             what,
@@ -290,7 +314,13 @@ class Ledger(DynamoTable):
             item_keys.WAVE,
             name,
             "SET execution = :execution, claims = :claims, rings = if_not_exists(rings, :none), seenAt = :now, expires = :expires",
-            {":execution": execution, ":claims": tuple(sorted(claims)), ":none": 0, ":now": now, ":expires": now + WAVE_KEPT},
+            {
+                ":execution": execution,
+                ":claims": tuple(sorted(claims)),
+                ":none": 0,
+                ":now": now,
+                ":expires": now + WAVE_KEPT,
+            },
         )
 
     def wave(self, name: str) -> Wave | None:
@@ -305,7 +335,9 @@ class Ledger(DynamoTable):
     def see_wave(self, name: str, now: int) -> Wave | None:
         """The wave, noting that somebody looked at `now`; None when it ended."""
         try:
-            item = self._update(item_keys.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)")
+            item = self._update(
+                item_keys.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)"
+            )
         except ConditionFailed:
             return None
         return self._read_one(item_keys.WAVE, item, Wave.of)
@@ -313,7 +345,13 @@ class Ledger(DynamoTable):
     def count_placed(self, name: str, planned: int, placed: int) -> None:
         """Add what one look placed, so that the last look can tell of the whole wave."""
         counted = {":planned": planned, ":placed": placed}
-        self._try_update(item_keys.WAVE, name, "ADD planned :planned, placed :placed", counted, condition="attribute_exists(execution)")
+        self._try_update(
+            item_keys.WAVE,
+            name,
+            "ADD planned :planned, placed :placed",
+            counted,
+            condition="attribute_exists(execution)",
+        )
 
     def ring_wave(self, name: str, at: float) -> str:
         """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody sleeps, or it ended."""

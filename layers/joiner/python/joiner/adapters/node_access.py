@@ -63,7 +63,9 @@ class NodeAccess:
             raise
         listed = [str(each) for page in pages for each in page["accessEntries"]]
         described = ((arn, self._describe(arn)) for arn in listed)
-        return [arn for arn, entry in described if entry.get("type") == NODE_TYPE and self._is_ours(entry.get("tags") or {})]
+        return [
+            arn for arn, entry in described if entry.get("type") == NODE_TYPE and self._is_ours(entry.get("tags") or {})
+        ]
 
     def profiles(self, path: str) -> dict[str, str]:
         """ARNs of the instance profiles below a path, with their names."""
@@ -114,7 +116,9 @@ class NodeAccess:
         """Delete a role that no instance profile has. Raises Kept for a role with inline policies, which no deployment writes."""
         with _unless_gone("NoSuchEntity"):
             if inline := self._iam.list_role_policies(RoleName=role)["PolicyNames"]:
-                raise Kept(f"role {role} has inline policies ({', '.join(inline)}): delete it by hand if nothing needs it")
+                raise Kept(
+                    f"role {role} has inline policies ({', '.join(inline)}): delete it by hand if nothing needs it"
+                )
             for policy in self._iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:
                 self._iam.detach_role_policy(RoleName=role, PolicyArn=policy["PolicyArn"])
             try:

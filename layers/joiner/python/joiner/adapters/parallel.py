@@ -55,7 +55,9 @@ def call_each(
         return list(zip(todo, pool.map(attempt, todo), strict=True))
 
 
-def call_all(items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS) -> list[Result]:
+def call_all(
+    items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
+) -> list[Result]:
     """`call` for each item, several at a time; all are tried, then the first `failure` is raised if there was one.
 
     The results come in no particular order.

@@ -100,7 +100,9 @@ class Task:
         try:
             schema = int(payload["schema"])
             if schema != SCHEMA:
-                raise BadPayload(f"payload of schema {schema}; this function understands {SCHEMA}: start a new execution")
+                raise BadPayload(
+                    f"payload of schema {schema}; this function understands {SCHEMA}: start a new execution"
+                )
             execution, cluster = payload["execution"], payload["cluster"]
             return cls(
                 execution=Execution(str(execution["name"]), str(execution["id"]), str(execution.get("startTime", ""))),

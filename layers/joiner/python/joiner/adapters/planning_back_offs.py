@@ -34,10 +34,16 @@ class PlanningBackOffs(DynamoTable):
     def put(self, answers: Mapping[str, PlanningBackOff], now: int) -> None:
         """The answers of the last plan, in place of all others."""
         kept = {
-            key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until) for key, each in answers.items()
+            key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until)
+            for key, each in answers.items()
         }
         said = json.dumps(kept, sort_keys=True, separators=(",", ":"))
-        self._update(ANSWERED, PENDING_PODS, "SET classes = :classes, expires = :expires", {":classes": said, ":expires": now + KEPT})
+        self._update(
+            ANSWERED,
+            PENDING_PODS,
+            "SET classes = :classes, expires = :expires",
+            {":classes": said, ":expires": now + KEPT},
+        )
 
 
 def _answers(item: Item) -> dict[str, PlanningBackOff]:

@@ -45,7 +45,9 @@ def read_one(kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
         raise UnreadableRecord(kind, str(item.get("id", {}).get("S", "")), said) from reason
 
 
-def read_all(kind: str, items: Iterable[Item], read: Callable[[Item], Record]) -> tuple[list[Record], list[UnreadableRecord]]:
+def read_all(
+    kind: str, items: Iterable[Item], read: Callable[[Item], Record]
+) -> tuple[list[Record], list[UnreadableRecord]]:
     """What can be read, and what cannot; the latter is logged."""
     found: list[Record] = []
     unreadable: list[UnreadableRecord] = []

@@ -86,12 +86,18 @@ class Retirements(DynamoTable):
         """Say that `owner` looked at its claims at `now`; those that are not its own (any more) stay as they are."""
         condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}
         values = {":me": owner, ":now": now}
-        call_all(claims, lambda claim: self._try_update(RETIREMENT, claim, "SET seenAt = :now", values, **condition), Exception)
+        call_all(
+            claims,
+            lambda claim: self._try_update(RETIREMENT, claim, "SET seenAt = :now", values, **condition),
+            Exception,
+        )
 
     def add(self, claim: str, reason: str) -> bool:
         """Tell the owner one more reason; False if the claim has none."""
         values = {":reason": frozenset({reason})}
-        return self._try_update(RETIREMENT, claim, "ADD reasons :reason", values, condition="attribute_exists(#owner)", names=OWNER)
+        return self._try_update(
+            RETIREMENT, claim, "ADD reasons :reason", values, condition="attribute_exists(#owner)", names=OWNER
+        )
 
     def drop(self, claim: str, owner: str, reason: str) -> None:
         """`owner` found that a reason does not hold."""
@@ -112,7 +118,9 @@ class Retirements(DynamoTable):
     def disown(self, claim: str, owner: str, look_at: int = 0) -> bool:
         """Take the claim from an owner that does not see to it; False if it has another one by now. Nobody need follow before `look_at`."""
         values = {":owner": owner, ":look": look_at}
-        return self._try_update(RETIREMENT, claim, "SET lookAt = :look REMOVE #owner", values, condition="#owner = :owner", names=OWNER)
+        return self._try_update(
+            RETIREMENT, claim, "SET lookAt = :look REMOVE #owner", values, condition="#owner = :owner", names=OWNER
+        )
 
     def of(self, claim: str) -> Retirement | None:
         """The retirement of one claim; None if it is not being retired."""

@@ -56,7 +56,9 @@ class Store:
         Its schema number stands at its top; a list becomes an object with the number and the list.
         """
         body = b"".join(_compressed(msgspec.json.encode(document, enc_hook=_encoded)))
-        self._client.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/json", ContentEncoding="gzip")
+        self._client.put_object(
+            Bucket=self._bucket, Key=key, Body=body, ContentType="application/json", ContentEncoding="gzip"
+        )
 
     def get(self, key: str) -> Any:
         """The document under `key`; `NoSuchDocument` if there is none, `DocumentSchema` if it has another schema."""
@@ -102,7 +104,9 @@ def _compressed(encoded: bytes) -> Iterator[bytes]:
         parts = (_TOP + b",", inner[1:])
     else:
         parts = (_TOP + _LIST, inner, b"}")
-    gzipped = zlib.compressobj(_FAST, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP)  # its header has no time: same document, same bytes
+    gzipped = zlib.compressobj(
+        _FAST, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP
+    )  # its header has no time: same document, same bytes
     for part in parts:
         yield gzipped.compress(part)
     yield gzipped.flush()

@@ -23,7 +23,9 @@ class SweepSlot(DynamoTable):
         """Milliseconds that a sweep has to wait which the caller starts now; -1 if a sweep on its way covers the ring."""
         at = int(now.timestamp() * 1000)
         quiet = {":looks": at + FIRST, ":past": at + FIRST - NEXT}
-        if self._try_update(LEASE, SWEEP, "SET looksAt = :looks", quiet, condition="attribute_not_exists(looksAt) OR looksAt < :past"):
+        if self._try_update(
+            LEASE, SWEEP, "SET looksAt = :looks", quiet, condition="attribute_not_exists(looksAt) OR looksAt < :past"
+        ):
             return FIRST
         try:
             busy = {":next": NEXT, ":stored": at + round(STORED_AFTER * 1000)}

@@ -57,7 +57,9 @@ def sign(cluster: str, region: str, credentials: Credentials) -> str:
 class EksTokens:
     """Tokens of one identity for one cluster, each used for ten minutes."""
 
-    def __init__(self, cluster: str, region: str, credentials: Callable[[], Credentials], clock: Callable[[], float]) -> None:
+    def __init__(
+        self, cluster: str, region: str, credentials: Callable[[], Credentials], clock: Callable[[], float]
+    ) -> None:
         """`credentials` is asked for each signature, because a Lambda's session changes under it; `clock` gives epoch seconds."""
         self._cluster = cluster
         self._region = region

@@ -30,17 +30,24 @@ ROOT_DEVICES: Final[Mapping[str, str]] = {"Bottlerocket": "/dev/xvdb", "Ubuntu":
 """The volume that holds pods' files; /dev/xvda for every other family."""
 
 
-def compute_allocatable(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
+def compute_allocatable(
+    instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
+) -> Resources:
     """What pods can use of a node of this type; a pool's own kubelet settings replace its class's."""
     kubelet, default = _kubelet(node_class, pool), _says_nothing(node_class)
     if not kubelet.config and default:
         return instance_type.allocatable
     return subtract_reserves(
-        compute_capacity(instance_type, node_class, pool), instance_type.interfaces, kubelet, known=instance_type.allocatable
+        compute_capacity(instance_type, node_class, pool),
+        instance_type.interfaces,
+        kubelet,
+        known=instance_type.allocatable,
     )
 
 
-def compute_capacity(instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None) -> Resources:
+def compute_capacity(
+    instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
+) -> Resources:
     """What a node of this type has, and what counts against its pool's limits."""
     kubelet = _kubelet(node_class, pool)
     if kubelet.max_pods is None and not kubelet.pods_per_core and _says_nothing(node_class):
@@ -77,7 +84,9 @@ def subtract_reserves(
         reserved[name] = reserved.get(name, 0) + amount
     reserved[MEMORY] = reserved.get(MEMORY, 0) + _eviction(kubelet, "memory.available", has.get(MEMORY, 0), 100 * MIB)
     disk = has.get(EPHEMERAL_STORAGE, 0)
-    reserved[EPHEMERAL_STORAGE] = reserved.get(EPHEMERAL_STORAGE, 0) + _eviction(kubelet, "nodefs.available", disk, math.ceil(disk / 10))
+    reserved[EPHEMERAL_STORAGE] = reserved.get(EPHEMERAL_STORAGE, 0) + _eviction(
+        kubelet, "nodefs.available", disk, math.ceil(disk / 10)
+    )
     return Resources({name: max(amount - reserved.get(name, 0), 0) for name, amount in has.items()})
 
 

@@ -44,7 +44,9 @@ def load_network_facts() -> Mapping[str, NetworkFacts]:
 def supports_nodes(info: Description) -> bool:
     """Whether nodes can be made of it at all: hardware virtualisation on an architecture that Kubernetes runs on."""
     architectures = (info.get("ProcessorInfo") or {}).get("SupportedArchitectures") or ()
-    return "hvm" in (info.get("SupportedVirtualizationTypes") or ()) and any(one in ARCHITECTURES for one in architectures)
+    return "hvm" in (info.get("SupportedVirtualizationTypes") or ()) and any(
+        one in ARCHITECTURES for one in architectures
+    )
 
 
 def instance_type_from_ec2(
@@ -114,7 +116,11 @@ def _labels(info: Description, arch: str, facts: NetworkFacts) -> dict[str, str]
     name = info["InstanceType"]
     family, _, size = name.partition(".")
     ebs = info.get("EbsInfo") or {}
-    bandwidth = (ebs.get("EbsOptimizedInfo") or {}).get("MaximumBandwidthInMbps") if ebs.get("EbsOptimizedSupport") == "default" else None
+    bandwidth = (
+        (ebs.get("EbsOptimizedInfo") or {}).get("MaximumBandwidthInMbps")
+        if ebs.get("EbsOptimizedSupport") == "default"
+        else None
+    )
     storage = info.get("InstanceStorageInfo") or {}
     clock = info["ProcessorInfo"].get("SustainedClockSpeedInGhz")
     maker = info["ProcessorInfo"].get("Manufacturer")
@@ -157,7 +163,11 @@ def _gpu(info: Description) -> dict[str, Any]:
 def _accelerator(info: Description) -> dict[str, Any]:
     neurons = list((info.get("NeuronInfo") or {}).get("NeuronDevices") or ())
     if len(neurons) == 1:
-        return {"accelerator-name": _word(neurons[0]["Name"]), "accelerator-manufacturer": "aws", "accelerator-count": neurons[0]["Count"]}
+        return {
+            "accelerator-name": _word(neurons[0]["Name"]),
+            "accelerator-manufacturer": "aws",
+            "accelerator-count": neurons[0]["Count"],
+        }
     others = list((info.get("InferenceAcceleratorInfo") or {}).get("Accelerators") or ())
     if neurons or len(others) != 1:
         return {}

@@ -40,8 +40,16 @@ class Offering:
         )
 
     def to_json(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"zone": self.zone, "capacityType": self.capacity_type, "pricePerHour": self.price_per_hour}
-        told = {"reservation": self.reservation or None, "count": self.count, "available": None if self.available else False}
+        shown: dict[str, Any] = {
+            "zone": self.zone,
+            "capacityType": self.capacity_type,
+            "pricePerHour": self.price_per_hour,
+        }
+        told = {
+            "reservation": self.reservation or None,
+            "count": self.count,
+            "available": None if self.available else False,
+        }
         return {**shown, **{name: value for name, value in told.items() if value is not None}}
 
 
@@ -95,7 +103,10 @@ class InstanceType:
 
     def price(self, zone: str, capacity_type: str) -> float | None:
         """$/h of one offering, available or not; None if there is no such offering."""
-        return next((one.price_per_hour for one in self.offerings if (one.zone, one.capacity_type) == (zone, capacity_type)), None)
+        return next(
+            (one.price_per_hour for one in self.offerings if (one.zone, one.capacity_type) == (zone, capacity_type)),
+            None,
+        )
 
     @classmethod
     def from_json(cls, name: str, said: Mapping[str, Any]) -> "InstanceType":
@@ -146,4 +157,8 @@ class Catalogue:
 
 
 def _sorted(offerings: Iterable[Offering]) -> tuple[Offering, ...]:
-    return tuple(sorted(offerings, key=lambda one: (one.zone, one.capacity_type, one.price_per_hour, one.available, one.reservation)))
+    return tuple(
+        sorted(
+            offerings, key=lambda one: (one.zone, one.capacity_type, one.price_per_hour, one.available, one.reservation)
+        )
+    )

@@ -48,8 +48,12 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
         if not strange or (key == names.CAPACITY_TYPE and len(strange) < len(list(values))):
             continue  # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
         if known := frozenset(_values(key, catalogue)):
-            told = ", ".join(strange[:MOST_SHOWN]) + (f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else "")
-            yield InvalidManifest(pool.key, f"{_field(pool)}[{key}]", format_value(told), _remedy(key, strange, known), "warning")
+            told = ", ".join(strange[:MOST_SHOWN]) + (
+                f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else ""
+            )
+            yield InvalidManifest(
+                pool.key, f"{_field(pool)}[{key}]", format_value(told), _remedy(key, strange, known), "warning"
+            )
 
 
 def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
@@ -72,7 +76,11 @@ instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/ar
     for kind in catalogue.types.values():
         of_kind: set[str] = set()
         for offering in kind.offerings:
-            place = {names.ZONE: offering.zone, names.REGION: names.region_of(offering.zone), names.CAPACITY_TYPE: offering.capacity_type}
+            place = {
+                names.ZONE: offering.zone,
+                names.REGION: names.region_of(offering.zone),
+                names.CAPACITY_TYPE: offering.capacity_type,
+            }
             unmet = {*pool.requirements.unmet({**kind.labels, **place})}
             if not unmet & decided:
                 return None
@@ -80,7 +88,11 @@ instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/ar
         met.update(of_kind)
     alone = ", ".join(f"{met[key]} {'meet ' if not at else ''}{key}" for at, key in enumerate(sorted(decided)))
     remedy = f"no instance type of the catalogue meets all of them; alone, {alone}"
-    return InvalidManifest(pool.key, _field(pool), format_value(str(pool.requirements)), remedy, "warning") if decided else None
+    return (
+        InvalidManifest(pool.key, _field(pool), format_value(str(pool.requirements)), remedy, "warning")
+        if decided
+        else None
+    )
 
 
 def _field(pool: NodePool) -> str:

@@ -35,7 +35,9 @@ class NodeSelectorTerm:
         names: ValueSet | None = None
         for position, expression in enumerate(said.get("matchFields") or []):
             if expression.get("key") != NAME_FIELD or expression.get("operator") not in ("In", "NotIn"):
-                raise InvalidField(f"matchFields[{position}]", expression, f"only {NAME_FIELD} In or NotIn is supported")
+                raise InvalidField(
+                    f"matchFields[{position}]", expression, f"only {NAME_FIELD} In or NotIn is supported"
+                )
             values = Requirement.from_kube(expression).values
             names = values if names is None else names & values
         try:
@@ -93,7 +95,9 @@ class PodAffinityTerm:
             namespace_selector=LabelSelector.from_kube(said.get("namespaceSelector")),
         )
 
-    def selects(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, Mapping[str, str]]) -> bool:
+    def selects(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, Mapping[str, str]]
+    ) -> bool:
         """Whether it means a pod with these labels there; ``namespace_labels`` gives each namespace's labels."""
         there = namespace in self.namespaces or self.namespace_selector.selects(
             {"kubernetes.io/metadata.name": namespace, **namespace_labels.get(namespace, {})}

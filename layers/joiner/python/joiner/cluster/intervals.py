@@ -12,7 +12,9 @@ Interval = tuple[int | None, int | None]
 ALL_INTEGERS: Final[tuple[Interval, ...]] = ((None, None),)
 
 
-def combine_intervals(pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], rule: Callable[[bool, bool], bool]) -> tuple[Interval, ...]:
+def combine_intervals(
+    pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], rule: Callable[[bool, bool], bool]
+) -> tuple[Interval, ...]:
     """Intervals on which ``rule`` holds, of whether an integer is in the first and in the second.
 
     >>> combine_intervals((((0, 9),), ((5, None),)), lambda one, two: one and two)
@@ -28,7 +30,9 @@ def combine_intervals(pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], r
         following = edges[index + 1] if index + 1 < len(edges) else None
         high = None if following is None else following - 1
         probe = low if low is not None else high if high is not None else 0
-        inside = [any((a is None or a <= probe) and (b is None or probe <= b) for a, b in intervals) for intervals in pair]
+        inside = [
+            any((a is None or a <= probe) and (b is None or probe <= b) for a, b in intervals) for intervals in pair
+        ]
         if rule(inside[0], inside[1]):
             if found and low is not None and found[-1][1] == low - 1:
                 found[-1] = (found[-1][0], high)

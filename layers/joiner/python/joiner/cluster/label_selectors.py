@@ -34,7 +34,9 @@ class LabelSelector:
                 raise InvalidField(f"matchExpressions[{position}].key", "missing", "name the label that it is about")
             operator = expression.get("operator")
             if operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-                raise InvalidField(f"matchExpressions[{position}].operator", operator, "a label selector has no such operator")
+                raise InvalidField(
+                    f"matchExpressions[{position}].operator", operator, "a label selector has no such operator"
+                )
         exact = [Requirement(key, ValueSet.of(str(value))) for key, value in (said.get("matchLabels") or {}).items()]
         # not through Requirement.from_kube alone: it renames node labels, and a pod's labels are its own
         more = [Requirement(one["key"], Requirement.from_kube(one).values) for one in expressions]

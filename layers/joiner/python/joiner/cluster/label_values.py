@@ -105,7 +105,10 @@ class ValueSet:
 
     def __invert__(self) -> "ValueSet":
         return ValueSet(
-            not self.absent, not self.words, combine_intervals((ALL_INTEGERS, self.intervals), lambda _, mine: not mine), self.exceptions
+            not self.absent,
+            not self.words,
+            combine_intervals((ALL_INTEGERS, self.intervals), lambda _, mine: not mine),
+            self.exceptions,
         )
 
     def _combine(self, other: "ValueSet", rule: Callable[[bool, bool], bool]) -> "ValueSet":
@@ -184,7 +187,9 @@ def describe_values(values: ValueSet) -> str:
         parts.append(f"In [{', '.join(sorted(values.exceptions))}]")
     elif values.words:
         excluded = f"NotIn [{', '.join(sorted(values.exceptions))}]" if values.exceptions else ""
-        parts.append(excluded if values.absent or not excluded else f"Exists, {excluded}") if excluded else parts.append("Exists")
+        parts.append(
+            excluded if values.absent or not excluded else f"Exists, {excluded}"
+        ) if excluded else parts.append("Exists")
     else:
         for low, high in values.intervals:
             bounds = ([] if low is None else [f"Gt {low - 1}"]) + ([] if high is None else [f"Lt {high + 1}"])

@@ -47,7 +47,9 @@ class Node:
             capacity=capacity,
             allocatable=_resources(status, "allocatable") or capacity,  # as the kubelet's default has it
             provider_id=spec.get("providerID") or "",
-            ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()),
+            ready=any(
+                one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()
+            ),
             unschedulable=bool(spec.get("unschedulable")),
             deletion=metadata.get("deletionTimestamp") or "",
             created=metadata.get("creationTimestamp") or "",
@@ -97,7 +99,13 @@ class DaemonSet:
             raise invalid.within("spec.template") from invalid
         host_network = bool((template.get("spec") or {}).get("hostNetwork"))
         tolerations = (*said.tolerations, *ADDED, *(NETWORK if host_network else ()))
-        return cls(namespace, metadata.get("name") or "", metadata.get("uid") or "", labels, replace(said, tolerations=tolerations))
+        return cls(
+            namespace,
+            metadata.get("name") or "",
+            metadata.get("uid") or "",
+            labels,
+            replace(said, tolerations=tolerations),
+        )
 
     @property
     def key(self) -> str:

@@ -31,13 +31,23 @@ ZONE_LABELS: Final = {
 IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
 """In-tree provisioners and volume sources: these CSI drivers serve them, and their volumes count against the limits of the drivers."""
 BY_HAND: Final = "kubernetes.io/no-provisioner"
-DEFAULT_CLASS: Final = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 ONE_POD_ONLY: Final = "ReadWriteOncePod"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """An annotation: the scheduler has chosen this node, and the volume is being made for it. Until it is there, nothing else will do."""
 HOSTNAME: Final = "kubernetes.io/hostname"
 EVERYWHERE: Final = frozenset(
-    {"efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com", "s3.csi.aws.com", "nfs.csi.k8s.io", "smb.csi.k8s.io"}
+    {
+        "efs.csi.aws.com",
+        "fsx.csi.aws.com",
+        "fsx.openzfs.csi.aws.com",
+        "s3.csi.aws.com",
+        "nfs.csi.k8s.io",
+        "smb.csi.k8s.io",
+    }
 )
 """Drivers of network file systems, whose volumes belong to no zone; what a driver says of itself on a node (topology keys) goes first."""
 
@@ -81,12 +91,17 @@ class Volumes:
         nodes: Iterable[Manifest] = (),
     ) -> "Volumes":
         return cls(
-            claims={f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one for one in claims},
+            claims={
+                f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one for one in claims
+            },
             volumes={one["metadata"]["name"]: one for one in volumes},
             classes={one["metadata"]["name"]: one for one in classes},
             limits={one["metadata"]["name"]: _limits(one) for one in csi_nodes},
             zonal=_zonal(csi_nodes),
-            hosts={one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(HOSTNAME, one["metadata"]["name"]) for one in nodes},
+            hosts={
+                one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(HOSTNAME, one["metadata"]["name"])
+                for one in nodes
+            },
         )
 
     def made_by_hand(self, namespace: str, name: str) -> tuple[str, ...] | None:
@@ -142,12 +157,18 @@ class Volumes:
 
     def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
         """Those of ``attached`` of which a node can have only so many."""
-        return frozenset(one for one in self.attached(namespace, claims) if one[0] in self.limiting) if self.limiting else frozenset()
+        return (
+            frozenset(one for one in self.attached(namespace, claims) if one[0] in self.limiting)
+            if self.limiting
+            else frozenset()
+        )
 
     def for_one_pod(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
         """Those of the claims that only one pod at a time may use."""
         known = ((name, self.claims.get(f"{namespace}/{name}") or {}) for name in claims)
-        return tuple(name for name, claim in known if ONE_POD_ONLY in ((claim.get("spec") or {}).get("accessModes") or ()))
+        return tuple(
+            name for name, claim in known if ONE_POD_ONLY in ((claim.get("spec") or {}).get("accessModes") or ())
+        )
 
     def unbound(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
         """Those of the claims whose volume is made in the zone where their first pod goes: all other pods must follow."""
@@ -210,17 +231,26 @@ class Volumes:
         if not allowed:
             return (Requirements(),)
         return tuple(
-            _requirements({"key": one["key"], "operator": "In", "values": one["values"]} for one in term.get("matchLabelExpressions") or ())
+            _requirements(
+                {"key": one["key"], "operator": "In", "values": one["values"]}
+                for one in term.get("matchLabelExpressions") or ()
+            )
             for term in allowed
         )
 
     def _of_made_by_hand(self, namespace: str, name: str, storage_class: str) -> tuple[Requirements, ...]:
         free, mine = self.made_by_hand(namespace, name) or (), self.given.get(f"{namespace}/{name}")
-        found = [place for volume in (free if mine is None else filter(None, (mine,))) for place in self.places_of(volume)]
+        found = [
+            place for volume in (free if mine is None else filter(None, (mine,))) for place in self.places_of(volume)
+        ]
         if not found and free and mine == "":
-            raise VolumeUnusable(f"other claims that wait take all {len(free)} PersistentVolumes that claim {name} could have")
+            raise VolumeUnusable(
+                f"other claims that wait take all {len(free)} PersistentVolumes that claim {name} could have"
+            )
         if not found:
-            raise VolumeUnusable(f"no PersistentVolume is free for claim {name} (StorageClass {storage_class} makes none)")
+            raise VolumeUnusable(
+                f"no PersistentVolume is free for claim {name} (StorageClass {storage_class} makes none)"
+            )
         return tuple(dict.fromkeys(found))
 
 
@@ -259,7 +289,9 @@ def _driver(spec: Manifest) -> tuple[str, str]:
 def _places(volume: Manifest) -> tuple[Requirements, ...]:
     """Where a volume can be used: as its labels say, and in any of the terms of its node affinity."""
     labels = volume["metadata"].get("labels") or {}
-    said = Requirements.of(Requirement(key, ValueSet.of(*labels[own].split("__"))) for own, key in ZONE_LABELS.items() if own in labels)
+    said = Requirements.of(
+        Requirement(key, ValueSet.of(*labels[own].split("__"))) for own, key in ZONE_LABELS.items() if own in labels
+    )
     terms = (((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     if terms is None:
         return (said,)
@@ -271,7 +303,9 @@ def _places(volume: Manifest) -> tuple[Requirements, ...]:
         except InvalidField as invalid:
             unread = invalid
     if unread is not None and not found:
-        raise VolumeUnusable(f"the node affinity of PersistentVolume {volume['metadata']['name']} cannot be read: {unread}") from unread
+        raise VolumeUnusable(
+            f"the node affinity of PersistentVolume {volume['metadata']['name']} cannot be read: {unread}"
+        ) from unread
     return tuple(found)
 
 

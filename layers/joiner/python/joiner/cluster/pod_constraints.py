@@ -127,12 +127,22 @@ def _label_keys(spec: Manifest) -> set[str]:
     """Every label key that the pod's own rules about pods name, wherever it stands in them."""
     found: set[str] = set()
     affinity = spec.get("affinity") or {}
-    pending: list[Any] = [spec.get("topologySpreadConstraints"), affinity.get("podAffinity"), affinity.get("podAntiAffinity")]
+    pending: list[Any] = [
+        spec.get("topologySpreadConstraints"),
+        affinity.get("podAffinity"),
+        affinity.get("podAntiAffinity"),
+    ]
     while pending:
         part = pending.pop()
         if isinstance(part, Mapping):
-            found |= set(part.get("matchLabels") or ()) | set(part.get("matchLabelKeys") or ()) | set(part.get("mismatchLabelKeys") or ())
-            found |= {one["key"] for one in part.get("matchExpressions") or () if isinstance(one, Mapping) and "key" in one}
+            found |= (
+                set(part.get("matchLabels") or ())
+                | set(part.get("matchLabelKeys") or ())
+                | set(part.get("mismatchLabelKeys") or ())
+            )
+            found |= {
+                one["key"] for one in part.get("matchExpressions") or () if isinstance(one, Mapping) and "key" in one
+            }
             pending.extend(part.values())
         elif isinstance(part, list | tuple):
             pending.extend(part)
@@ -199,7 +209,9 @@ class PodConstraints:
 
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
         """Whether nodeSelector and required node affinity accept a node with these labels and this name."""
-        return self.selector.allow(labels) and (self.terms is None or any(term.suits(labels, name) for term in self.terms))
+        return self.selector.allow(labels) and (
+            self.terms is None or any(term.suits(labels, name) for term in self.terms)
+        )
 
     @property
     def suits_no_node(self) -> bool:
@@ -229,19 +241,27 @@ def decode_constraints(kept: bytes) -> PodConstraints:
         selector=Requirements.from_labels(spec.get("nodeSelector")),
         terms=None if required is None else tuple(NodeSelectorTerm.from_kube(term) for term in required),
         preferences=tuple(
-            NodePreference(int(one.get("weight") or 1), NodeSelectorTerm.from_kube(one.get("preference") or {})) for one in _preferred(node)
+            NodePreference(int(one.get("weight") or 1), NodeSelectorTerm.from_kube(one.get("preference") or {}))
+            for one in _preferred(node)
         ),
         tolerations=tuple(sorted({Toleration.from_kube(one) for one in spec.get("tolerations") or ()}, key=repr)),
         affinity=tuple(PodAffinityTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(beside)),
-        anti_affinity=tuple(PodAffinityTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(away)),
+        anti_affinity=tuple(
+            PodAffinityTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(away)
+        ),
         pod_preferences=tuple(
             PodPreference(
-                int(one.get("weight") or 1), PodAffinityTerm.from_kube(one["podAffinityTerm"], namespace=namespace, labels=labels), apart
+                int(one.get("weight") or 1),
+                PodAffinityTerm.from_kube(one["podAffinityTerm"], namespace=namespace, labels=labels),
+                apart,
             )
             for side, apart in ((beside, False), (away, True))
             for one in _preferred(side)
         ),
-        spreads=tuple(TopologySpreadConstraint.from_kube(one, labels=labels) for one in spec.get("topologySpreadConstraints") or ()),
+        spreads=tuple(
+            TopologySpreadConstraint.from_kube(one, labels=labels)
+            for one in spec.get("topologySpreadConstraints") or ()
+        ),
         host_ports=_host_ports(spec),
         claims=tuple(spec.get("claims") or ()),
         resource_claims=spec.get("resourceClaims") or 0,

@@ -55,7 +55,9 @@ def _sum_of_containers(spec: Manifest, resized: Mapping[str, Resources], *, infe
 
 def _container(container: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
     said = container.get("resources") or {}
-    asked = Resources({**_read(said.get("limits"), "resources.limits"), **_read(said.get("requests"), "resources.requests")})
+    asked = Resources(
+        {**_read(said.get("limits"), "resources.limits"), **_read(said.get("requests"), "resources.requests")}
+    )
     actual = resized.get(container.get("name") or "")
     if actual is None:
         return asked
@@ -68,7 +70,9 @@ def _resized(status: Manifest) -> dict[str, Resources]:
     for container in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         given = (container.get("resources") or {}).get("requests")
         if given is not None or container.get("allocatedResources") is not None:
-            found[container.get("name") or ""] = Resources.from_kube(given) | Resources.from_kube(container.get("allocatedResources"))
+            found[container.get("name") or ""] = Resources.from_kube(given) | Resources.from_kube(
+                container.get("allocatedResources")
+            )
     return found
 
 
@@ -95,7 +99,9 @@ def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
 def _pod_level(spec: Manifest, counted: Mapping[str, int]) -> dict[str, int]:
     """What ``spec.resources`` says in place of the containers' sum: requests, and limits where nobody requests."""
     said = spec.get("resources") or {}
-    limits = {name: amount for name, amount in _read(said.get("limits"), "resources.limits").items() if not counted.get(name)}
+    limits = {
+        name: amount for name, amount in _read(said.get("limits"), "resources.limits").items() if not counted.get(name)
+    }
     return {
         name: amount
         for name, amount in {**limits, **_read(said.get("requests"), "resources.requests")}.items()

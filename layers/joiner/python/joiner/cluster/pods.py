@@ -58,7 +58,9 @@ class Pod:
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", f"{self.namespace}/{self.name}")
         held_up = self.node_name or self.nominated_node or self.gates or self.deletion or self.phase in ENDED
-        object.__setattr__(self, "provisionable", self.unschedulable is not None and not held_up and not self.stays_with_node)
+        object.__setattr__(
+            self, "provisionable", self.unschedulable is not None and not held_up and not self.stays_with_node
+        )
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Pod":
@@ -67,7 +69,9 @@ class Pod:
         spec: Manifest = manifest.get("spec") or {}
         status: Manifest = manifest.get("status") or {}
         owner: Manifest = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
-        scheduled: Manifest = next((one for one in status.get("conditions") or () if one.get("type") == "PodScheduled"), {})
+        scheduled: Manifest = next(
+            (one for one in status.get("conditions") or () if one.get("type") == "PodScheduled"), {}
+        )
         waiting = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
         return cls(
             namespace=_shared(metadata.get("namespace") or "default"),

@@ -15,7 +15,9 @@ from typing import Final
 
 from joiner.cluster.invalid_field import InvalidField
 
-PATTERN: Final = re.compile(r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?")
+PATTERN: Final = re.compile(
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?\d{1,3}))?"
+)
 SUFFIXES: Final[Mapping[str, Fraction]] = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -45,7 +47,11 @@ def parse_amount(said: str | int | float, *, scale: int = 1) -> int:
     found = None if isinstance(said, bool) else PATTERN.fullmatch(text)
     if found is None:
         raise InvalidField("", said, "write a Kubernetes quantity such as 500m, 2 or 4Gi")
-    factor = Fraction(10) ** int(found["exponent"]) if found["exponent"] else SUFFIXES.get(found["suffix"] or "", Fraction(1))
+    factor = (
+        Fraction(10) ** int(found["exponent"])
+        if found["exponent"]
+        else SUFFIXES.get(found["suffix"] or "", Fraction(1))
+    )
     exact = Fraction(found["number"]) * factor * scale
     whole = -(-abs(exact).numerator // exact.denominator)
     return min(whole, LARGEST) if exact >= 0 else -min(whole, LARGEST)

@@ -65,7 +65,11 @@ class StaticVolumes:
         spec: Manifest = claim.get("spec") or {}
         wanted = parse_amount(((spec.get("resources") or {}).get("requests") or {}).get("storage", 0))
         selector = LabelSelector.from_kube(spec["selector"]) if spec.get("selector") else None
-        access, mode, uid = set(spec.get("accessModes") or ()), spec.get("volumeMode") or "Filesystem", claim["metadata"].get("uid")
+        access, mode, uid = (
+            set(spec.get("accessModes") or ()),
+            spec.get("volumeMode") or "Filesystem",
+            claim["metadata"].get("uid"),
+        )
         fits = [
             one
             for one in (*own, *others)

@@ -88,7 +88,11 @@ class Toleration:
                 return self.key != "" and self.value == taint.value
             case _:
                 bound, level = parse_integer(self.value), parse_integer(taint.value)
-                return bound is not None and level is not None and (level > bound if self.operator == "Gt" else level < bound)
+                return (
+                    bound is not None
+                    and level is not None
+                    and (level > bound if self.operator == "Gt" else level < bound)
+                )
 
     def bears(self, taint: Taint, seconds: int) -> bool:
         """Whether a pod on a node with this taint is let stay for so long.
@@ -99,7 +103,11 @@ class Toleration:
         return self.tolerates(taint) and (self.seconds is None or self.seconds >= seconds)
 
 
-def find_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False) -> Taint | None:
+def find_untolerated(
+    tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False
+) -> Taint | None:
     """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts, too."""
     known = tuple(tolerations)
-    return next((taint for taint in taints if (taint.hard or wishes) and not any(one.tolerates(taint) for one in known)), None)
+    return next(
+        (taint for taint in taints if (taint.hard or wishes) and not any(one.tolerates(taint) for one in known)), None
+    )

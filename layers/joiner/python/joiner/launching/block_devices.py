@@ -66,7 +66,11 @@ class VolumeAnswers:
 
 
 def find_volume_problems(
-    devices: Sequence[BlockDevice], world: VolumeAnswers, ceilings: NodeClassPolicy, *, field: str = "spec.blockDeviceMappings"
+    devices: Sequence[BlockDevice],
+    world: VolumeAnswers,
+    ceilings: NodeClassPolicy,
+    *,
+    field: str = "spec.blockDeviceMappings",
 ) -> list[NodeClassProblem]:
     """Every problem of these volumes; ``field`` is where the class lists them."""
     problems = [
@@ -90,19 +94,30 @@ def _invalid(where: str, message: str) -> NodeClassProblem:
 def _device_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
     name = device.device_name
     if not DEVICE_NAME.fullmatch(name):
-        yield _invalid(where, f".deviceName: {name}: EC2 knows no such device: give one like /dev/xvdb (Amazon Linux's root is /dev/xvda)")
+        yield _invalid(
+            where,
+            f".deviceName: {name}: EC2 knows no such device: give one like /dev/xvdb (Amazon Linux's root is /dev/xvda)",
+        )
     if device.volume_type in NOT_BOOTABLE and any(image.get("RootDeviceName") == name for image in world.images):
-        yield _invalid(where, f".ebs.volumeType: {device.volume_type}: no instance boots from it, and {name} is the image's root: use gp3")
+        yield _invalid(
+            where,
+            f".ebs.volumeType: {device.volume_type}: no instance boots from it, and {name} is the image's root: use gp3",
+        )
 
 
 def _range_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
-    kind = device.volume_type or next((str(ebs["VolumeType"]) for ebs in _of_images(device, world) if "VolumeType" in ebs), DEFAULT_TYPE)
+    kind = device.volume_type or next(
+        (str(ebs["VolumeType"]) for ebs in _of_images(device, world) if "VolumeType" in ebs), DEFAULT_TYPE
+    )
     limits = LIMITS.get(kind)
     if limits is None:
         return
     low, high = limits.sizes
     if device.size_gib is not None and not low <= device.size_gib <= high:
-        yield _invalid(where, f".volumeSize: {device.size_gib}Gi: {kind} volumes have {low}Gi to {high}Gi: change volumeSize or volumeType")
+        yield _invalid(
+            where,
+            f".volumeSize: {device.size_gib}Gi: {kind} volumes have {low}Gi to {high}Gi: change volumeSize or volumeType",
+        )
     if device.iops is None and limits.needs_iops:
         yield _invalid(where, f".iops: it is missing: {kind} volumes need it: give iops, or use gp3")
     if device.iops is not None:
@@ -111,60 +126,92 @@ def _range_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> It
         yield from _throughput_problems(device.throughput, device, kind, limits, where)
 
 
-def _iops_problems(iops: int, device: BlockDevice, kind: str, limits: VolumeLimits, where: str) -> Iterator[NodeClassProblem]:
+def _iops_problems(
+    iops: int, device: BlockDevice, kind: str, limits: VolumeLimits, where: str
+) -> Iterator[NodeClassProblem]:
     if limits.iops is None:
         yield _invalid(where, f".iops: {iops}: {kind} volumes take no iops: remove it, or use gp3, io1 or io2")
         return
     low, high = limits.iops
     if not low <= iops <= high:
         yield _invalid(where, f".iops: {iops}: {kind} volumes have {low} to {high} IOPS: change iops")
-    elif device.size_gib is not None and iops > limits.iops_per_gib * device.size_gib and not (kind == "gp3" and iops <= GP3_BASELINE):
+    elif (
+        device.size_gib is not None
+        and iops > limits.iops_per_gib * device.size_gib
+        and not (kind == "gp3" and iops <= GP3_BASELINE)
+    ):
         most = limits.iops_per_gib * device.size_gib
-        yield _invalid(where, f".iops: {iops}: {kind} of {device.size_gib}Gi has at most {most} IOPS: lower iops or raise volumeSize")
+        yield _invalid(
+            where,
+            f".iops: {iops}: {kind} of {device.size_gib}Gi has at most {most} IOPS: lower iops or raise volumeSize",
+        )
 
 
-def _throughput_problems(throughput: int, device: BlockDevice, kind: str, limits: VolumeLimits, where: str) -> Iterator[NodeClassProblem]:
+def _throughput_problems(
+    throughput: int, device: BlockDevice, kind: str, limits: VolumeLimits, where: str
+) -> Iterator[NodeClassProblem]:
     if limits.throughput is None:
         yield _invalid(where, f".throughput: {throughput}: only gp3 volumes take a throughput: remove it, or use gp3")
         return
     low, high = limits.throughput
     most = int((device.iops or GP3_BASELINE) * THROUGHPUT_PER_IOPS)
     if not low <= throughput <= high:
-        yield _invalid(where, f".throughput: {throughput}: {kind} volumes have {low} to {high} MiB/s: change throughput")
+        yield _invalid(
+            where, f".throughput: {throughput}: {kind} volumes have {low} to {high} MiB/s: change throughput"
+        )
     elif throughput > most:
         iops = device.iops or GP3_BASELINE
-        yield _invalid(where, f".throughput: {throughput}: {iops} IOPS give at most {most} MiB/s: lower throughput or raise iops")
+        yield _invalid(
+            where, f".throughput: {throughput}: {iops} IOPS give at most {most} MiB/s: lower throughput or raise iops"
+        )
 
 
-def _snapshot_problems(device: BlockDevice, world: VolumeAnswers, ceilings: NodeClassPolicy, where: str) -> Iterator[NodeClassProblem]:
+def _snapshot_problems(
+    device: BlockDevice, world: VolumeAnswers, ceilings: NodeClassPolicy, where: str
+) -> Iterator[NodeClassProblem]:
     """The snapshot that the class names: it exists, the settings allow it, and the volume can hold it."""
     if not device.snapshot_id:
         return
     found = next((each for each in world.snapshots if each["SnapshotId"] == device.snapshot_id), None)
     if found is None:
         remedy = "name one that exists in this region and that this account may use"
-        yield NodeClassProblem(CONDITION, "SnapshotNotFound", f"{where}.snapshotID: there is no snapshot {device.snapshot_id}: {remedy}")
+        yield NodeClassProblem(
+            CONDITION, "SnapshotNotFound", f"{where}.snapshotID: there is no snapshot {device.snapshot_id}: {remedy}"
+        )
         return
     tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
     owner = str(found.get("OwnerId", ""))
     allowed = ceilings.allows_owner(ceilings.snapshot_owners, owner=owner, alias=str(found.get("OwnerAlias", "")))
     if not allowed and not ceilings.snapshots.allows(device.snapshot_id, tags):
-        of = ", ".join(filter(None, (f"owners {' and '.join(ceilings.snapshot_owners) or 'none'}", str(ceilings.snapshots))))
+        of = ", ".join(
+            filter(None, (f"owners {' and '.join(ceilings.snapshot_owners) or 'none'}", str(ceilings.snapshots)))
+        )
         remedy = f"tag the snapshot, or add it to snapshots of {SETTING} and deploy"
-        message = f"{where}.snapshotID: nodes may not have {device.snapshot_id} of {owner}; the settings allow {of}: {remedy}"
+        message = (
+            f"{where}.snapshotID: nodes may not have {device.snapshot_id} of {owner}; the settings allow {of}: {remedy}"
+        )
         yield NodeClassProblem(CONDITION, "SnapshotNotAllowed", message)
     size = int(found.get("VolumeSize", 0))
     if device.size_gib is not None and device.size_gib < size:
-        yield _invalid(where, f".volumeSize: {device.size_gib}Gi: the snapshot {device.snapshot_id} needs {size}Gi: raise volumeSize")
+        yield _invalid(
+            where,
+            f".volumeSize: {device.size_gib}Gi: the snapshot {device.snapshot_id} needs {size}Gi: raise volumeSize",
+        )
     if device.encrypted is False and found.get("Encrypted"):
         remedy = "remove encrypted or set it to true"
-        yield _invalid(where, f".encrypted: false: the snapshot {device.snapshot_id} is encrypted, and stays so: {remedy}")
+        yield _invalid(
+            where, f".encrypted: false: the snapshot {device.snapshot_id} is encrypted, and stays so: {remedy}"
+        )
 
 
 def _of_images(device: BlockDevice, world: VolumeAnswers) -> list[Answer]:
     """What the images say of this device; nothing where the class gives a snapshot of its own."""
     mappings = [mapping for image in world.images for mapping in image.get("BlockDeviceMappings", ())]
-    return [each["Ebs"] for each in mappings if each.get("DeviceName") == device.device_name and "Ebs" in each and not device.snapshot_id]
+    return [
+        each["Ebs"]
+        for each in mappings
+        if each.get("DeviceName") == device.device_name and "Ebs" in each and not device.snapshot_id
+    ]
 
 
 def _image_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
@@ -178,9 +225,16 @@ def _image_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> It
     if device.size_gib is not None and (larger := [size for size in sizes if size > device.size_gib]):
         message = f".volumeSize: {device.size_gib}Gi: the image's snapshot needs {max(larger)}Gi: raise volumeSize"
         refusal = _invalid(where, message)
-        yield refusal if len(larger) == len(sizes) else NodeClassProblem(CONDITION, refusal.reason, refusal.message, "warning")
+        yield (
+            refusal
+            if len(larger) == len(sizes)
+            else NodeClassProblem(CONDITION, refusal.reason, refusal.message, "warning")
+        )
     if device.encrypted is False and any(ebs.get("Encrypted") for ebs in mapped):
-        yield _invalid(where, ".encrypted: false: the image's snapshot is encrypted, and stays so: remove encrypted or set it to true")
+        yield _invalid(
+            where,
+            ".encrypted: false: the image's snapshot is encrypted, and stays so: remove encrypted or set it to true",
+        )
 
 
 def _key_problems(device: BlockDevice, ceilings: NodeClassPolicy, where: str) -> Iterator[NodeClassProblem]:
@@ -199,12 +253,16 @@ def _key_remedy(ceilings: NodeClassPolicy) -> str:
     return f"the settings' kmsKeys name {named}, and {why}: add the key's ARN to kmsKeys of {SETTING}, deploy, and see docs/kms.md"
 
 
-def _default_key_problems(devices: Sequence[BlockDevice], world: VolumeAnswers, ceilings: NodeClassPolicy) -> Iterator[NodeClassProblem]:
+def _default_key_problems(
+    devices: Sequence[BlockDevice], world: VolumeAnswers, ceilings: NodeClassPolicy
+) -> Iterator[NodeClassProblem]:
     """The account's default key, where a volume of the class would be encrypted with it."""
     if world.defaults is None:
         return
     key, encrypts_all = world.defaults.key, world.defaults.encrypted
-    used = any(not device.kms_key_id and (device.encrypted or encrypts_all) for device in devices) or (encrypts_all and not devices)
+    used = any(not device.kms_key_id and (device.encrypted or encrypts_all) for device in devices) or (
+        encrypts_all and not devices
+    )
     if used and not ceilings.allows_key(key):
         message = f"the account's default EBS encryption key, which this class's volumes would have, is {key}: {_key_remedy(ceilings)}"
         yield NodeClassProblem(CONDITION, "DefaultKMSKeyNotAllowed", message)

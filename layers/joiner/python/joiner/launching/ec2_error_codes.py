@@ -63,18 +63,24 @@ REMEDIES: Mapping[str, Remedy] = {
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Remedy(
         "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
     ),
-    "InsufficientFreeAddressesInSubnet": Remedy("InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"),
+    "InsufficientFreeAddressesInSubnet": Remedy(
+        "InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"
+    ),
     "InternalError": Remedy("InternalError", "EC2 has trouble of its own: it will be tried again"),
     "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "put the image's id right"),
     "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image is gone: select another"),
     "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available (any more): select another"),
     "InvalidBlockDeviceMapping": Remedy("BlockDeviceInvalid", "put the class's blockDeviceMappings right"),
     "InvalidGroup.NotFound": Remedy("SecurityGroupNotFound", "the security group is gone: it will be looked up again"),
-    "InvalidLaunchTemplateId.NotFoundException": Remedy("LaunchTemplateNotFound", "the launch template was deleted: it will be made again"),
+    "InvalidLaunchTemplateId.NotFoundException": Remedy(
+        "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
+    ),
     "InvalidLaunchTemplateName.NotFoundException": Remedy(
         "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
     ),
-    "InvalidSnapshot.NotFound": Remedy("SnapshotNotFound", "the snapshot is gone, or this account may not use it: name another"),
+    "InvalidSnapshot.NotFound": Remedy(
+        "SnapshotNotFound", "the snapshot is gone, or this account may not use it: name another"
+    ),
     "InvalidSubnetID.NotFound": Remedy("SubnetNotFound", "the subnet is gone: it will be looked up again"),
     "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
     TEMPLATE_DIFFERS: Remedy(
@@ -82,12 +88,19 @@ REMEDIES: Mapping[str, Remedy] = {
         "delete that launch template, then Joiner creates it again; CloudTrail shows who made it (CreateLaunchTemplate)",
     ),
     "MaxFleetCountExceeded": Remedy("FleetQuotaExceeded", "have the quota of fleets raised in Service Quotas"),
-    "MaxSpotInstanceCountExceeded": Remedy("SpotQuotaExceeded", "have the quota of spot instances raised in Service Quotas"),
-    "PendingVerification": Remedy("AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"),
-    "UnauthorizedOperation": Remedy(
-        "Unauthorized", "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what"
+    "MaxSpotInstanceCountExceeded": Remedy(
+        "SpotQuotaExceeded", "have the quota of spot instances raised in Service Quotas"
     ),
-    "VcpuLimitExceeded": Remedy("VCPULimitExceeded", "have the vCPU quota of this instance family raised in Service Quotas"),
+    "PendingVerification": Remedy(
+        "AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"
+    ),
+    "UnauthorizedOperation": Remedy(
+        "Unauthorized",
+        "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what",
+    ),
+    "VcpuLimitExceeded": Remedy(
+        "VCPULimitExceeded", "have the vCPU quota of this instance family raised in Service Quotas"
+    ),
 }
 SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (
     (
@@ -96,7 +109,10 @@ SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (
     ),
     (
         re.compile(r"iam:CreateServiceLinkedRole|service-linked ?role", re.IGNORECASE),
-        Remedy("ServiceLinkedRoleMissing", "create the service-linked role that EC2 names: aws iam create-service-linked-role"),
+        Remedy(
+            "ServiceLinkedRoleMissing",
+            "create the service-linked role that EC2 names: aws iam create-service-linked-role",
+        ),
     ),
 )
 """What a missing service-linked role is known by, whatever EC2's code is."""
@@ -104,15 +120,24 @@ SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (
 BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
     (
         re.compile(r"iam ?instance ?profile", re.IGNORECASE),
-        Remedy("InstanceProfileNameInvalid", "the instance profile does not exist or has no role: put the class's instanceProfile right"),
+        Remedy(
+            "InstanceProfileNameInvalid",
+            "the instance profile does not exist or has no role: put the class's instanceProfile right",
+        ),
     ),
-    (re.compile(r"user data is limited", re.IGNORECASE), Remedy("UserDataSizeLimitExceeded", "shorten the class's userData")),
+    (
+        re.compile(r"user data is limited", re.IGNORECASE),
+        Remedy("UserDataSizeLimitExceeded", "shorten the class's userData"),
+    ),
     (
         re.compile(r"security group .*subnet .*different networks|different networks", re.IGNORECASE),
         Remedy("SecurityGroupSubnetVPCMismatch", "select security groups and subnets of one VPC"),
     ),
     (re.compile(r"encoded authorization failure|not authorized", re.IGNORECASE), REMEDIES["UnauthorizedOperation"]),
-    (re.compile(r"free tier", re.IGNORECASE), Remedy("FreeTierIneligible", "this account may only use types of the free tier")),
+    (
+        re.compile(r"free tier", re.IGNORECASE),
+        Remedy("FreeTierIneligible", "this account may only use types of the free tier"),
+    ),
 )
 
 

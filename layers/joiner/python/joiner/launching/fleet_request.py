@@ -57,7 +57,8 @@ def build_fleet_request(
             for name, offers in templates.items()
         ],
         "TagSpecifications": [
-            {"ResourceType": kind, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]} for kind in TAGGED
+            {"ResourceType": kind, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]}
+            for kind in TAGGED
         ],
     }
     if capacity_type == names.SPOT:

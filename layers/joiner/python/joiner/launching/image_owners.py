@@ -18,7 +18,11 @@ def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, fie
     if not ceilings.image_owners:
         return []
     problems = [
-        _not_allowed(f"{field}[{index}].owner" if node_class.kind == "EC2NodeClass" else f"{field}[aws::owners]", term.owner, ceilings)
+        _not_allowed(
+            f"{field}[{index}].owner" if node_class.kind == "EC2NodeClass" else f"{field}[aws::owners]",
+            term.owner,
+            ceilings,
+        )
         for index, term in enumerate(node_class.image_terms)
         if term.owner and not _allowed(term.owner, ceilings)
     ]

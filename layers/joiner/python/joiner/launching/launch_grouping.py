@@ -58,7 +58,12 @@ class PreparedClaim:
 
 
 def group_launches(
-    wanted: Iterable[ClaimToLaunch], catalogue: Catalogue, cluster: ClusterDescription, *, execution: str, attempt: int = 0
+    wanted: Iterable[ClaimToLaunch],
+    catalogue: Catalogue,
+    cluster: ClusterDescription,
+    *,
+    execution: str,
+    attempt: int = 0,
 ) -> tuple[tuple[Launch, ...], tuple[RefusedClaim, ...]]:
     """The launches for these claims and the claims that are refused, the same for the same claims in whatever order.
 
@@ -80,7 +85,9 @@ def group_launches(
     return tuple(sorted(launches, key=lambda launch: launch.claims)), tuple(refusals)
 
 
-def prepare_claim(wanted: ClaimToLaunch, catalogue: Catalogue, cluster: ClusterDescription) -> PreparedClaim | RefusedClaim:
+def prepare_claim(
+    wanted: ClaimToLaunch, catalogue: Catalogue, cluster: ClusterDescription
+) -> PreparedClaim | RefusedClaim:
     """User data and images for one claim, or why there can be none."""
     name, resolved = wanted.claim.name, wanted.resolved
     try:
@@ -94,7 +101,9 @@ def prepare_claim(wanted: ClaimToLaunch, catalogue: Catalogue, cluster: ClusterD
         if image:
             images.append((offer, image.id))
     if not images:
-        message = f"{wanted.node_class.key} has no image and subnet for any of the {len(wanted.offers)} offers of this claim"
+        message = (
+            f"{wanted.node_class.key} has no image and subnet for any of the {len(wanted.offers)} offers of this claim"
+        )
         return RefusedClaim(name, "NothingToLaunch", message)
     return PreparedClaim(wanted, text, tuple(images))
 
@@ -117,7 +126,10 @@ def _launch(group: Sequence[PreparedClaim], cluster: ClusterDescription, executi
         )
         templates[template.name] = template
         offers.setdefault(template.name, []).append(offer)
-    tags = build_owner_tags(cluster.name, first.pool, first.node_class) | {names.LAUNCH: identity, names.EXECUTION: execution}
+    tags = build_owner_tags(cluster.name, first.pool, first.node_class) | {
+        names.LAUNCH: identity,
+        names.EXECUTION: execution,
+    }
     token = hashlib.sha256(f"{identity}/token".encode()).hexdigest()
     return Launch(
         id=identity,

@@ -142,7 +142,9 @@ class LaunchOutcome:
         )
 
 
-def pair_claims(claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None) -> dict[str, str]:
+def pair_claims(
+    claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim) stay so.
 
     >>> pair_claims(["b", "a"], ["i-2"])
@@ -182,7 +184,9 @@ def read_instances(
     for claim, instance in paired.items():
         instance_type, zone, capacity_type = instances[instance]
         price = launch.price_of(instance_type, zone)
-        launched.append(PairedInstance(instance, claim, instance_type, zone, capacity_type, launch.image_of(instance_type), price))
+        launched.append(
+            PairedInstance(instance, claim, instance_type, zone, capacity_type, launch.image_of(instance_type), price)
+        )
     unmet = tuple(claim for claim in launch.claims if claim not in paired)
     short: set[CapacityShortage] = set()
     failed: set[LaunchFailure] = set()
@@ -195,7 +199,13 @@ def read_instances(
             short |= _short(launch, error, code)
         else:
             failed.add(_failure(code, str(error.get("ErrorMessage", ""))))
-    return LaunchOutcome(tuple(sorted(launched, key=lambda one: one.claim)), tuple(sorted(short)), tuple(sorted(failed)), unmet, throttled)
+    return LaunchOutcome(
+        tuple(sorted(launched, key=lambda one: one.claim)),
+        tuple(sorted(short)),
+        tuple(sorted(failed)),
+        unmet,
+        throttled,
+    )
 
 
 def read_fleet_refusal(launch: Launch, code: str, message: str) -> LaunchOutcome:
@@ -216,7 +226,9 @@ def _all_short(launch: Launch, code: str) -> tuple[CapacityShortage, ...]:
     if code in ALL_SPOT_ERRORS:
         return (CapacityShortage(names.SPOT, EVERY, EVERY, code),)
     places = (offer.partition("/") for offer in launch.prices)
-    return tuple(sorted(CapacityShortage(launch.capacity_type, instance_type, zone, code) for instance_type, _, zone in places))
+    return tuple(
+        sorted(CapacityShortage(launch.capacity_type, instance_type, zone, code) for instance_type, _, zone in places)
+    )
 
 
 def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[CapacityShortage]:
@@ -231,7 +243,11 @@ def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[CapacityS
 def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:
     """Type, zone and capacity type of one entry of the answer; an entry without a zone is understood by its subnet."""
     override = (said.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
-    zone = override.get("AvailabilityZone") or said.get("AvailabilityZone") or _zones(launch).get(override.get("SubnetId", ""), "")
+    zone = (
+        override.get("AvailabilityZone")
+        or said.get("AvailabilityZone")
+        or _zones(launch).get(override.get("SubnetId", ""), "")
+    )
     instance_type = said.get("InstanceType") or override.get("InstanceType") or ""
     return instance_type, zone, said.get("Lifecycle") or launch.capacity_type
 

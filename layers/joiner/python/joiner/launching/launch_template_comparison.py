@@ -21,7 +21,12 @@ REPORTED: Final[Mapping[Path, frozenset[Any]]] = {
 }
 """Values that EC2 may report of fields that were not set; besides them only false, zero and empty ones."""
 
-KEYS: Final = {"BlockDeviceMappings": "DeviceName", "TagSpecifications": "ResourceType", "Tags": "Key", "NetworkInterfaces": "DeviceIndex"}
+KEYS: Final = {
+    "BlockDeviceMappings": "DeviceName",
+    "TagSpecifications": "ResourceType",
+    "Tags": "Key",
+    "NetworkInterfaces": "DeviceIndex",
+}
 """Lists whose entries are known by one of their fields."""
 
 

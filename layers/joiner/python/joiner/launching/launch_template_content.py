@@ -23,7 +23,10 @@ FAMILY_DEVICES: Mapping[ImageFamily, tuple[BlockDevice, ...]] = {
 """The volumes of a node whose class names none; an image of one's own keeps its own."""
 
 
-TAGGED: Mapping[bool, tuple[str, ...]] = {False: ("network-interface",), True: ("network-interface", "spot-instances-request")}
+TAGGED: Mapping[bool, tuple[str, ...]] = {
+    False: ("network-interface",),
+    True: ("network-interface", "spot-instances-request"),
+}
 """What a template tags, by whether its launches are for spot: only kinds of resources that each such launch creates."""
 
 

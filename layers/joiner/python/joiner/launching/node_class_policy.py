@@ -45,7 +45,10 @@ class AllowedResources:
         >>> str(AllowedResources(("sg-1",), {"team": ("a", "b"), "stage": ("*",)}))
         'sg-1, tag team = a or b, tag stage'
         """
-        tags = (f"tag {key}" if ANY_VALUE in values else f"tag {key} = {' or '.join(values)}" for key, values in self.tags.items())
+        tags = (
+            f"tag {key}" if ANY_VALUE in values else f"tag {key} = {' or '.join(values)}"
+            for key, values in self.tags.items()
+        )
         return ", ".join((*self.ids, *tags)) or "none"
 
     @classmethod
@@ -87,7 +90,11 @@ class NodeClassPolicy:
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":
         """The same with the subnets and the security group that EKS describes as the cluster's own, where the settings allow them."""
-        return replace(self, subnets=self.subnets.with_own(subnets), security_groups=self.security_groups.with_own([security_group]))
+        return replace(
+            self,
+            subnets=self.subnets.with_own(subnets),
+            security_groups=self.security_groups.with_own([security_group]),
+        )
 
     def allows_owner(self, allowed: Iterable[str], *, owner: str, alias: str = "") -> bool:
         """Whether the owner of an image or a snapshot (number and alias as EC2 describes them) is among the allowed ones.

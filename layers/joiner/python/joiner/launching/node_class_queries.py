@@ -31,7 +31,9 @@ class NodeClassQueries:
     snapshots: tuple[str, ...] = ()
 
 
-def build_queries(node_class: NodeClass, kubernetes_version: str, *, image_owners: Sequence[str] = ()) -> NodeClassQueries:
+def build_queries(
+    node_class: NodeClass, kubernetes_version: str, *, image_owners: Sequence[str] = ()
+) -> NodeClassQueries:
     """``image_owners`` is the ceiling of the settings, for terms that name no owner (empty: of nobody in particular).
 
     A term that names an owner is asked as it stands; ``resolve`` refuses the class if that owner is beyond the ceiling.
@@ -39,11 +41,15 @@ def build_queries(node_class: NodeClass, kubernetes_version: str, *, image_owner
     return NodeClassQueries(
         subnets=tuple(_named(term.id, "subnet-id") or _tagged(term.tags) for term in node_class.subnet_terms),
         security_groups=tuple(
-            _named(term.id, "group-id") or _named(term.name, "group-name") or _tagged(term.tags) for term in node_class.security_group_terms
+            _named(term.id, "group-id") or _named(term.name, "group-name") or _tagged(term.tags)
+            for term in node_class.security_group_terms
         ),
         parameters=tuple(parameter.name for parameter in list_image_parameters(node_class, kubernetes_version)),
         images=tuple(
-            ImageQuery(_named(term.id, "image-id") or (*_named(term.name, "name"), *_tagged(term.tags)), _owners(term, image_owners))
+            ImageQuery(
+                _named(term.id, "image-id") or (*_named(term.name, "name"), *_tagged(term.tags)),
+                _owners(term, image_owners),
+            )
             for term in node_class.image_terms
             if not term.alias and not term.ssm_parameter
         ),
@@ -63,7 +69,8 @@ def _tagged(tags: Mapping[str, str]) -> Filters:
     ({'Name': 'tag-key', 'Values': ['team']}, {'Name': 'tag:stage', 'Values': ['prod']})
     """
     return tuple(
-        {"Name": "tag-key", "Values": [key]} if value == "*" else {"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()
+        {"Name": "tag-key", "Values": [key]} if value == "*" else {"Name": f"tag:{key}", "Values": [value]}
+        for key, value in tags.items()
     )
 
 

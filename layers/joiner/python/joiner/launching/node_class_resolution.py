@@ -47,12 +47,18 @@ class NodeClassAnswers:
 
 
 def resolve_node_class(
-    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, *, kubernetes_version: str, ip_family: str = "ipv4"
+    node_class: NodeClass,
+    found: NodeClassAnswers,
+    ceilings: NodeClassPolicy,
+    *,
+    kubernetes_version: str,
+    ip_family: str = "ipv4",
 ) -> ResolvedNodeClass:
     """What there is for this class, problems included. ``ip_family`` is the cluster's."""
     subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
     groups = sorted(
-        {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups}, key=lambda group: group.id
+        {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups},
+        key=lambda group: group.id,
     )
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
@@ -79,7 +85,12 @@ def resolve_node_class(
 
 
 def _subnet(said: Answer) -> Subnet:
-    return Subnet(said["SubnetId"], said["AvailabilityZone"], said.get("AvailableIpAddressCount", 0), said.get("AvailabilityZoneId", ""))
+    return Subnet(
+        said["SubnetId"],
+        said["AvailabilityZone"],
+        said.get("AvailableIpAddressCount", 0),
+        said.get("AvailabilityZoneId", ""),
+    )
 
 
 def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
@@ -97,7 +108,9 @@ def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _subnet_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+def _subnet_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
+) -> list[NodeClassProblem]:
     field = _field(node_class, "subnetSelector")
     if found.subnets:
         beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
@@ -108,7 +121,9 @@ def _subnet_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: N
     return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
 
 
-def _group_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+def _group_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
+) -> list[NodeClassProblem]:
     field, allowed = _field(node_class, "securityGroupSelector"), ceilings.security_groups
     if found.security_groups:
         beyond = _beyond(found.security_groups, "GroupId", allowed)
@@ -116,7 +131,11 @@ def _group_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: No
         return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
     wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "").security_groups)
     remedy = "tag the security groups that nodes shall have, or change the selector"
-    return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}")]
+    return [
+        NodeClassProblem(
+            "SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}"
+        )
+    ]
 
 
 def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:
@@ -130,7 +149,9 @@ def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], all
     return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"
 
 
-def _volume_problems(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+def _volume_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
+) -> list[NodeClassProblem]:
     world = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
     devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), ())
     return find_volume_problems(devices, world, ceilings, field=_field(node_class, "blockDeviceMappings"))
@@ -175,7 +196,9 @@ def _image(said: Answer, asked_at: str) -> Image:
     )
 
 
-def _missing_images(node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+def _missing_images(
+    node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy
+) -> list[NodeClassProblem]:
     """A warning where an image named by its id is not there, or not of an allowed owner, and other terms found one."""
     missing = [term.id for term in node_class.image_terms if term.id and term.id not in {image.id for image in images}]
     if not missing or not images:
@@ -185,7 +208,9 @@ def _missing_images(node_class: NodeClass, images: Sequence[Image], ceilings: No
     return [NodeClassProblem("AMIsReady", "ImageNotFound", message, severity="warning")]
 
 
-def _image_problems(node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str) -> list[NodeClassProblem]:
+def _image_problems(
+    node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str
+) -> list[NodeClassProblem]:
     family = choose_family(node_class)
     if family not in SUPPORTED:
         remedy = f"{family} is not supported yet: set amiFamily to AL2023, or to Custom with userData of your own"
@@ -193,22 +218,36 @@ def _image_problems(node_class: NodeClass, images: Sequence[Image], ceilings: No
     if any(term.ssm_parameter for term in node_class.image_terms):
         return [
             NodeClassProblem(
-                "AMIsReady", "TermNotSupported", "ssmParameter is not supported yet: name the image by alias, id, name or tags"
+                "AMIsReady",
+                "TermNotSupported",
+                "ssmParameter is not supported yet: name the image by alias, id, name or tags",
             )
         ]
     if not images and list_image_parameters(node_class, version):
         message = f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or a release that exists for it"
         return [NodeClassProblem("AMIsReady", "AMIsNotFound", message)]
     if not images:
-        owners = f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)" if ceilings.image_owners else ""
-        return [NodeClassProblem("AMIsReady", "AMIsNotFound", f"the selector finds no image{owners}: change it, or have the owner allowed")]
+        owners = (
+            f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)"
+            if ceilings.image_owners
+            else ""
+        )
+        return [
+            NodeClassProblem(
+                "AMIsReady",
+                "AMIsNotFound",
+                f"the selector finds no image{owners}: change it, or have the owner allowed",
+            )
+        ]
     if node_class.ami_family is None:
         message = "amiFamily is not said: AL2023 is used (older software took AL2, of which there are no images from Kubernetes 1.33 on)"
         return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
     return []
 
 
-def _instance_profile(node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> tuple[str, list[NodeClassProblem]]:
+def _instance_profile(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
+) -> tuple[str, list[NodeClassProblem]]:
     """The profile of the class's nodes: its own, its role's, or the default one; never one with a role that the settings do not name."""
     profile = node_class.instance_profile or ceilings.instance_profile
     wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None
@@ -230,7 +269,11 @@ def _wrong_with_profile(profile: str, found: NodeClassAnswers, ceilings: NodeCla
     if not roles:
         return "InstanceProfileEmpty", f"the instance profile {profile} has no role: add one to it"
     strange = next((role for role in roles if role not in _allowed(ceilings)), None)
-    return ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {_remedy(ceilings)}") if strange else None
+    return (
+        ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {_remedy(ceilings)}")
+        if strange
+        else None
+    )
 
 
 def _wrong_with_role(said: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
@@ -249,4 +292,6 @@ def _allowed(ceilings: NodeClassPolicy) -> tuple[str, ...]:
 
 def _remedy(ceilings: NodeClassPolicy) -> str:
     named = ", ".join(_allowed(ceilings)) or "none"
-    return f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"
+    return (
+        f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"
+    )

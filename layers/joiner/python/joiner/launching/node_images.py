@@ -61,7 +61,9 @@ def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tup
 
 
 def _al2023(version: str, architecture: str, variant: str, release: str) -> ImageParameter:
-    named = "recommended" if release == "latest" else f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-{release}"
+    named = (
+        "recommended" if release == "latest" else f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-{release}"
+    )
     return ImageParameter(
         name=f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/{named}/image_id",
         arch=ARCHITECTURES[architecture],

@@ -21,7 +21,9 @@ from joiner.pools.label_rules import NAME, OF_KUBERNETES, PREFIX, VALUE, in_doma
 from joiner.pools.node_class import ImageFamily
 
 LIMIT_BYTES = 16_384  # EC2's, before base64
-DO_NOT_SYNC_TAINTS = "karpenter.sh/do-not-sync-taints"  # the kubelet has set them all: registration need not, and must not twice
+DO_NOT_SYNC_TAINTS = (
+    "karpenter.sh/do-not-sync-taints"  # the kubelet has set them all: registration need not, and must not twice
+)
 REGISTRATION_TAINTS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
 COUNTED_BY_EVERY_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 CLUSTER_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
@@ -62,16 +64,23 @@ class MimePart:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def build_user_data(cluster: ClusterDescription, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily) -> str:
+def build_user_data(
+    cluster: ClusterDescription, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily
+) -> str:
     """The user data of a claim's node, as text; raises UserDataRefused.
 
     The same for all claims of one pool and class, but for whether they ask for devices, so that few launch templates are needed.
     """
     if family == "AL2023":
         taints = (*claim.taints, *claim.startup_taints, *choose_registration_taints(claim, pool))
-        config = build_node_config(cluster, select_node_labels(claim, pool), taints, choose_kubelet_config(pool, node_class), node_class)
+        config = build_node_config(
+            cluster, select_node_labels(claim, pool), taints, choose_kubelet_config(pool, node_class), node_class
+        )
         text = write_multipart(
-            [*read_user_parts(node_class.user_data or ""), MimePart("application/node.eks.aws", json.dumps(config, indent=2))]
+            [
+                *read_user_parts(node_class.user_data or ""),
+                MimePart("application/node.eks.aws", json.dumps(config, indent=2)),
+            ]
         )
     elif family == "Custom":
         text = node_class.user_data or ""
@@ -79,7 +88,10 @@ def build_user_data(cluster: ClusterDescription, claim: NodeClaim, pool: NodePoo
         raise UserDataRefused("FamilyNotSupported", f"amiFamily {family} is not supported yet: use AL2023 or Custom")
     size = len(text.encode())
     if size > LIMIT_BYTES:
-        raise UserDataRefused("UserDataSizeLimitExceeded", f"user data has {size} bytes and EC2 takes {LIMIT_BYTES}: shorten spec.userData")
+        raise UserDataRefused(
+            "UserDataSizeLimitExceeded",
+            f"user data has {size} bytes and EC2 takes {LIMIT_BYTES}: shorten spec.userData",
+        )
     return text
 
 
@@ -100,7 +112,9 @@ def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
     """
     ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
     said = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
-    return {key: value for key, value in said.items() if not in_domain(key, OF_KUBERNETES)} | {DO_NOT_SYNC_TAINTS: "true"}
+    return {key: value for key, value in said.items() if not in_domain(key, OF_KUBERNETES)} | {
+        DO_NOT_SYNC_TAINTS: "true"
+    }
 
 
 def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
@@ -110,14 +124,20 @@ def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, An
 
 
 def build_node_config(
-    cluster: ClusterDescription, labels: Mapping[str, str], taints: Iterable[Taint], kubelet: Mapping[str, Any], node_class: NodeClass
+    cluster: ClusterDescription,
+    labels: Mapping[str, str],
+    taints: Iterable[Taint],
+    kubelet: Mapping[str, Any],
+    node_class: NodeClass,
 ) -> dict[str, Any]:
     """nodeadm's NodeConfig, every value checked."""
     spec: dict[str, Any] = {
         "cluster": {
             "name": check_grammar("the cluster's name", cluster.name, CLUSTER_NAME),
             "apiServerEndpoint": check_grammar("the cluster's endpoint", cluster.endpoint, ENDPOINT),
-            "certificateAuthority": check_grammar("the cluster's certificate authority", cluster.certificate_authority, BASE64),
+            "certificateAuthority": check_grammar(
+                "the cluster's certificate authority", cluster.certificate_authority, BASE64
+            ),
             "cidr": check_grammar("the cluster's service CIDR", cluster.service_cidr, CIDR),
         },
         "kubelet": {
@@ -179,7 +199,9 @@ def read_user_parts(text: str) -> list[MimePart]:
 
 def _as_it_is(part: Message) -> MimePart:
     """A part with its headers: without its encoding, or its character set, nobody could read its body."""
-    kept = tuple((name, str(value)) for name, value in part.items() if name.lower() not in ("content-type", "mime-version"))
+    kept = tuple(
+        (name, str(value)) for name, value in part.items() if name.lower() not in ("content-type", "mime-version")
+    )
     return MimePart(str(part.get("Content-Type", part.get_content_type())), str(part.get_payload()), kept)
 
 

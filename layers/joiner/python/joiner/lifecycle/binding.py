@@ -22,7 +22,9 @@ from joiner.pools.timestamps import parse_timestamp
 SCHEDULER: Final = "default-scheduler"
 NO_POD_WAITS: Final = "no pod of the class waits"
 UNEVEN: Final = "it would be spread unevenly over "
-TOLERATED_SECONDS: Final = 60  # seconds; what lingers goes in five, and a pod that it drives off sooner is not bound next to it
+TOLERATED_SECONDS: Final = (
+    60  # seconds; what lingers goes in five, and a pod that it drives off sooner is not bound next to it
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,9 @@ class SpreadCounts:
 
     @classmethod
     def of(cls, spread: TopologySpreadConstraint, pod: Pod, scene: BindingState) -> "SpreadCounts":
-        domains = {name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)}
+        domains = {
+            name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)
+        }
         made = cls(spread, pod.namespace, domains, dict.fromkeys(domains.values(), 0))
         for other in scene.bound:
             made.add(other)
@@ -237,7 +241,9 @@ def list_smallest_waiting(assigned: Iterable[Mapping[str, int]], pods: Iterable[
 def list_smallest_new(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod], since: datetime) -> list[WaitingPod]:
     """The like of the pods that wait without a slot because they are too new for it: made after `since`."""
     classes = _classes(assigned)
-    fresh = (pod for pod in pods if _waits(pod) and pod.constraints.scheduler == SCHEDULER and pod.class_key not in classes)
+    fresh = (
+        pod for pod in pods if _waits(pod) and pod.constraints.scheduler == SCHEDULER and pod.class_key not in classes
+    )
     return _least(pod for pod in fresh if (created := parse_timestamp(pod.created)) is not None and created > since)
 
 

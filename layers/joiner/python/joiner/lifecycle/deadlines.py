@@ -47,7 +47,12 @@ def registration_timed_out(claim: NodeClaim, now: datetime) -> bool:
 def initialization_timed_out(claim: NodeClaim, now: datetime) -> bool:
     """Has a registered claim waited too long for its node to take pods?"""
     registered = claim.conditions["Registered"]
-    return registered.true and not claim.initialized and registered.since is not None and now - registered.since > INITIALIZATION
+    return (
+        registered.true
+        and not claim.initialized
+        and registered.since is not None
+        and now - registered.since > INITIALIZATION
+    )
 
 
 def closed_too_long(node_created: str, now: datetime) -> bool:

@@ -60,7 +60,11 @@ def status_patches(
 
 
 def _of_pool(
-    pool: NodePool, own: Sequence[InvalidManifest], classes: Mapping[str, ResolvedNodeClass], before: Conditions, at: datetime
+    pool: NodePool,
+    own: Sequence[InvalidManifest],
+    classes: Mapping[str, ResolvedNodeClass],
+    before: Conditions,
+    at: datetime,
 ) -> dict[str, Any]:
     after = compute_pool_conditions(
         before,

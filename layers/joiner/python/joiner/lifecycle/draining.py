@@ -61,7 +61,9 @@ class DrainingPod:
     def from_kube(cls, manifest: Mapping[str, Any]) -> "DrainingPod":
         """Read leniently: a pod with a strange field has to leave like all others."""
         metadata, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
-        owner: Mapping[str, Any] = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
+        owner: Mapping[str, Any] = next(
+            (one for one in metadata.get("ownerReferences") or () if one.get("controller")), {}
+        )
         annotations = metadata.get("annotations") or {}
         grace = spec.get("terminationGracePeriodSeconds")
         return cls(
@@ -89,7 +91,12 @@ class DrainingPod:
     @property
     def stays(self) -> bool:
         """Does the drain leave it where it is?"""
-        return self.owner_kind in ("DaemonSet", "Node") or self.mirror or self.tolerates or self.phase in ("Succeeded", "Failed")
+        return (
+            self.owner_kind in ("DaemonSet", "Node")
+            or self.mirror
+            or self.tolerates
+            or self.phase in ("Succeeded", "Failed")
+        )
 
     def protected_until(self) -> datetime | None:
         """Until when it may not be asked to leave: FOREVER,, None for not at all.
@@ -148,7 +155,9 @@ def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | No
         evict=tuple(sorted(free, key=lambda pod: (pod.priority, pod.key))),
         delete=tuple(found for pod in overdue if deadline is not None and (found := _deletion(pod, now, deadline))),
         waiting=tuple(waiting),
-        blockers=tuple(f"pod {pod.key} asks not to be disrupted" for pod in tier if pod.ends is None and pod.is_protected(now)),
+        blockers=tuple(
+            f"pod {pod.key} asks not to be disrupted" for pod in tier if pod.ends is None and pod.is_protected(now)
+        ),
         next_at=_next(asked, now, deadline),
     )
 
@@ -174,7 +183,8 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
 def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> int:
     """How many pods of a node will soon want another place: those that leave, and that somebody makes anew."""
     return sum(
-        bool(pod.owner_kind) and pod.ends is None and not (pod.stays or (deadline is None and pod.is_protected(now))) for pod in pods
+        bool(pod.owner_kind) and pod.ends is None and not (pod.stays or (deadline is None and pod.is_protected(now)))
+        for pod in pods
     )
 
 

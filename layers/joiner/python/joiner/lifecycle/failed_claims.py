@@ -18,7 +18,11 @@ REGISTRATION_TIMEOUT: Final = "RegistrationTimeout"
 NODE_GONE: Final = "NodeGone"
 INITIALIZATION_TIMEOUT: Final = "InitializationTimeout"
 
-CONDITION_OF_REASON: Final = {REGISTRATION_TIMEOUT: "Registered", NODE_GONE: "Registered", INITIALIZATION_TIMEOUT: "Initialized"}
+CONDITION_OF_REASON: Final = {
+    REGISTRATION_TIMEOUT: "Registered",
+    NODE_GONE: "Registered",
+    INITIALIZATION_TIMEOUT: "Initialized",
+}
 """Reason -> the condition that says it."""
 
 WITHOUT_NODE: Final = frozenset({REGISTRATION_TIMEOUT, NODE_GONE})

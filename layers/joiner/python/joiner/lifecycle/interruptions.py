@@ -98,7 +98,13 @@ def _time(said: Any) -> datetime | None:
 
 
 def _of_health(detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
-    if detail["service"] != "EC2" or detail["eventTypeCategory"] != "scheduledChange" or detail.get("statusCode") == "closed":
+    if (
+        detail["service"] != "EC2"
+        or detail["eventTypeCategory"] != "scheduledChange"
+        or detail.get("statusCode") == "closed"
+    ):
         return ()
     entities = (str(entity["entityValue"]) for entity in detail.get("affectedEntities", ()))
-    return tuple(Interruption(InterruptionKind.HEALTH, entity) for entity in sorted(set(entities)) if entity.startswith("i-"))
+    return tuple(
+        Interruption(InterruptionKind.HEALTH, entity) for entity in sorted(set(entities)) if entity.startswith("i-")
+    )

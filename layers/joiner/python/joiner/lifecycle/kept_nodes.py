@@ -17,10 +17,14 @@ KEPT_AT_MOST: Final = timedelta(minutes=10)
 """For so long after it began, a drain's pods keep nodes for themselves."""
 
 
-def find_recently_draining(leaving: Iterable[str], nodes: Iterable[Node], claims: Iterable[NodeClaim], now: datetime) -> frozenset[str]:
+def find_recently_draining(
+    leaving: Iterable[str], nodes: Iterable[Node], claims: Iterable[NodeClaim], now: datetime
+) -> frozenset[str]:
     """The names of `leaving` nodes but for those whose claims were deleted long ago."""
     old = {
-        claim.provider_id for claim in claims if claim.provider_id and claim.deletion is not None and now - claim.deletion > KEPT_AT_MOST
+        claim.provider_id
+        for claim in claims
+        if claim.provider_id and claim.deletion is not None and now - claim.deletion > KEPT_AT_MOST
     }
     return frozenset(leaving) - {node.name for node in nodes if node.provider_id in old}
 
@@ -29,7 +33,10 @@ def assign_kept_nodes(nodes: Iterable[Node], moving: Iterable[Pod], bound: Itera
     """The key of the first pod that keeps each node, by the node's name; `bound` are the pods on these nodes."""
     there = [pod for pod in bound if not pod.terminal]
     candidates = sorted(nodes, key=lambda node: node.name)
-    free = {node.name: node.allocatable - sum_resources(pod.requests for pod in there if pod.node_name == node.name) for node in candidates}
+    free = {
+        node.name: node.allocatable - sum_resources(pod.requests for pod in there if pod.node_name == node.name)
+        for node in candidates
+    }
     found: dict[str, str] = {}
     for pod in sorted(moving, key=lambda pod: pod.key):
         node = next((node for node in candidates if _suits(pod, node) and pod.requests.fits(free[node.name])), None)

@@ -25,7 +25,9 @@ BACK_OFF_RESET_AFTER: Final = 3600
 OF_THE_OFFERING: Final = frozenset({"Server.InsufficientInstanceCapacity", "Server.InternalError"})
 """Codes for which another offering may do; every other failure meets all instances of the class."""
 
-NOT_AT_LAUNCH: Final = frozenset({"Client.InstanceTerminated", "Client.UserInitiatedHibernate", "Client.UserInitiatedShutdown"})
+NOT_AT_LAUNCH: Final = frozenset(
+    {"Client.InstanceTerminated", "Client.UserInitiatedHibernate", "Client.UserInitiatedShutdown"}
+)
 """Codes of instances that somebody ended or hibernated."""
 
 REMEDIES: Final[Mapping[str, str]] = {
@@ -37,7 +39,9 @@ REMEDIES: Final[Mapping[str, str]] = {
     "Server.InsufficientInstanceCapacity": "EC2 had no capacity after all: other offerings are tried",
     "Server.InternalError": "EC2 failed: other offerings are tried",
 }
-KMS_REMEDY: Final = "the key of a volume is disabled, deleted or not of this region: put kmsKeyID right, or the account's default key"
+KMS_REMEDY: Final = (
+    "the key of a volume is disabled, deleted or not of this region: put kmsKeyID right, or the account's default key"
+)
 OTHER_REMEDY: Final = "look at the message, and at the class's volumes, image and userData"
 
 
@@ -78,7 +82,14 @@ def back_off_id_of_class(name: str, *, legacy: bool) -> str:
 
 
 def find_launch_failure(
-    instance: str, *, code: str, message: str, ended: bool, launched_at: datetime | None, tags: Mapping[str, str], now: datetime
+    instance: str,
+    *,
+    code: str,
+    message: str,
+    ended: bool,
+    launched_at: datetime | None,
+    tags: Mapping[str, str],
+    now: datetime,
 ) -> LaunchFailure | None:
     """Why an instance of ours (with these ``tags``) that ended did so at its launch; None if it lives, or ended of something else."""
     young = launched_at is not None and now - launched_at <= AT_LAUNCH

@@ -36,7 +36,9 @@ def removal_limit(instances: int) -> int:
     return max(FEW, int(instances * SHARE))
 
 
-def judge_orphans(cases: Iterable[Mismatch], *, absent_since: Mapping[str, int], now: int, apart: int, instances: int) -> OrphanVerdict:
+def judge_orphans(
+    cases: Iterable[Mismatch], *, absent_since: Mapping[str, int], now: int, apart: int, instances: int
+) -> OrphanVerdict:
     """`absent_since` is when each absence was first seen, the look being over; `now` is when this look began (both in epoch seconds).
 
     `apart` is how many seconds must lie between the two.

@@ -52,7 +52,9 @@ class OtherAutoscaler:
     message: str
 
 
-def find_other_autoscalers(leases: Iterable[Mapping[str, Any]], strangers: Iterable[str], now: datetime) -> tuple[OtherAutoscaler, ...]:
+def find_other_autoscalers(
+    leases: Iterable[Mapping[str, Any]], strangers: Iterable[str], now: datetime
+) -> tuple[OtherAutoscaler, ...]:
     """Everybody else, those first who keep Joiner from acting. `leases` are those named in LEASES, of any namespace; `strangers` are
     definitions of ours that somebody else manages."""
     held = {str(lease["metadata"]["name"]): lease for lease in leases if is_fresh(lease, now)}

@@ -63,7 +63,9 @@ def describe_pending_classes(
     }
 
 
-def find_classes_to_plan(asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int) -> frozenset[str]:
+def find_classes_to_plan(
+    asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int
+) -> frozenset[str]:
     """The classes that are worth a look at `at` (epoch seconds)."""
     return frozenset(key for key, question in asked.items() if not _stands(answers.get(key), question, at))
 
@@ -76,7 +78,11 @@ def back_off_after_plan(
     How often the others were refused stays known: their launch may be refused again. Until then they may ask.
     """
     found = {key: _again(asked[key], before.get(key), at) for key in hopeless if key in asked}
-    found |= {key: replace(before[key], until=min(before[key].until, at)) for key in asked if key in before and key not in hopeless}
+    found |= {
+        key: replace(before[key], until=min(before[key].until, at))
+        for key in asked
+        if key in before and key not in hopeless
+    }
     return dict(sorted(found.items())[:CLASSES_KEPT])
 
 
@@ -109,7 +115,9 @@ def _again(question: PendingPodClass, before: PlanningBackOff | None, at: int) -
 def _world(lists: Lists, unavailable: Iterable[str]) -> str:
     parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED for each in lists.get(kind) or ()]
     parts += [f"node/{_name(each)}" for each in lists.get("nodes") or ()]
-    parts += [f"claim/{_name(each)}/{_leaving(each)}" for kind in ("nodeclaims", "machines") for each in lists.get(kind) or ()]
+    parts += [
+        f"claim/{_name(each)}/{_leaving(each)}" for kind in ("nodeclaims", "machines") for each in lists.get(kind) or ()
+    ]
     parts += [f"storage/{_name(each)}/{each['metadata'].get('uid', '')}" for each in lists.get("storageclasses") or ()]
     parts += [f"short/{offering}" for offering in unavailable]
     return _digest(*sorted(parts))
@@ -168,7 +176,10 @@ def _reads_namespaces(term: PodAffinityTerm) -> bool:
 
 
 def _namespaces(lists: Lists) -> list[str]:
-    return sorted(f"{_name(each)}{sorted((each['metadata'].get('labels') or {}).items())}" for each in lists.get("namespaces") or ())
+    return sorted(
+        f"{_name(each)}{sorted((each['metadata'].get('labels') or {}).items())}"
+        for each in lists.get("namespaces") or ()
+    )
 
 
 def _volumes(pod: Pod, lists: Lists) -> list[str]:

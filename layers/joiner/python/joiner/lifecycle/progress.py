@@ -25,7 +25,12 @@ class Progress:
 
 
 def assess_progress(
-    claims: Iterable[NodeClaim], *, launching: Collection[str], watched: Collection[str], lease: int, late: Collection[str] = ()
+    claims: Iterable[NodeClaim],
+    *,
+    launching: Collection[str],
+    watched: Collection[str],
+    lease: int,
+    late: Collection[str] = (),
 ) -> Progress:
     """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after, `late` late joiners.
 
@@ -39,13 +44,18 @@ def assess_progress(
     return Progress(
         on_their_way=(*entering, *waiting),
         entering=entering,
-        stale=tuple(claim for claim in mine if not claim.launched and claim.name not in launching and 0 < claim.lease < lease),
+        stale=tuple(
+            claim for claim in mine if not claim.launched and claim.name not in launching and 0 < claim.lease < lease
+        ),
         unwatched=tuple(claim for claim in living if claim.name in wanting),
     )
 
 
 def open_assignments(
-    on_their_way: Iterable[NodeClaim], assignments: Mapping[str, Mapping[str, int]], nodes: Iterable[Node], pods: Collection[Pod]
+    on_their_way: Iterable[NodeClaim],
+    assignments: Mapping[str, Mapping[str, int]],
+    nodes: Iterable[Node],
+    pods: Collection[Pod],
 ) -> dict[str, dict[str, int]]:
     """What each claim on its way still keeps room for: its assignment less the pods of its classes that run on its node already."""
     node_of = {node.provider_id: node.name for node in nodes if node.provider_id}
@@ -58,7 +68,9 @@ def open_assignments(
     return found
 
 
-def list_uncovered_pods(pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()) -> list[Pod]:
+def list_uncovered_pods(
+    pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()
+) -> list[Pod]:
     """The pods for which no node is on its way, counted by class: a slot is for a class, not for a pod.
 
     They are those that found no node, and those that will soon have to leave theirs: `leaving` names the nodes that are being drained.

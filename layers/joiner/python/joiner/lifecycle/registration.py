@@ -56,7 +56,13 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
 
     Lists are replaced by a merge patch, so it names the resourceVersion that they were read at.
     """
-    mine = {"apiVersion": claim.api_version, "kind": claim.kind, "name": claim.name, "uid": claim.uid, "blockOwnerDeletion": True}
+    mine = {
+        "apiVersion": claim.api_version,
+        "kind": claim.kind,
+        "name": claim.name,
+        "uid": claim.uid,
+        "blockOwnerDeletion": True,
+    }
     others = [dict(owner) for owner in owners if owner.get("uid") != claim.uid]
     return {
         "metadata": {
@@ -64,7 +70,10 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
             "labels": {**claim.labels, names.REGISTERED: "true"},
             "annotations": {key: value for key, value in claim.annotations.items() if key not in NOT_ON_NODES},
             "ownerReferences": [*others, mine],
-            "finalizers": [*(name for name in node.finalizers if name != names.TERMINATION_FINALIZER), names.TERMINATION_FINALIZER],
+            "finalizers": [
+                *(name for name in node.finalizers if name != names.TERMINATION_FINALIZER),
+                names.TERMINATION_FINALIZER,
+            ],
         },
         "spec": {"taints": [taint.to_kube() for taint in registered_taints(claim, node)]},
     }

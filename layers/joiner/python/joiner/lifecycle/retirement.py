@@ -178,10 +178,14 @@ def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
 
     An expired NodeClaim must go whatever runs there; an expired Machine gave way to pods that must not be evicted.
     """
-    return reason is RetirementReason.EMPTY or (reason is RetirementReason.EXPIRED and claim is not None and claim.kind == "Machine")
+    return reason is RetirementReason.EMPTY or (
+        reason is RetirementReason.EXPIRED and claim is not None and claim.kind == "Machine"
+    )
 
 
-def find_objection(reason: RetirementReason, claim: NodeClaim | None, node: Node | None, world: RetirementContext) -> str:
+def find_objection(
+    reason: RetirementReason, claim: NodeClaim | None, node: Node | None, world: RetirementContext
+) -> str:
     """Why the retirement may not begin now; empty if it may."""
     if claim is None:
         return "its claim is gone" if reason in (RetirementReason.EMPTY, RetirementReason.EXPIRED) else ""
@@ -263,7 +267,9 @@ def as_draining(claim: NodeClaim, blockers: Iterable[str], *, at: datetime) -> N
 def as_detaching(claim: NodeClaim, volumes: Iterable[str], *, at: datetime) -> NodeClaim:
     """The claim whose node is drained, while volumes are being detached."""
     drained = claim.with_condition(DRAINED, "True", DRAINED, at=at)
-    return drained.with_condition(VOLUMES_DETACHED, "Unknown", "AwaitingVolumeDetachment", "; ".join(volumes)[:512], at=at)
+    return drained.with_condition(
+        VOLUMES_DETACHED, "Unknown", "AwaitingVolumeDetachment", "; ".join(volumes)[:512], at=at
+    )
 
 
 def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClaim:
@@ -278,7 +284,11 @@ def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClai
 
 def with_deadline(claim: NodeClaim) -> NodeClaim | None:
     """A deleted claim that says until when its node may drain, where it does not say so yet and its pool sets a time."""
-    if claim.deletion is None or claim.termination_grace_period is None or names.TERMINATION_TIMESTAMP in claim.annotations:
+    if (
+        claim.deletion is None
+        or claim.termination_grace_period is None
+        or names.TERMINATION_TIMESTAMP in claim.annotations
+    ):
         return None
     moment = format_timestamp(claim.deletion + timedelta(seconds=claim.termination_grace_period))
     return replace(claim, annotations={**claim.annotations, names.TERMINATION_TIMESTAMP: moment})

@@ -21,6 +21,8 @@ def beyond_supported_size(pods: int, nodes: int) -> str:
     raise the memory of the listing functions (infra/function_configuration.py), or use several clusters
     """
     counts = ((pods, SUPPORTED_PODS, "pods"), (nodes, SUPPORTED_NODES, "nodes"))
-    exceeded = [f"{count:,} {what} exceed the supported size of {most:,}" for count, most, what in counts if count > most]
+    exceeded = [
+        f"{count:,} {what} exceed the supported size of {most:,}" for count, most, what in counts if count > most
+    ]
     remedy = "raise the memory of the listing functions (infra/function_configuration.py), or use several clusters"
     return f"{' and '.join(exceeded)}: {remedy}" if exceeded else ""

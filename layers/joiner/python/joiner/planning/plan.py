@@ -132,7 +132,12 @@ class ExistingNode:
     classes: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        return {"node": self.node, "claim": self.claim, "pods": list(self.pods), "classes": dict(sorted(self.classes.items()))}
+        return {
+            "node": self.node,
+            "claim": self.claim,
+            "pods": list(self.pods),
+            "classes": dict(sorted(self.classes.items())),
+        }
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> "ExistingNode":
@@ -263,7 +268,13 @@ class Plan:
             "greedyPricePerHour": self.greedy_price_per_hour,
             "cutShort": self.cut_short,
             "problems": [
-                {"object": one.object, "field": one.field, "value": one.value, "message": one.remedy, "severity": one.severity}
+                {
+                    "object": one.object,
+                    "field": one.field,
+                    "value": one.value,
+                    "message": one.remedy,
+                    "severity": one.severity,
+                }
                 for one in self.problems
             ],
         }
@@ -278,7 +289,9 @@ class Plan:
             greedy_price_per_hour=said.get("greedyPricePerHour", 0.0),
             cut_short=said.get("cutShort", False),
             problems=tuple(
-                InvalidManifest(one["object"], one["field"], one.get("value", ""), one["message"], one.get("severity", "error"))
+                InvalidManifest(
+                    one["object"], one["field"], one.get("value", ""), one["message"], one.get("severity", "error")
+                )
                 for one in said["problems"]
             ),
         )

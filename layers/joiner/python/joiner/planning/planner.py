@@ -56,11 +56,15 @@ def plan(
     What pools require and this catalogue does not have joins the problems of the snapshot.
     ``effort`` says how long to look for a cheaper plan.
     """
-    from joiner.planning.output.plan_writer import write_plan  # these two need numpy and HiGHS, which only the function that plans carries
+    from joiner.planning.output.plan_writer import (
+        write_plan,
+    )  # these two need numpy and HiGHS, which only the function that plans carries
     from joiner.planning.search import search
 
     meter = Meter(effort)
-    state = build_state(snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort)
+    state = build_state(
+        snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort
+    )
     found = search(state, meter, effort.seed)
     apply_preferences(state)
     made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven)
@@ -68,7 +72,13 @@ def plan(
     comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
     strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
-    empty = [market.pool for market in state.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told]
-    impossible = [problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None]
+    empty = [
+        market.pool for market in state.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told
+    ]
+    impossible = [
+        problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None
+    ]
     problems = (*made.problems, *strange, *impossible)
-    return replace(made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems)
+    return replace(
+        made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems
+    )

@@ -128,7 +128,10 @@ def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
 
 def _loose(state: PlanState) -> bool:
     """Whether some spread allows more than the even deal that was made."""
-    return any((rule := state.rules[group.index].assigned_spread) and rule.spread.max_skew > 1 for group in state.groups.pending)
+    return any(
+        (rule := state.rules[group.index].assigned_spread) and rule.spread.max_skew > 1
+        for group in state.groups.pending
+    )
 
 
 def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPlan:
@@ -153,16 +156,27 @@ def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedP
         if meter.allowance:
             relaxation = tighten_relaxation(problem, demand, context, relaxation)
         by_node = (
-            PODS_PER_NODE_TIME * float(relaxation.nodes.sum()) / max(everybody, LEAST_PODS_FOR_TIME) if problem.items <= FEW_ITEMS else 0.0
+            PODS_PER_NODE_TIME * float(relaxation.nodes.sum()) / max(everybody, LEAST_PODS_FOR_TIME)
+            if problem.items <= FEW_ITEMS
+            else 0.0
         )
         meter.keep_back(compiled * max(1 + everybody / PODS_PER_COMPILE_TIME, by_node))
         toll = limit_rows_of(state, problem)
         exceeded = (problem, dealt, toll) if toll is not None and not is_within_limits(toll, relaxation) else None
         provable = int(demand.sum()) == everybody and _provable(state, problem, dealt, relaxation)
-        if not provable and meter.allowance and SMALL_BATCH_PODS < int(demand.sum()) == state.pods_left and not state.existing:
-            proven = compute_lower_bound(state, limited=True).price_per_hour  # for all of them: now, and not when the deadline is near
+        if (
+            not provable
+            and meter.allowance
+            and SMALL_BATCH_PODS < int(demand.sum()) == state.pods_left
+            and not state.existing
+        ):
+            proven = compute_lower_bound(
+                state, limited=True
+            ).price_per_hour  # for all of them: now, and not when the deadline is near
         packing, price = _best_packing(problem, demand, relaxation, context)
-        price = price if everything and not state.narrow else 0.0  # a greedy that leaves pods or rules aside is none to compare with
+        price = (
+            price if everything and not state.narrow else 0.0
+        )  # a greedy that leaves pods or rules aside is none to compare with
         carrier = _realize(state, problem, dealt, packing, meter)
         rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
         if rest.any():
@@ -170,18 +184,29 @@ def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedP
         carrier.finish()
         if provable:
             proven = max(relaxation.value * (1 - 1e-9), single_item_bound(state, problem))
-            if problem.merged is None and problem.firm.all():  # what columns prove holds for these domains, and with all these rules
+            if (
+                problem.merged is None and problem.firm.all()
+            ):  # what columns prove holds for these domains, and with all these rules
                 proven = max(proven, context.proven_for(demand))
     hopeful = False
     if any(state.left[group] for group in waiting):
         frontier = OfferFrontier(state)
         SequentialPlacer(state, frontier, _shares(state, worth), PlacementStrategy()).fill()
-        hopeful = any(state.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting)
+        hopeful = any(
+            state.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting
+        )
     return ProposedPlan(score_plan(state), price, proven, hopeful, exceeded)
 
 
 def _within_limits(
-    state: PlanState, before: ScoredPlan, problem: PackingProblem, dealt: DomainAssignment, toll: LimitRows, *, meter: Meter, seed: int
+    state: PlanState,
+    before: ScoredPlan,
+    problem: PackingProblem,
+    dealt: DomainAssignment,
+    toll: LimitRows,
+    *,
+    meter: Meter,
+    seed: int,
 ) -> ScoredPlan:
     """The better of this attempt and of one that makes the most of the limits; the state is left with it."""
     clear_plan(state)
@@ -205,7 +230,9 @@ def _provable(state: PlanState, problem: PackingProblem, dealt: DomainAssignment
     return whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
 
 
-def _realize(state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, meter: Meter) -> PackingRealizer:
+def _realize(
+    state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, meter: Meter
+) -> PackingRealizer:
     """The proposal in the state. Which of many pods that look alike goes where is left open by it; if some clash with their neighbours
     and find no place, they may do so in another order, while there is time; the best of these is made again unless it was the last."""
     began = meter.seconds
@@ -222,7 +249,9 @@ def _realize(state: PlanState, problem: PackingProblem, dealt: DomainAssignment,
     return carrier if missing[-1] == missing[best] else _realize_once(state, problem, dealt, packing, best)
 
 
-def _realize_once(state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, order: int) -> PackingRealizer:
+def _realize_once(
+    state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, order: int
+) -> PackingRealizer:
     for room in reversed(list(state.new)):
         state.close(room)
     carrier = PackingRealizer(state, problem, dealt, order)
@@ -230,7 +259,9 @@ def _realize_once(state: PlanState, problem: PackingProblem, dealt: DomainAssign
     return carrier
 
 
-def _best_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> tuple[Packing, float]:
+def _best_packing(
+    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext
+) -> tuple[Packing, float]:
     """The cheapest proposal, and what first-fit would pay where it was quick to find out."""
     packing = solve_packing(problem, demand, relaxation, context)
     pods = int(demand.sum())
@@ -264,7 +295,9 @@ def _fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
         SequentialPlacer.filling_only(state, _shares(state, worth)).fill_existing_nodes()
 
 
-def _sequential(state: PlanState, frontier: OfferFrontier, known: LowerBound, meter: Meter, *, complete: bool) -> Iterator[ScoredPlan]:
+def _sequential(
+    state: PlanState, frontier: OfferFrontier, known: LowerBound, meter: Meter, *, complete: bool
+) -> Iterator[ScoredPlan]:
     """What the simple ways make, one after the other."""
     for approach in _approaches(state, scarce=not complete):
         if approach.last_resort and complete:

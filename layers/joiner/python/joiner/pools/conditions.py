@@ -49,7 +49,12 @@ class Condition:
         )
 
     def to_kube(self) -> dict[str, Any]:
-        shown: dict[str, Any] = {"type": self.type, "status": self.status, "reason": self.reason or self.type, "message": self.message}
+        shown: dict[str, Any] = {
+            "type": self.type,
+            "status": self.status,
+            "reason": self.reason or self.type,
+            "message": self.message,
+        }
         if self.since is not None:
             shown["lastTransitionTime"] = format_timestamp(self.since)
         if self.observed_generation is not None:
@@ -81,11 +86,20 @@ class Conditions:
         return self[name].true
 
     def set(
-        self, name: str, status: Status, reason: str = "", message: str = "", *, at: datetime, generation: int | None = None
+        self,
+        name: str,
+        status: Status,
+        reason: str = "",
+        message: str = "",
+        *,
+        at: datetime,
+        generation: int | None = None,
     ) -> "Conditions":
         before = self[name]
         since = before.since if before.status == status and before.since else at
-        after = replace(before, status=status, reason=reason or name, message=message, since=since, observed_generation=generation)
+        after = replace(
+            before, status=status, reason=reason or name, message=message, since=since, observed_generation=generation
+        )
         if any(condition.type == name for condition in self.items):
             return Conditions(tuple(after if condition.type == name else condition for condition in self.items))
         return Conditions((*self.items, after))

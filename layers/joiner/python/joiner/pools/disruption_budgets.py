@@ -58,7 +58,11 @@ def is_active(budget: DisruptionBudget, now: datetime) -> bool:
         if _falls_on(times, minute):
             return True
         # Whole days in which nothing begins are passed over: a budget may last for weeks
-        minute -= timedelta(minutes=1) if _day_matches(times, minute) else timedelta(hours=minute.hour, minutes=minute.minute + 1)
+        minute -= (
+            timedelta(minutes=1)
+            if _day_matches(times, minute)
+            else timedelta(hours=minute.hour, minutes=minute.minute + 1)
+        )
     return False
 
 
@@ -74,7 +78,14 @@ def parse_schedule(text: str) -> Schedule:
     minute, hour, day, month, weekday = fields
     both = "*" in (day, weekday)
     days_of_week = frozenset(each % 7 for each in _values(weekday, 0, 7, DAYS))
-    return _values(minute, 0, 59), _values(hour, 0, 23), _values(day, 1, 31), _values(month, 1, 12, ("", *MONTHS)), days_of_week, both
+    return (
+        _values(minute, 0, 59),
+        _values(hour, 0, 23),
+        _values(day, 1, 31),
+        _values(month, 1, 12, ("", *MONTHS)),
+        days_of_week,
+        both,
+    )
 
 
 def _nodes(said: str, nodes: int) -> int:

@@ -15,7 +15,16 @@ from joiner.pools.node_class import NodeClass
 from joiner.pools.node_pool import NodePool
 
 VERSION = "joiner-v1"
-OF_POOL = ("labels", "annotations", "taints", "startup_taints", "class_ref", "kubelet", "expire_after", "termination_grace_period")
+OF_POOL = (
+    "labels",
+    "annotations",
+    "taints",
+    "startup_taints",
+    "class_ref",
+    "kubelet",
+    "expire_after",
+    "termination_grace_period",
+)
 OF_CLASS = (
     "role",
     "instance_profile",
@@ -34,7 +43,9 @@ OF_CLASS = (
 def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict[str, str]:
     """The annotations of a claim of ``pool`` that is to be launched by ``node_class``."""
     own, own_version = (
-        (names.PROVISIONER_HASH, names.PROVISIONER_HASH_VERSION) if pool.legacy else (names.NODEPOOL_HASH, names.NODEPOOL_HASH_VERSION)
+        (names.PROVISIONER_HASH, names.PROVISIONER_HASH_VERSION)
+        if pool.legacy
+        else (names.NODEPOOL_HASH, names.NODEPOOL_HASH_VERSION)
     )
     found = {own: hash_fields(pool, OF_POOL), own_version: VERSION}
     if node_class is not None and node_class.kind == "EC2NodeClass":

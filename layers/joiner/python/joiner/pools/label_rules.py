@@ -87,7 +87,11 @@ def key_fault(key: str, *, legacy: bool) -> str:
     if key in (names.NODEPOOL, names.PROVISIONER, names.HOSTNAME):
         return "Joiner sets this label itself; remove it"
     owner = "" if key in WELL_KNOWN or key in RENAMED else owner_of(key, legacy=legacy)
-    return f"this domain belongs to {owner}{suggest_nearest(key, sorted(WELL_KNOWN)) or '; use a domain of your own'}" if owner else ""
+    return (
+        f"this domain belongs to {owner}{suggest_nearest(key, sorted(WELL_KNOWN)) or '; use a domain of your own'}"
+        if owner
+        else ""
+    )
 
 
 def owner_of(key: str, *, legacy: bool) -> str:

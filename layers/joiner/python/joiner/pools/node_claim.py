@@ -129,7 +129,9 @@ class NodeClaim:
         """Id of the launch that it entered, or empty."""
         return self.annotations.get(names.LAUNCH, "")
 
-    def with_condition(self, name: str, status: Status, reason: str = "", message: str = "", *, at: datetime) -> "NodeClaim":
+    def with_condition(
+        self, name: str, status: Status, reason: str = "", message: str = "", *, at: datetime
+    ) -> "NodeClaim":
         """This claim with one condition set and Ready rolled up again."""
         after = self.conditions.set(name, status, reason, message, at=at, generation=self.generation or None)
         return replace(self, conditions=after.with_ready(*LIFE, at=at, generation=self.generation or None))
@@ -186,7 +188,9 @@ class NodeClaim:
         awaited = f"node {node_name} has joined and takes no pods yet{_format_deadline(opens_by)}"
         return joined.with_condition("Initialized", "Unknown", "NodeNotReady", awaited, at=at)
 
-    def as_initialized(self, *, at: datetime, capacity: Resources | None = None, allocatable: Resources | None = None) -> "NodeClaim":
+    def as_initialized(
+        self, *, at: datetime, capacity: Resources | None = None, allocatable: Resources | None = None
+    ) -> "NodeClaim":
         """This claim once its node may take pods; capacity and allocatable are then the node's own."""
         known = replace(
             self,
@@ -212,7 +216,9 @@ class NodeClaimTemplate:
     allocatable: Resources = field(default_factory=Resources)
 
 
-def build_node_claim(pool: NodePool, template: NodeClaimTemplate, *, suffix: str, lease: int, execution: str) -> NodeClaim:
+def build_node_claim(
+    pool: NodePool, template: NodeClaimTemplate, *, suffix: str, lease: int, execution: str
+) -> NodeClaim:
     """Return the claim to create for one planned node of a pool.
 
     Args:

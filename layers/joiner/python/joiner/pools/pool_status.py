@@ -37,9 +37,15 @@ def compute_pool_conditions(
         after = after.set("NodeClassReady", "False", "NodeClassNotFound", message, at=at, generation=generation)
     elif not node_class.ready:
         missing = next(problem for problem in node_class.problems if problem.severity == "error")
-        after = after.set("NodeClassReady", "False", missing.reason, f"{class_key}: {missing.message}", at=at, generation=generation)
+        after = after.set(
+            "NodeClassReady", "False", missing.reason, f"{class_key}: {missing.message}", at=at, generation=generation
+        )
     else:
         after = after.set("NodeClassReady", "True", "NodeClassReady", at=at, generation=generation)
     after = after.with_ready(*DEPENDENTS, at=at, generation=generation)
     ready = after["Ready"]
-    return after.set("Active", ready.status, ready.reason, ready.message, at=at, generation=generation) if legacy else after
+    return (
+        after.set("Active", ready.status, ready.reason, ready.message, at=at, generation=generation)
+        if legacy
+        else after
+    )

@@ -108,10 +108,14 @@ class ResolvedNodeClass:
             refused = bool(errors)
             told = errors or others[:1]
             reason, message = (told[0].reason, "; ".join(each.message for each in told)) if told else (name, "")
-            after = after.set(name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None)
+            after = after.set(
+                name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None
+            )
         return after.with_ready(*CONDITIONS, at=at, generation=self.generation or None)
 
-    def status_to_kube(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> dict[str, Any]:
+    def status_to_kube(
+        self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()
+    ) -> dict[str, Any]:
         """``{"status": ...}`` of the EC2NodeClass or AWSNodeTemplate (an inline provider has no status of its own)."""
         return {
             "status": {
@@ -119,9 +123,12 @@ class ResolvedNodeClass:
                     {"id": subnet.id, "zone": subnet.zone} | ({"zoneID": subnet.zone_id} if subnet.zone_id else {})
                     for subnet in sorted(self.subnets, key=lambda subnet: (-subnet.free_ips, subnet.id))
                 ],
-                "securityGroups": [{"id": group.id} | ({"name": group.name} if group.name else {}) for group in self.security_groups],
+                "securityGroups": [
+                    {"id": group.id} | ({"name": group.name} if group.name else {}) for group in self.security_groups
+                ],
                 "amis": [
-                    {"id": image.id, "requirements": image.requirements.to_kube()} | ({"name": image.name} if image.name else {})
+                    {"id": image.id, "requirements": image.requirements.to_kube()}
+                    | ({"name": image.name} if image.name else {})
                     for image in self.images
                 ],
                 "instanceProfile": self.instance_profile,
@@ -150,7 +157,8 @@ class ResolvedNodeClass:
             ],
             "instanceProfile": self.instance_profile,
             "problems": [
-                {"condition": p.condition, "reason": p.reason, "message": p.message, "severity": p.severity} for p in self.problems
+                {"condition": p.condition, "reason": p.reason, "message": p.message, "severity": p.severity}
+                for p in self.problems
             ],
             "generation": self.generation,
         }
@@ -175,6 +183,8 @@ class ResolvedNodeClass:
                 for image in said["images"]
             ),
             instance_profile=said["instanceProfile"],
-            problems=tuple(NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in said["problems"]),
+            problems=tuple(
+                NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in said["problems"]
+            ),
             generation=said["generation"],
         )

@@ -11,4 +11,6 @@ def find_retiring_nodes(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> f
     deleting = [claim for claim in claims if claim.deleting]
     instances = {claim.provider_id for claim in deleting if claim.provider_id}
     named = {claim.node_name for claim in deleting if claim.node_name and not claim.provider_id}
-    return frozenset(node.name for node in nodes if node.retiring or node.provider_id in instances or node.name in named)
+    return frozenset(
+        node.name for node in nodes if node.retiring or node.provider_id in instances or node.name in named
+    )

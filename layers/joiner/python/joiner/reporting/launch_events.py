@@ -27,7 +27,9 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
     if pool is None:
         return told
     if outcome.short:
-        shown = [f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short]
+        shown = [
+            f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short
+        ]
         more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
         note = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three minutes; others are tried"
         told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))

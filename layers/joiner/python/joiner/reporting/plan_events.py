@@ -35,7 +35,9 @@ def report_no_node(pod: Pod, pending: PendingPod) -> Event:
     would the amounts that are used of a limit, and the offer that happens to be nearest."""
     news = AMOUNT.sub("", _reasons([str(reason) for reason in pending.reasons]))
     note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in pending.reasons])}"
-    return Event(Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=news, owner=Subject.owner_of(pod))
+    return Event(
+        Subject.pod(pod), "NotTriggerScaleUp", "ScaleUp", note, "Warning", news=news, owner=Subject.owner_of(pod)
+    )
 
 
 def _reasons(said: Sequence[str]) -> str:
@@ -52,7 +54,13 @@ def _with_nearest(reason: Reason) -> str:
 def report_invalid_manifests(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
     """One event for each mistake in an object; what was merely assumed is in its status."""
     return [
-        Event(subject, "ValidationFailed" if each.severity == "error" else "WithoutEffect", "Validate", each.message, "Warning")
+        Event(
+            subject,
+            "ValidationFailed" if each.severity == "error" else "WithoutEffect",
+            "Validate",
+            each.message,
+            "Warning",
+        )
         for each in problems
         if each.severity != "info"
     ]

@@ -17,20 +17,26 @@ def report_registered(claim: NodeClaim, node: Node) -> list[Event]:
 
 def report_missing_taint(claim: NodeClaim, node: Node) -> Event:
     """The node was open to all pods before it was ours: its user data is not what Joiner wrote."""
-    note = f"Node {node.name} joined without the taint karpenter.sh/unregistered: pods may have come before it was ready"
+    note = (
+        f"Node {node.name} joined without the taint karpenter.sh/unregistered: pods may have come before it was ready"
+    )
     return Event(Subject.claim(claim), "UnregisteredTaintMissing", "Register", note, "Warning")
 
 
 def report_multiple_nodes(claim: NodeClaim, names: tuple[str, ...]) -> Event:
     """Return the event of several nodes that have the provider id of one claim."""
-    note = f"Several nodes have the provider id {claim.provider_id}: {', '.join(names)}. Delete those that are not its own"
+    note = (
+        f"Several nodes have the provider id {claim.provider_id}: {', '.join(names)}. Delete those that are not its own"
+    )
     return Event(Subject.claim(claim), "MultipleNodesFound", "Register", note, "Warning")
 
 
 def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
     """The node may take pods."""
     return [
-        Event(Subject.node(node), "Initialized", "Initialize", f"Ready for pods; {claim.kind} {claim.name} is fulfilled"),
+        Event(
+            Subject.node(node), "Initialized", "Initialize", f"Ready for pods; {claim.kind} {claim.name} is fulfilled"
+        ),
         Event(Subject.claim(claim), "Initialized", "Initialize", f"Node {node.name} is ready for pods"),
     ]
 

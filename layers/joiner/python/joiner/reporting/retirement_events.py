@@ -49,9 +49,7 @@ def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementRea
 
 def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:
     """The cluster refuses to taint a node that never registered: its instance is terminated without a drain."""
-    note = (
-        f"Node {node.name} never registered. Its instance is terminated without a drain, because the cluster refuses to taint it: {refusal}"
-    )
+    note = f"Node {node.name} never registered. Its instance is terminated without a drain, because the cluster refuses to taint it: {refusal}"
     subjects = [Subject.node(node), *([Subject.claim(claim)] if claim is not None else [])]
     return [Event(subject, "FailedDraining", "Retire", note, "Warning") for subject in subjects]
 
@@ -77,15 +75,21 @@ def report_blocked_drain(retiring: RetiringClaim, claim: NodeClaim | None, block
 
 def report_detaching(retiring: RetiringClaim, claim: NodeClaim | None, volumes: Iterable[str]) -> list[Event]:
     """The node is drained; its volumes are not detached yet."""
-    return _both(retiring, claim, "AwaitingVolumeDetachment", f"Waits for volumes: {', '.join(sorted(volumes)[:5])}", "Normal")
+    return _both(
+        retiring, claim, "AwaitingVolumeDetachment", f"Waits for volumes: {', '.join(sorted(volumes)[:5])}", "Normal"
+    )
 
 
 def report_terminating(retiring: RetiringClaim, claim: NodeClaim | None) -> list[Event]:
     """The instance goes next."""
-    return _both(retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal")
+    return _both(
+        retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal"
+    )
 
 
 def _both(retiring: RetiringClaim, claim: NodeClaim | None, reason: str, note: str, kind: str) -> list[Event]:
     subjects = [Subject("v1", "Node", retiring.node, retiring.node)] if retiring.node else []
     subjects += [Subject.claim(claim)] if claim is not None else []
-    return [Event(subject, reason, "Retire", note, "Warning" if kind == "Warning" else "Normal") for subject in subjects]
+    return [
+        Event(subject, reason, "Retire", note, "Warning" if kind == "Warning" else "Normal") for subject in subjects
+    ]

@@ -29,14 +29,18 @@ def add_remedies(plan: Plan, marks: Collection[tuple[str, str]]) -> Plan:
     """The plan, whose pods that wait for short offerings say what helps. ``marks``: the capacity type of an offering, and EC2's code."""
     if not any(find_shortage_remedy(code) for _, code in marks):
         return plan
-    pending = tuple(replace(each, reasons=tuple(_explained(reason, marks) for reason in each.reasons)) for each in plan.pending)
+    pending = tuple(
+        replace(each, reasons=tuple(_explained(reason, marks) for reason in each.reasons)) for each in plan.pending
+    )
     return replace(plan, pending=pending)
 
 
 def _explained(reason: Reason, marks: Collection[tuple[str, str]]) -> Reason:
     if SHORT not in reason.reason:
         return reason
-    codes = sorted({code for kind, code in marks if find_shortage_remedy(code) and _is_about(reason.reason, kind, code)})
+    codes = sorted(
+        {code for kind, code in marks if find_shortage_remedy(code) and _is_about(reason.reason, kind, code)}
+    )
     said = "; ".join(f"EC2 answered {code}: {find_shortage_remedy(code)}" for code in codes)
     return replace(reason, reason=f"{reason.reason}. {said}") if said else reason
 

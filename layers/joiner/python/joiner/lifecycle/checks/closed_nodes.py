@@ -6,7 +6,9 @@ from joiner.lifecycle.initialization import closed_too_long
 
 def find_closed_nodes(survey: ClusterSurvey) -> list[str]:
     """One sentence a node."""
-    return [f"node {node.name} has been closed for too long" for node in survey.nodes if closed_too_long(node, survey.now)]
+    return [
+        f"node {node.name} has been closed for too long" for node in survey.nodes if closed_too_long(node, survey.now)
+    ]
 
 
 CLOSED_NODES = ClusterCheck("closedNodes", find_closed_nodes)

@@ -24,7 +24,9 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
         if node is None or pool is None or not may_empty_nodes_go(pool):
             continue
         pods = on_node.get(node.name, ())
-        staying = claim.deleting or node.retiring or bool(failure_reason(claim) or survey.disturbance(claim, node, pods))
+        staying = (
+            claim.deleting or node.retiring or bool(failure_reason(claim) or survey.disturbance(claim, node, pods))
+        )
         if not staying and settled_at(claim) is not None and survey.is_empty(node, pods):
             found.append(claim)
     return found
@@ -35,7 +37,9 @@ def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     pools, nodes = survey.pool_of(), survey.node_of()
     left: dict[str, int] = {}
     found = []
-    for claim in sorted(empty_claims(survey), key=lambda each: (survey.empty_since.get(each.name, survey.at), each.name)):
+    for claim in sorted(
+        empty_claims(survey), key=lambda each: (survey.empty_since.get(each.name, survey.at), each.name)
+    ):
         pool = pools[claim.pool_key]
         due = _due(claim, pool, survey)
         if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
@@ -51,7 +55,9 @@ def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
 def _due(claim: NodeClaim, pool: NodePool, survey: ClusterSurvey) -> int:
     """When it has been empty for long enough, and open for long enough to have got its pods."""
     settled = settled_at(claim)
-    return max(survey.empty_since.get(claim.name, survey.at) + empty_for(pool), ceil(settled.timestamp()) if settled else 0)
+    return max(
+        survey.empty_since.get(claim.name, survey.at) + empty_for(pool), ceil(settled.timestamp()) if settled else 0
+    )
 
 
 def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:

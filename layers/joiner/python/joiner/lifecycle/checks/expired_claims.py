@@ -15,7 +15,12 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     found = []
     for claim in survey.claims:
         after = _expire_after(claim, survey)
-        if claim.deleting or after is None or claim.created is None or survey.now - claim.created < timedelta(seconds=after):
+        if (
+            claim.deleting
+            or after is None
+            or claim.created is None
+            or survey.now - claim.created < timedelta(seconds=after)
+        ):
             continue
         node = nodes.get(claim.key)
         if claim.kind == "Machine" and node is not None and survey.disturbance(claim, node, pods.get(node.name, ())):

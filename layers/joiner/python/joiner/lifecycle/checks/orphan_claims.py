@@ -10,14 +10,20 @@ def find_orphan_claims(survey: InstanceSurvey) -> list[Mismatch]:
         if not claim.instance or claim.deleting:
             continue
         if claim.instance not in survey.instances:
-            found.append(_case(claim, "lost", f"EC2 knows no instance {claim.instance} of {claim.kind}/{claim.name}", "instance"))
+            found.append(
+                _case(claim, "lost", f"EC2 knows no instance {claim.instance} of {claim.kind}/{claim.name}", "instance")
+            )
         elif claim.registered and claim.instance not in survey.nodes and not survey.instances[claim.instance].gone:
-            found.append(_case(claim, "deleted", f"the node of {claim.kind}/{claim.name} is not there any more", "node"))
+            found.append(
+                _case(claim, "deleted", f"the node of {claim.kind}/{claim.name} is not there any more", "node")
+            )
     return found
 
 
 def _case(claim: SeenClaim, reason: str, said: str, absent: str) -> Mismatch:
-    return Mismatch("retire", said, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}")
+    return Mismatch(
+        "retire", said, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}"
+    )
 
 
 ORPHAN_CLAIMS = InstanceCheck("orphanClaims", find_orphan_claims)

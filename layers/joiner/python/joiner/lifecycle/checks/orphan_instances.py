@@ -13,14 +13,26 @@ def find_orphan_instances(survey: InstanceSurvey) -> list[Mismatch]:
     found = []
     for instance in sorted(survey.instances.values(), key=lambda each: each.id):
         claim = survey.pairings.get(instance.id, "")
-        if instance.id in known or instance.state in ("shutting-down", "terminated") or instance.launch in survey.unrecorded:
+        if (
+            instance.id in known
+            or instance.state in ("shutting-down", "terminated")
+            or instance.launch in survey.unrecorded
+        ):
             continue
         node, absent = survey.nodes.get(instance.id, ""), f"claim-of/{instance.id}"
         if node:
             said = f"no claim knows instance {instance.id}, and node {node} runs on it"
             found.append(Mismatch("rebuild", said, claim=claim, instance=instance.id, node=node, absent=absent))
         else:
-            found.append(Mismatch("collect", f"no claim knows instance {instance.id}", claim=claim, instance=instance.id, absent=absent))
+            found.append(
+                Mismatch(
+                    "collect",
+                    f"no claim knows instance {instance.id}",
+                    claim=claim,
+                    instance=instance.id,
+                    absent=absent,
+                )
+            )
     return found
 
 

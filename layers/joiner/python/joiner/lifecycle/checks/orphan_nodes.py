@@ -17,7 +17,17 @@ def find_orphan_nodes(survey: InstanceSurvey) -> list[Mismatch]:
         if seen is None or seen.state in ENDED:
             said = f"node {node} has no claim, and its instance {instance} {'is gone' if seen is None else f'is {seen.state}'}"
             claim = survey.pairings.get(instance, "") or node
-            found.append(Mismatch("retire", said, claim=claim, instance=instance, node=node, reason="lost", absent=f"halves-of/{instance}"))
+            found.append(
+                Mismatch(
+                    "retire",
+                    said,
+                    claim=claim,
+                    instance=instance,
+                    node=node,
+                    reason="lost",
+                    absent=f"halves-of/{instance}",
+                )
+            )
     return found
 
 

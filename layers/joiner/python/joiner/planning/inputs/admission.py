@@ -66,7 +66,10 @@ def claims_of_ephemeral_volumes(pods: Iterable[Manifest], known: Iterable[Manife
             if template is None:
                 continue
             name = f"{metadata.get('name')}-{volume.get('name')}"
-            claim = {"metadata": {"name": name, "namespace": metadata.get("namespace") or "default"}, "spec": template.get("spec") or {}}
+            claim = {
+                "metadata": {"name": name, "namespace": metadata.get("namespace") or "default"},
+                "spec": template.get("spec") or {},
+            }
             if _key(claim) not in there:
                 found.append(claim)
     return found

@@ -29,7 +29,10 @@ def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidMani
     problems: list[InvalidManifest] = []
     for buffer in lists.get("capacitybuffers") or ():
         spec: Manifest = buffer.get("spec") or {}
-        if buffer["metadata"].get("deletionTimestamp") or (spec.get("provisioningStrategy") or ACTIVE_CAPACITY) != ACTIVE_CAPACITY:
+        if (
+            buffer["metadata"].get("deletionTimestamp")
+            or (spec.get("provisioningStrategy") or ACTIVE_CAPACITY) != ACTIVE_CAPACITY
+        ):
             continue
         try:
             pods.extend(_pods(buffer, spec, lists))
@@ -51,10 +54,18 @@ def is_buffer_pod(name: str) -> bool:
 def _pods(buffer: Manifest, spec: Manifest, lists: Lists) -> list[Manifest]:
     template, there = _template(buffer, spec, lists)
     metadata = buffer["metadata"]
-    pod_spec = {name: value for name, value in (template.get("spec") or {}).items() if name not in ("volumes", "nodeName")}
+    pod_spec = {
+        name: value for name, value in (template.get("spec") or {}).items() if name not in ("volumes", "nodeName")
+    }
     pod_spec = {**pod_spec, "priority": LOWEST_PRIORITY, "priorityClassName": ""}
-    pod = {"metadata": {"namespace": _namespace(buffer), "labels": (template.get("metadata") or {}).get("labels") or {}}, "spec": pod_spec}
-    waits = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": ""}]}
+    pod = {
+        "metadata": {"namespace": _namespace(buffer), "labels": (template.get("metadata") or {}).get("labels") or {}},
+        "spec": pod_spec,
+    }
+    waits = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": ""}],
+    }
     return [
         {
             **pod,
@@ -79,7 +90,9 @@ def _template(buffer: Manifest, spec: Manifest, lists: Lists) -> tuple[Manifest,
     if by_name:
         found = _find(lists.get("podtemplates") or (), _namespace(buffer), by_name.get("name"))
         if found is None:
-            raise InvalidField("spec.podTemplateRef.name", by_name.get("name"), "there is no such PodTemplate in its namespace")
+            raise InvalidField(
+                "spec.podTemplateRef.name", by_name.get("name"), "there is no such PodTemplate in its namespace"
+            )
         if spec.get("replicas") is None and not spec.get("limits"):
             raise InvalidField("spec.replicas", None, "with a podTemplateRef give replicas or limits")
         return found.get("template") or {}, 0

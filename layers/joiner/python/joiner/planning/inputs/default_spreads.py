@@ -56,7 +56,8 @@ class DefaultSpreads:
         if known not in self._known:
             selector = LabelSelector(alike)
             self._known[known] = tuple(
-                replace(TopologySpreadConstraint.from_kube(one, labels={}), selector=selector) for one in self._constraints
+                replace(TopologySpreadConstraint.from_kube(one, labels={}), selector=selector)
+                for one in self._constraints
             )
         told = hashlib.blake2b(str(alike).encode(), digest_size=6).hexdigest()
         shape = f"{pod.constraints.shape_key}-{told}"  # the class stays: a slot is still for any pod of it
@@ -76,7 +77,11 @@ def _exactly(labels: Mapping[str, str]) -> Requirements:
 
 def _of_owner(kind: str, one: Manifest) -> Requirements:
     selector = (one.get("spec") or {}).get("selector") or {}
-    return _exactly(selector) if kind == "ReplicationController" else LabelSelector.from_kube(selector).requirements or Requirements()
+    return (
+        _exactly(selector)
+        if kind == "ReplicationController"
+        else LabelSelector.from_kube(selector).requirements or Requirements()
+    )
 
 
 def _namespace(one: Manifest) -> str:

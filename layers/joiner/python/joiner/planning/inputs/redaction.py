@@ -43,7 +43,11 @@ def redact(manifest: Manifest, plural: str) -> Manifest:
     metadata = manifest.get("metadata") or {}
     if plural not in REDACTED:
         return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
-    annotations = {name: value for name, value in (metadata.get("annotations") or {}).items() if plural == "nodes" or name in PROTECTING}
+    annotations = {
+        name: value
+        for name, value in (metadata.get("annotations") or {}).items()
+        if plural == "nodes" or name in PROTECTING
+    }
     kept = {name: metadata[name] for name in METADATA if metadata.get(name)}
     if annotations and plural in ("nodes", "pods"):
         kept["annotations"] = annotations

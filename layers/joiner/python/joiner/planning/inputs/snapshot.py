@@ -84,7 +84,9 @@ class Snapshot:
         ``default_spreads`` are the scheduler's default constraints, for pods that have none (``joiner.planning.inputs.default_spreads``).
         """
         problems: list[InvalidManifest] = []
-        declared = read_manifests(_with_kind(one, kind) for plural, kind in DECLARED.items() for one in lists.get(plural) or ())
+        declared = read_manifests(
+            _with_kind(one, kind) for plural, kind in DECLARED.items() for one in lists.get(plural) or ()
+        )
         overlays, refused = read_overlays(lists.get("nodeoverlays") or ())
         room, buffers = capacity_buffer_pods(lists)
         problems.extend((*declared.problems, *refused, *buffers))
@@ -102,7 +104,9 @@ class Snapshot:
             pools=declared.pools,
             classes=declared.classes,
             claims=declared.claims,
-            namespaces={one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()},
+            namespaces={
+                one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()
+            },
             volumes=Volumes.from_lists(
                 (*claims, *claims_of_ephemeral_volumes(ephemeral, claims)),
                 lists.get("persistentvolumes") or (),
@@ -163,7 +167,10 @@ def _admitted(daemon_set: Manifest, admission: Admission) -> Manifest:
     """A daemon set whose template says what admission will write into its pods."""
     spec = daemon_set.get("spec") or {}
     template = spec.get("template") or {}
-    return {**daemon_set, "spec": {**spec, "template": {**template, "spec": admission.spec(template.get("spec") or {})}}}
+    return {
+        **daemon_set,
+        "spec": {**spec, "template": {**template, "spec": admission.spec(template.get("spec") or {})}},
+    }
 
 
 def _as_they_run(daemons: Sequence[DaemonSet], pods: Iterable[Pod]) -> tuple[DaemonSet, ...]:
@@ -175,4 +182,6 @@ def _as_they_run(daemons: Sequence[DaemonSet], pods: Iterable[Pod]) -> tuple[Dae
             if before is None or (pod.created, pod.key) > (before.created, before.key):
                 newest[pod.owner_uid] = pod
     asked = {uid: pod.requests for uid, pod in newest.items() if uid}
-    return tuple(replace(one, constraints=replace(one.constraints, requests=asked.get(one.uid, one.requests))) for one in daemons)
+    return tuple(
+        replace(one, constraints=replace(one.constraints, requests=asked.get(one.uid, one.requests))) for one in daemons
+    )

@@ -20,7 +20,9 @@ Unavailable = frozenset[tuple[str, str, str]]
 NEW_HOST: Final = "\0new"
 """Stands for the name of a node that has none yet: it equals no name that anybody asks for."""
 
-INSTANCE_LABELS: Final = re.compile(r"(kubernetes\.io/(arch|os|hostname)|node\.kubernetes\.io/.*|topology\..*|karpenter\.(sh|k8s\.aws)/.*)")
+INSTANCE_LABELS: Final = re.compile(
+    r"(kubernetes\.io/(arch|os|hostname)|node\.kubernetes\.io/.*|topology\..*|karpenter\.(sh|k8s\.aws)/.*)"
+)
 """Labels that the instance or Joiner decides; whatever else a pool's requirements name is the pool's to choose."""
 
 
@@ -99,7 +101,9 @@ class NodeOffer:
     def supply_key(self) -> tuple[str, ...]:
         """The same for offers that draw on one supply, in whichever pool they are."""
         said = self.offering
-        return ("reservation", said.reservation) if said.reservation else (self.model.name, said.zone, said.capacity_type)
+        return (
+            ("reservation", said.reservation) if said.reservation else (self.model.name, said.zone, said.capacity_type)
+        )
 
     def label(self, key: str) -> str | None:
         """One label, without making the others."""
@@ -133,7 +137,10 @@ class OfferSet:
             for one in self.launchable:
                 value = one.label(key)
                 (lacking if value is None else carried.setdefault(value, [])).append(one.index)
-            self._positions[key] = ({value: _as_bits(positions) for value, positions in carried.items()}, _as_bits(lacking))
+            self._positions[key] = (
+                {value: _as_bits(positions) for value, positions in carried.items()},
+                _as_bits(lacking),
+            )
         return self._positions[key]
 
 

@@ -51,7 +51,9 @@ class OfferInputs:
         told = self.attachable.get(name, {})
         return tuple(node_amount(resource, can, told) for resource in self.groups.resources)
 
-    def overlaid(self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str]) -> tuple[PoolInstanceType, Offering]:
+    def overlaid(
+        self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str]
+    ) -> tuple[PoolInstanceType, Offering]:
         """Both as NodeOverlays have them."""
         if not self.overlays:
             return model, offering
@@ -60,7 +62,9 @@ class OfferInputs:
         price = self.overlays.price(labels, offering.price_per_hour)
         if more:
             can = Resources({**model.allocatable, **more})
-            model = PoolInstanceType(model.name, model.labels, Resources({**model.capacity, **more}), can, self.room(model.name, can))
+            model = PoolInstanceType(
+                model.name, model.labels, Resources({**model.capacity, **more}), can, self.room(model.name, can)
+            )
         return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
 
 
@@ -68,13 +72,24 @@ _kept: list[tuple[tuple[object, ...], OfferSet]] = []
 """What was asked and what was made of it, the latest in front. A stock is a value that follows from its question alone."""
 
 
-def compile_offers(pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs) -> OfferSet:
+def compile_offers(
+    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs
+) -> OfferSet:
     """All that this pool can launch in this scene."""
     daemons = tuple(daemon for daemon, _ in scene.groups.daemons)
     facts = (scene.groups.resources, scene.unavailable, scene.overlays, scene.attachable)
-    asked = (pool, node_class, resolved, daemons, *facts, scene.catalogue)  # the catalogue last: it takes longest to compare
+    asked = (
+        pool,
+        node_class,
+        resolved,
+        daemons,
+        *facts,
+        scene.catalogue,
+    )  # the catalogue last: it takes longest to compare
     position = next((position for position, (known, _) in enumerate(_kept) if known == asked), None)
-    made = (asked, OfferSet(_launchable(pool, node_class, resolved, scene))) if position is None else _kept.pop(position)
+    made = (
+        (asked, OfferSet(_launchable(pool, node_class, resolved, scene))) if position is None else _kept.pop(position)
+    )
     _kept.insert(0, made)
     del _kept[MOST_OFFER_SETS:]
     return made[1]
@@ -107,18 +122,26 @@ class LabelMatcher:
         return True
 
 
-def _launchable(pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs) -> Iterable[NodeOffer]:
+def _launchable(
+    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs
+) -> Iterable[NodeOffer]:
     of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in PLACE_KEYS})
     decided = LabelMatcher(
-        Requirements({key: values for key, values in of_type.items() if INSTANCE_LABELS.fullmatch(key) or key in pool.labels})
+        Requirements(
+            {key: values for key, values in of_type.items() if INSTANCE_LABELS.fullmatch(key) or key in pool.labels}
+        )
     )
-    places = PoolPlaces(Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved)
+    places = PoolPlaces(
+        Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved
+    )
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, scene.groups)
     number = 0
     for name in sorted(scene.catalogue.types):
         known = scene.catalogue.types[name]
         labels = type_labels(known, of_pool)
-        if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(resolved, known):
+        if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(
+            resolved, known
+        ):
             continue
         model: PoolInstanceType | None = None
         for sold in known.offerings:
@@ -149,7 +172,9 @@ class PoolPlaces:
         asked = (offering.zone, offering.capacity_type, offering.reservation)
         if asked not in self._known:
             zone_id = self._zones.get(offering.zone, "")
-            labels = place_labels(offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation)
+            labels = place_labels(
+                offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation
+            )
             allowed = offering.zone in self._zones and self._judge.allows(labels)
             self._known[asked] = labels if allowed else None
         return self._known[asked]
@@ -168,7 +193,9 @@ class DaemonOverhead:
         self._keys = tuple(sorted(read))
         self._known: dict[tuple[str | None, ...], tuple[tuple[int, ...], tuple[int, ...], Resources]] = {}
 
-    def on(self, labels: Mapping[str, str], place: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[int, ...], Resources]:
+    def on(
+        self, labels: Mapping[str, str], place: Mapping[str, str]
+    ) -> tuple[tuple[int, ...], tuple[int, ...], Resources]:
         """Positions of the daemons that come, what they take in the order of the plan's resources, and what they request."""
         asked: tuple[str | None, ...] = ()
         if self._keys:
@@ -177,9 +204,17 @@ class DaemonOverhead:
         if found is None:
             carried = {**labels, **place}
             daemons = self._groups.daemons
-            here = tuple(at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(carried, self._taints, NEW_HOST))
-            taken = tuple(sum(daemons[at][1].vector[position] for at in here) for position in range(len(self._groups.resources)))
-            found = self._known[asked] = (here, taken, sum_resources(daemons[at][0].constraints.requests for at in here))
+            here = tuple(
+                at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(carried, self._taints, NEW_HOST)
+            )
+            taken = tuple(
+                sum(daemons[at][1].vector[position] for at in here) for position in range(len(self._groups.resources))
+            )
+            found = self._known[asked] = (
+                here,
+                taken,
+                sum_resources(daemons[at][0].constraints.requests for at in here),
+            )
         return found
 
 

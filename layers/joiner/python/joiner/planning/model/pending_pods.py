@@ -47,7 +47,11 @@ def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
 
 
 # As lifecycle.failed_claims writes them. The reason counts: False alone is also what a node that boots says
-GIVEN_UP: Final = (("Registered", "RegistrationTimeout"), ("Registered", "NodeGone"), ("Initialized", "InitializationTimeout"))
+GIVEN_UP: Final = (
+    ("Registered", "RegistrationTimeout"),
+    ("Registered", "NodeGone"),
+    ("Initialized", "InitializationTimeout"),
+)
 
 
 def is_given_up(claim: NodeClaim) -> bool:
@@ -66,7 +70,9 @@ def is_in_flight(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> boo
 def placed_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
     """Pods that have a place: on a node, or nominated for one, where others are being preempted for them."""
     return tuple(
-        pod for pod in snapshot.pods if (pod.node_name or (pod.nominated_node and not pod.deletion and not pod.gates)) and not pod.terminal
+        pod
+        for pod in snapshot.pods
+        if (pod.node_name or (pod.nominated_node and not pod.deletion and not pod.gates)) and not pod.terminal
     )
 
 
@@ -74,7 +80,9 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
     """Pending and reserved pods, each in order of importance."""
     nodes = nodes_of_claims(snapshot)
     leaving = find_retiring_nodes(snapshot.nodes, snapshot.claims)
-    free = sort_by_priority(pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving))
+    free = sort_by_priority(
+        pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)
+    )
     queues: dict[str, list[Pod]] = defaultdict(list)
     for pod in free if snapshot.claims else ():
         if not pod.node_name:
@@ -95,5 +103,9 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
 def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
     """Names of nodes that take no more pods because they, or their claims, are going, or because they were given up."""
     nodes = nodes_of_claims(snapshot)
-    by_claim = {nodes[claim.key].name for claim in snapshot.claims if (claim.deleting or is_given_up(claim)) and claim.key in nodes}
+    by_claim = {
+        nodes[claim.key].name
+        for claim in snapshot.claims
+        if (claim.deleting or is_given_up(claim)) and claim.key in nodes
+    }
     return frozenset({node.name for node in snapshot.nodes if node.retiring} | by_claim)

@@ -97,7 +97,9 @@ class PodGroups:
         return [self.daemons[position][1] for position in positions]
 
 
-def group_pods(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes) -> PodGroups:
+def group_pods(
+    pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes
+) -> PodGroups:
     """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of importance."""
     said = [pod.constraints for pod in (*pending, *placed)]
     distinct = dict(zip(map(id, said), said, strict=True)).values()
@@ -119,12 +121,18 @@ def group_pods(pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Seque
     daemons: list[tuple[DaemonSet, PodGroup]] = []
     for daemon in sorted(daemon_sets, key=lambda one: one.key):
         vector = _vector(daemon.constraints, NO_VOLUME_CONSTRAINTS, resources)
-        found.append(PodGroup(len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector, needs=_needs(vector)))
+        found.append(
+            PodGroup(
+                len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector, needs=_needs(vector)
+            )
+        )
         daemons.append((daemon, found[-1]))
     return PodGroups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons), counted)
 
 
-def _alike(pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, VolumeConstraints]) -> dict[GroupIdentity, list[Pod]]:
+def _alike(
+    pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, VolumeConstraints]
+) -> dict[GroupIdentity, list[Pod]]:
     """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that count; most are like
     the one before them."""
     found: dict[GroupIdentity, list[Pod]] = {}
@@ -160,7 +168,9 @@ def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple([(position, amount) for position, amount in enumerate(vector) if amount > 0])
 
 
-def _made(index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]) -> PodGroup:
+def _made(
+    index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]
+) -> PodGroup:
     """A group of such pods; if some wait, with their alternatives of node labels, volumes included, or with why they have none."""
     where, refused = _places(sample.constraints, what) if pods else ((), "")
     vector = _vector(sample.constraints, what, resources)
@@ -191,7 +201,10 @@ def _places(said: PodConstraints, what: VolumeConstraints) -> tuple[tuple[Requir
     if both and not where and any(not own.contradictions() for own in said.on_new_nodes()):
         asked = " or ".join(sorted({str(own) for own in said.on_new_nodes()}))
         there = " or ".join(sorted(map(str, what.places)))
-        return (), f"its volumes can be used where nodes have {there} only, and the pod asks for {asked}: change one of them"
+        return (
+            (),
+            f"its volumes can be used where nodes have {there} only, and the pod asks for {asked}: change one of them",
+        )
     if both and not where:
         return (), f"its own requirements exclude each other on {', '.join(both[0].contradictions())}"
     return where, ""

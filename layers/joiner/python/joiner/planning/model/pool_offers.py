@@ -20,7 +20,9 @@ def compile_pool_offers(
     classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[PoolOffers, ...]:
     """One a pool, the heaviest first, then those that pods need not rather avoid (PreferNoSchedule), then by key."""
-    scene = OfferInputs(groups, catalogue, unavailable, snapshot.overlays, attachable_by_type(snapshot.nodes, snapshot.volumes))
+    scene = OfferInputs(
+        groups, catalogue, unavailable, snapshot.overlays, attachable_by_type(snapshot.nodes, snapshot.volumes)
+    )
 
     def rank(pool: NodePool) -> tuple[object, ...]:
         return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
@@ -28,7 +30,9 @@ def compile_pool_offers(
     return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=rank))
 
 
-def _market(pool: NodePool, snapshot: Snapshot, scene: OfferInputs, classes: Mapping[str, ResolvedNodeClass]) -> PoolOffers:
+def _market(
+    pool: NodePool, snapshot: Snapshot, scene: OfferInputs, classes: Mapping[str, ResolvedNodeClass]
+) -> PoolOffers:
     node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
     closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
@@ -37,7 +41,9 @@ def _market(pool: NodePool, snapshot: Snapshot, scene: OfferInputs, classes: Map
     variants = compile_variants(pool, stock, scene.groups)
     if pool.replicas is not None:
         made = PoolOffers(pool, node_class, stock, variants)
-        return PoolOffers(pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made)
+        return PoolOffers(
+            pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made
+        )
     return PoolOffers(pool, node_class, stock, variants, "" if stock.launchable else NO_TYPE_AVAILABLE)
 
 

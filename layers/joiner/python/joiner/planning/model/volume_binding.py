@@ -31,7 +31,9 @@ class VolumeSet:
     there: tuple[tuple[str, int], ...]
 
 
-def bind_static_volumes(having: Sequence[Pod], waiting: Sequence[Pod], volumes: Volumes) -> tuple[Volumes, Mapping[ClaimName, VolumeSet]]:
+def bind_static_volumes(
+    having: Sequence[Pod], waiting: Sequence[Pod], volumes: Volumes
+) -> tuple[Volumes, Mapping[ClaimName, VolumeSet]]:
     """What claims are handed (in ``given``), and the families of the others that have to share. ``waiting`` come in order of importance."""
     users: dict[ClaimName, list[Pod]] = {}
     for pod in (*having, *waiting):
@@ -84,12 +86,15 @@ def _one_key(found: Iterable[str], volumes: Volumes) -> str:
     return keys.pop() if len(keys) == 1 and keys <= {names.ZONE, names.HOSTNAME} else ""
 
 
-def _handed(wanted: Mapping[ClaimName, Sequence[str]], users: Mapping[ClaimName, Sequence[Pod]], volumes: Volumes) -> dict[ClaimName, str]:
+def _handed(
+    wanted: Mapping[ClaimName, Sequence[str]], users: Mapping[ClaimName, Sequence[Pod]], volumes: Volumes
+) -> dict[ClaimName, str]:
     """A volume for as many of the claims as can have one, of those that all their pods can come to; empty for the others. Pods with several
     claims come first: they need all of them in one place."""
     known: dict[object, bool] = {}
     left = {
-        claim: [volume for volume in found if _suits(users[claim], volumes.places_of(volume), known)] for claim, found in wanted.items()
+        claim: [volume for volume in found if _suits(users[claim], volumes.places_of(volume), known)]
+        for claim, found in wanted.items()
     }
     given: dict[ClaimName, str] = {}
     several = Counter(pod.key for claim in wanted for pod in users[claim])
@@ -97,7 +102,11 @@ def _handed(wanted: Mapping[ClaimName, Sequence[str]], users: Mapping[ClaimName,
         claims = [(pod.namespace, name) for name in pod.constraints.claims if (pod.namespace, name) in left]
         given |= _in_one_place([claim for claim in claims if claim not in given], left, set(given.values()), volumes)
     taken = set(given.values())
-    rest = {claim: [volume for volume in found if volume not in taken] for claim, found in left.items() if claim not in given}
+    rest = {
+        claim: [volume for volume in found if volume not in taken]
+        for claim, found in left.items()
+        if claim not in given
+    }
     return {**dict.fromkeys(wanted, ""), **given, **match_volumes(rest)}
 
 
@@ -106,7 +115,10 @@ def _in_one_place(
 ) -> dict[ClaimName, str]:
     """A volume for each of the claims of one pod, all in the same place; nothing if there is no such place."""
     for place in dict.fromkeys(volumes.places_of(volume) for claim in claims for volume in left[claim]):
-        here = {claim: [one for one in left[claim] if one not in taken and volumes.places_of(one) == place] for claim in claims}
+        here = {
+            claim: [one for one in left[claim] if one not in taken and volumes.places_of(one) == place]
+            for claim in claims
+        }
         found = match_volumes(here)
         if len(found) == len(claims):
             return found
@@ -149,7 +161,11 @@ def match_volumes(wanting: Mapping[Key, Sequence[str]]) -> dict[Key, str]:
 
 
 def _nearest(
-    claim: Key, wanting: Mapping[Key, Sequence[str]], owner: Mapping[str, Key], lost: Collection[str], asked_by: dict[str, Key]
+    claim: Key,
+    wanting: Mapping[Key, Sequence[str]],
+    owner: Mapping[str, Key],
+    lost: Collection[str],
+    asked_by: dict[str, Key],
 ) -> str:
     """The free volume that the fewest owners have to change theirs for; empty if there is none. ``asked_by`` tells who would take what."""
     queue = deque([claim])

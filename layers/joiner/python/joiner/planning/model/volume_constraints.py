@@ -42,7 +42,11 @@ def attachable_by_type(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dic
 
 def node_amount(name: str, known: Resources, attachable: Mapping[str, int]) -> int:
     """What a node has of a resource before its pods; of volumes, what their driver says (``attachable``, by driver)."""
-    return attachable.get(name.removeprefix(ATTACHMENT_PREFIX), UNLIMITED) if name.startswith(ATTACHMENT_PREFIX) else known.get(name, 0)
+    return (
+        attachable.get(name.removeprefix(ATTACHMENT_PREFIX), UNLIMITED)
+        if name.startswith(ATTACHMENT_PREFIX)
+        else known.get(name, 0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +69,20 @@ class VolumeConstraints:
 NO_VOLUME_CONSTRAINTS: Final = VolumeConstraints()
 
 
-def find_volume_constraints(pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes) -> Mapping[str, VolumeConstraints]:
+def find_volume_constraints(
+    pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes
+) -> Mapping[str, VolumeConstraints]:
     """By pod key, for the pending pods that mount claims, and for those with a place whom they must follow; ``pending`` must come in order
     of importance."""
     wanting = [pod for pod in pending if pod.constraints.claims]
     if not wanting:
         return {}
     having = [pod for pod in placed if pod.constraints.claims]
-    users = {(pod.namespace, claim): pod.key for pod in having for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)}
+    users = {
+        (pod.namespace, claim): pod.key
+        for pod in having
+        for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)
+    }
     wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.claims)
     held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.claims)
     common = _common((*wanting, *having), volumes)
@@ -81,7 +91,9 @@ def find_volume_constraints(pending: Sequence[Pod], placed: Iterable[Pod], volum
     found: dict[str, VolumeConstraints] = {}
     for pod in having:
         leads = tuple(
-            f"{pod.namespace}/{name}" for name in volumes.unbound(pod.namespace, pod.constraints.claims) if wanted[pod.namespace, name]
+            f"{pod.namespace}/{name}"
+            for name in volumes.unbound(pod.namespace, pod.constraints.claims)
+            if wanted[pod.namespace, name]
         )
         own = _families_of(pod, families)
         if leads or own:
@@ -91,7 +103,9 @@ def find_volume_constraints(pending: Sequence[Pod], placed: Iterable[Pod], volum
         if same not in alike:
             own = _families_of(pod, families)
             each = _mounted(pod, volumes, wanted, held, common)
-            alike[same] = replace(each, key=f"{each.key} {_names(own)}", families=own) if own and not each.refused else each
+            alike[same] = (
+                replace(each, key=f"{each.key} {_names(own)}", families=own) if own and not each.refused else each
+            )
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
         who = next((users[claim] for claim in taken if claim in users), "")
         if who:
@@ -125,7 +139,11 @@ def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]
 
 
 def _mounted(
-    pod: Pod, volumes: Volumes, wanted: Counter[ClaimName], held: Counter[ClaimName], several: Collection[tuple[str, str]]
+    pod: Pod,
+    volumes: Volumes,
+    wanted: Counter[ClaimName],
+    held: Counter[ClaimName],
+    several: Collection[tuple[str, str]],
 ) -> VolumeConstraints:
     """``wanted``: how many who wait want a claim, ``held``: how many with a place have it; ``several``: volumes that are counted once for
     all who have them."""
@@ -140,6 +158,8 @@ def _mounted(
     to_come = [(namespace, claim) for claim in volumes.unbound(namespace, claims)]
     together = tuple("/".join(claim) for claim in to_come if wanted[claim] + held[claim] > 1)
     asked = tuple(sorted(own.items()))
-    alone = tuple(f"{namespace}/{claim}" for claim in volumes.for_one_pod(namespace, claims) if wanted[namespace, claim] > 1)
+    alone = tuple(
+        f"{namespace}/{claim}" for claim in volumes.for_one_pod(namespace, claims) if wanted[namespace, claim] > 1
+    )
     key = f"{' or '.join(map(str, places))} {asked} {common} {together} {alone}"
     return VolumeConstraints(key, places, asked, common, together, alone)

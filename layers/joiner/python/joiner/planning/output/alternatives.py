@@ -48,14 +48,23 @@ class OfferAlternatives:
         pool, stock, own = choice.market.pool, choice.market.stock, choice.one
         need = [before - after for before, after in zip(own.room, room.free, strict=True)]
         if (stock, bits) not in self._open:
-            self._open[stock, bits] = unpack_bits(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
+            self._open[stock, bits] = (
+                unpack_bits(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
+            )
         if choice.market not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
             self._price_lists[choice.market] = price_list_of(stock, self._keys, limits)
-        found = [own, *self._price_lists[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1]]
+        found = [
+            own,
+            *self._price_lists[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1],
+        ]
         least = pool.min_values
         if least:
-            others = [one for one in self._state.replacement_offers(choice, room.planned) if one not in found and _holds(one, need)]
+            others = [
+                one
+                for one in self._state.replacement_offers(choice, room.planned)
+                if one not in found and _holds(one, need)
+            ]
             others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
             found.extend(_more_choice(found, others, least))
         return found
@@ -74,10 +83,13 @@ class PriceList:
         kinds: dict[object, int] = {}
         said = zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
         kind_of = [
-            kinds.setdefault((one.offering.capacity_type, one.daemons, codes), len(kinds)) for one, codes in zip(offers, said, strict=True)
+            kinds.setdefault((one.offering.capacity_type, one.daemons, codes), len(kinds))
+            for one, codes in zip(offers, said, strict=True)
         ]
         self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]
-        self._counted = np.stack([np.zeros(len(offers)), *(columns.capacity(name) for name in limits)], axis=1)[self._order]
+        self._counted = np.stack([np.zeros(len(offers)), *(columns.capacity(name) for name in limits)], axis=1)[
+            self._order
+        ]
         self._place = np.argsort(self._order)
         self._alike: dict[int, tuple[Whole, Floats]] = {}
 
@@ -87,7 +99,11 @@ class PriceList:
         known = self._alike.get(own.index)
         if known is None:
             position = self._place[own.index]
-            same = self._endless & (self._kinds == self._kinds[position]) & (self._prices <= self._prices[position] * (1 + PRICE_TOLERANCE))
+            same = (
+                self._endless
+                & (self._kinds == self._kinds[position])
+                & (self._prices <= self._prices[position] * (1 + PRICE_TOLERANCE))
+            )
             same &= (self._counted <= self._counted[position]).all(axis=1)
             same[position] = False
             known = self._alike[own.index] = self._order[same], self._rooms[same]
@@ -96,7 +112,9 @@ class PriceList:
         return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
 
 
-_price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...]], PriceList]]" = WeakKeyDictionary()
+_price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...]], PriceList]]" = (
+    WeakKeyDictionary()
+)
 
 
 def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...]) -> PriceList:
@@ -129,7 +147,11 @@ def _more_choice(found: Sequence[NodeOffer], holding: Sequence[NodeOffer], least
     for one in holding:
         if meets_min_values((*found, *more), least):
             break
-        short = [key for key, number in least.items() if len({other.label(key) for other in (*found, *more)} - {None}) < number]
+        short = [
+            key
+            for key, number in least.items()
+            if len({other.label(key) for other in (*found, *more)} - {None}) < number
+        ]
         if any(one.label(key) not in {other.label(key) for other in (*found, *more)} for key in short):
             more.append(one)
     return more

@@ -47,9 +47,18 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
         if group.refused:
             found[group] = (Reason("", group.refused),)
         elif _opts_out(group):
-            found[group] = (Reason("", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"),)
+            found[group] = (
+                Reason(
+                    "", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"
+                ),
+            )
         elif not state.markets:
-            found[group] = (Reason("", "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it"),)
+            found[group] = (
+                Reason(
+                    "",
+                    "there is no NodePool or Provisioner that can be used: create one, or mend what is wrong with it",
+                ),
+            )
         else:
             found[group] = tuple(_reason(state, group, market, lacking) for market in state.markets)
     return found
@@ -69,9 +78,13 @@ def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lack
     if taint is not None:
         return Reason(pool, f"did not tolerate taint {taint}")
     if not group.where:
-        return Reason(pool, NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet")
+        return Reason(
+            pool,
+            NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet",
+        )
     usable = sorted(
-        {one for variant in market.variants for one in _open_to(group, market, variant.bits)}, key=lambda one: (one.offer, one.index)
+        {one for variant in market.variants for one in _open_to(group, market, variant.bits)},
+        key=lambda one: (one.offer, one.index),
     )
     if not usable:
         return Reason(pool, _requirements(group, market, lacking))
@@ -126,10 +139,16 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
         return market.closed
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
-            carried = {variant.labels.get(key) or one.labels.get(key) for variant in market.variants for one in market.launchable}
+            carried = {
+                variant.labels.get(key) or one.labels.get(key)
+                for variant in market.variants
+                for one in market.launchable
+            }
             alone = Requirements({key: values})
             if len(market.variants) == MOST_VARIANTS and key in market.variants[0].labels:
-                return f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{LOOKS_AGAIN}"
+                return (
+                    f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{LOOKS_AGAIN}"
+                )
             if not any(alone.allow({key: value} if value is not None else {}) for value in carried):
                 return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
@@ -156,7 +175,12 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
             _, _, overhead = daemons.on(labels, {})
             if lacks := overhead.lacking(room):
                 told = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
-                full.append((sum(value / overhead[name] for name, value in lacks.items()), f"on {known.name} they are short of {told}"))
+                full.append(
+                    (
+                        sum(value / overhead[name] for name, value in lacks.items()),
+                        f"on {known.name} they are short of {told}",
+                    )
+                )
                 continue
             short.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
             if len(short) == 3:

@@ -15,7 +15,9 @@ from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedN
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 
-def write_plan(state: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float) -> Plan:
+def write_plan(
+    state: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float
+) -> Plan:
     """The plan as a value. Slots go to a group's pods in their order: the most important first."""
     slots = PodSlots(state)
     existing = []
@@ -152,7 +154,9 @@ class NodeWriter:
         if known not in self._open_to:
             offers = tuple([one.offer for one in could_be])
             self._open_to[known] = (offers, _requirements(choice, offers))
-        return NodeDescription(self._labels[choice], *self._open_to[known], self._requests(room, choice), self._slots.by_class(room, pods))
+        return NodeDescription(
+            self._labels[choice], *self._open_to[known], self._requests(room, choice), self._slots.by_class(room, pods)
+        )
 
     def _requests(self, room: NodeState, choice: OfferChoice) -> Resources:
         """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""

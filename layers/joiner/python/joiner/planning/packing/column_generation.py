@@ -119,8 +119,12 @@ def generate_columns(
     pricer = ColumnPricer.of(context.bench, demand, relaxation)
     if pricer is None:
         until = _share_for_columns(context, share, GROWING)
-        worth, mix = _grow(problem, demand, relaxation, master, context, share=until, good_enough=good_enough, stalls=STALLS)
-        return _rounded_until(problem, demand, master, context, packing, mix=mix, worth=worth, share=share, good_enough=good_enough)
+        worth, mix = _grow(
+            problem, demand, relaxation, master, context, share=until, good_enough=good_enough, stalls=STALLS
+        )
+        return _rounded_until(
+            problem, demand, master, context, packing, mix=mix, worth=worth, share=share, good_enough=good_enough
+        )
     until = _share_for_columns(context, share, SURELY_GROWING)
     _grow(problem, demand, relaxation, master, context, share=until, good_enough=good_enough, stalls=0)
     settling, best = ExactColumnGeneration(demand, relaxation, master, pricer, context), packing
@@ -128,7 +132,9 @@ def generate_columns(
         value, worth, mix = settling.go_on(share=_share_for_columns(context, share, SURELY_GROWING))
         good_enough = max(good_enough, context.proven_for(demand) * (1 + CLOSE))
         enough = max(good_enough, value * (1 + CLOSE))  # not before there are better columns is anything better found
-        best = _rounded_until(problem, demand, master, context, best, mix=mix, worth=worth, share=share, good_enough=enough)
+        best = _rounded_until(
+            problem, demand, master, context, best, mix=mix, worth=worth, share=share, good_enough=enough
+        )
     return best
 
 
@@ -161,7 +167,17 @@ def _grow(
         smooth = SMOOTHING if not stalled else 0.0
         prices = floor_worth(problem, smooth * relaxation.worth + (1 - smooth) * worth)
         everything = turn % 3 == 1
-        added, hot = _price(problem, demand, master, context, prices=prices, worth=worth, hot=hot, stalled=stalled, everything=everything)
+        added, hot = _price(
+            problem,
+            demand,
+            master,
+            context,
+            prices=prices,
+            worth=worth,
+            hot=hot,
+            stalled=stalled,
+            everything=everything,
+        )
         stalled = 0 if added else stalled + 1
 
 
@@ -169,7 +185,9 @@ class ExactColumnGeneration:
     """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven. It
     has ``ended`` then, or when nothing more is found."""
 
-    def __init__(self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, context: SearchContext) -> None:
+    def __init__(
+        self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, context: SearchContext
+    ) -> None:
         self._demand, self._master, self._pricer, self._context = demand, master, pricer, context
         self._best_prices, self._hoped, self._proven = relaxation.worth, 0.0, 0.0
         self._patience, self._idle = PATIENCE, 0
@@ -233,7 +251,9 @@ def _price(
     added, best = 0, np.full(len(problem.price), -1.0)
     for rows, way in rounds:
         counts = context.bench.fill(rows, active, demand[active], prices[active], way=way)
-        context.meter.spend(filling_steps(counts.size * (1 if way.noise is None else 2)))  # dice cost as much as what they are for
+        context.meter.spend(
+            filling_steps(counts.size * (1 if way.noise is None else 2))
+        )  # dice cost as much as what they are for
         ratio = (counts @ worth[active]) / problem.price[rows]
         np.maximum.at(best, rows, ratio)
         for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():
@@ -283,7 +303,9 @@ def _rounded(
         if mix[column] <= 1e-9:
             break
         one = master.patterns[column]
-        times = min(int(np.floor(mix[column] + context.rng.random() * mode)), int((left[one.items] // one.counts).min()))
+        times = min(
+            int(np.floor(mix[column] + context.rng.random() * mode)), int((left[one.items] // one.counts).min())
+        )
         if times > 0:
             left[one.items] -= times * one.counts
             patterns.append(NodePattern(one.offer, one.items, one.counts, times))

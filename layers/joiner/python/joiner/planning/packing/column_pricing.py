@@ -70,9 +70,15 @@ class ColumnPricer:
                 return PricedColumns((), np.inf, np.inf, spent)
             tried[offer] = self._tried(offer, mine, self._views_of(hopes[offer]), haste)
             spent += 0.03 + tried[offer].steps / STEPS_OF_A_MILLISECOND
-        hard = sorted((float(hopes[offer].min() / problem.price[offer]), offer) for offer, one in tried.items() if one.steps > haste)
+        hard = sorted(
+            (float(hopes[offer].min() / problem.price[offer]), offer)
+            for offer, one in tried.items()
+            if one.steps > haste
+        )
         left = patience
-        for others, (_, offer) in zip(range(len(hard), 0, -1), hard, strict=True):  # what promises little is soon decided, and leaves time
+        for others, (_, offer) in zip(
+            range(len(hard), 0, -1), hard, strict=True
+        ):  # what promises little is soon decided, and leaves time
             if left <= haste * others:
                 break
             views = np.concatenate([self._own_view(offer, mine), self._views_of(hopes[offer])])
@@ -99,7 +105,9 @@ class ColumnPricer:
 
     def _tried(self, offer: int, worth: Floats, views: Floats, patience: int) -> NodeSearchResult:
         enough = float(self._problem.price[offer]) * (1 + SURE)
-        return self._kernel.dearest(offer, self._active, self._demand, worth, rates=views, enough=enough, patience=patience, kept=KEPT)
+        return self._kernel.dearest(
+            offer, self._active, self._demand, worth, rates=views, enough=enough, patience=patience, kept=KEPT
+        )
 
     def _own_view(self, offer: int, worth: Floats) -> Floats:
         """The prices of resources by which a node of this offer promises least: what fractions of these pods would pay for its room."""
@@ -107,7 +115,11 @@ class ColumnPricer:
         inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= room).all(axis=1))
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = need.shape[1], len(inside)
-        lp.col_cost_, lp.col_lower_, lp.col_upper_ = room, np.zeros(need.shape[1]), np.full(need.shape[1], highspy.kHighsInf)
+        lp.col_cost_, lp.col_lower_, lp.col_upper_ = (
+            room,
+            np.zeros(need.shape[1]),
+            np.full(need.shape[1], highspy.kHighsInf),
+        )
         lp.row_lower_, lp.row_upper_ = worth[inside], np.full(len(inside), highspy.kHighsInf)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
         lp.a_matrix_.start_ = np.arange(0, need.shape[1] * (len(inside) + 1), need.shape[1], dtype=np.int32)

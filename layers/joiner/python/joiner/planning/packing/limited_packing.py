@@ -26,7 +26,9 @@ LESS: Final = 0.995
 """What came out too large is tried with so much of what would have been right."""
 
 
-def pack_within_limits(problem: PackingProblem, toll: LimitRows, seed: int, meter: Meter) -> tuple[PackingProblem, Packing]:
+def pack_within_limits(
+    problem: PackingProblem, toll: LimitRows, seed: int, meter: Meter
+) -> tuple[PackingProblem, Packing]:
     """A packing of as many pods as these limits let in, and the problem that it is of: offers in another order, at costs that are no
     prices, and fewer pods."""
     costs = _costs(problem, toll)
@@ -40,7 +42,11 @@ def pack_within_limits(problem: PackingProblem, toll: LimitRows, seed: int, mete
     part, packing = thrifty, NO_PACKING
     for _ in range(TRIES):
         part = _let_in(thrifty, found.worth, share)
-        packing = first_packing(part, part.demand, solve_relaxation(part, part.demand, own), own) if part.demand.any() else NO_PACKING
+        packing = (
+            first_packing(part, part.demand, solve_relaxation(part, part.demand, own), own)
+            if part.demand.any()
+            else NO_PACKING
+        )
         used = sum((one.times * each[:, one.offer] for one in packing.patterns), np.zeros(len(each)))
         if float(used.max(initial=0.0)) <= 1 + 1e-9:
             break
@@ -85,7 +91,9 @@ def _let_in(problem: PackingProblem, worth: Floats, share: float) -> PackingProb
     return replace(problem, members=chosen, demand=demand)
 
 
-def _some(members: tuple[tuple[PodGroup, int], ...], parts: Mapping[PodGroup, float]) -> tuple[tuple[PodGroup, int], ...]:
+def _some(
+    members: tuple[tuple[PodGroup, int], ...], parts: Mapping[PodGroup, float]
+) -> tuple[tuple[PodGroup, int], ...]:
     """So much of each; somebody is named even where nobody is let in."""
     chosen = [(group, int(number * parts.get(group, 0.0) + 1e-9)) for group, number in members]
     return tuple((group, number) for group, number in chosen if number) or ((members[0][0], 0),)

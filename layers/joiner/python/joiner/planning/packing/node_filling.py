@@ -65,7 +65,9 @@ class NodeFiller:
         self.room = np.ascontiguousarray(problem.room[:, self.resources])
         self.most = problem.most_of_one()
         # a cap on one item is in ``most`` already; of items that are never open to one offer together, no node has two
-        shared = [int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.asks | problem.counts]
+        shared = [
+            int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.asks | problem.counts
+        ]
         rows = np.flatnonzero(np.array(shared, dtype=bool))
         self.asks, self.counts, self.caps = problem.asks[rows], problem.counts[rows], problem.caps[rows]
         under = self.asks | self.counts
@@ -126,9 +128,18 @@ class NodeFiller:
                 used += seed @ self.counts[:, active].T
                 asked |= seed @ self.asks[:, active].T > 0
                 for cap in np.flatnonzero((used + asked).any(axis=0)):
-                    self._narrow(np.flatnonzero(used[:, cap] + asked[:, cap]), np.full(1, cap), active, left, used=used, asked=asked)
+                    self._narrow(
+                        np.flatnonzero(used[:, cap] + asked[:, cap]),
+                        np.full(1, cap),
+                        active,
+                        left,
+                        used=used,
+                        asked=asked,
+                    )
         value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
-        self._take(active, room=room, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt)
+        self._take(
+            active, room=room, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt
+        )
         return counts
 
     def _take(

@@ -47,7 +47,13 @@ class GreedyAttempts:
 
 
 def pack_best_of_attempts(
-    problem: PackingProblem, demand: Whole, worth: Floats, context: SearchContext, attempts: GreedyAttempts, *, under: float = np.inf
+    problem: PackingProblem,
+    demand: Whole,
+    worth: Floats,
+    context: SearchContext,
+    attempts: GreedyAttempts,
+    *,
+    under: float = np.inf,
 ) -> Packing:
     """The cheapest packing that any attempt makes, if it is cheaper than ``under``."""
     active = np.flatnonzero(demand)

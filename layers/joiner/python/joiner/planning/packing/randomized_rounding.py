@@ -97,7 +97,14 @@ def _complete(demand: Whole, patterns: list[NodePattern]) -> bool:
 
 
 def _bulk(
-    problem: PackingProblem, found: Relaxation, left: Whole, context: SearchContext, *, pace: RoundingPace, again: float, fewest: float
+    problem: PackingProblem,
+    found: Relaxation,
+    left: Whole,
+    context: SearchContext,
+    *,
+    pace: RoundingPace,
+    again: float,
+    fewest: float,
 ) -> list[NodePattern]:
     """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
     shrinks."""
@@ -113,12 +120,18 @@ def _bulk(
         if not len(large):
             return patterns
         active = np.flatnonzero(left > 0)
-        each = np.maximum(1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))).astype(np.int64)
+        each = np.maximum(
+            1, np.minimum(np.round(ROWS * rest[large] / rest[large].sum()), np.floor(rest[large]))
+        ).astype(np.int64)
         rows = np.repeat(large, each)
-        seed = sample_contents(context.bench, context.rng, found.offers[rows], active, mean=average[:, active][rows], demand=left[active])
+        seed = sample_contents(
+            context.bench, context.rng, found.offers[rows], active, mean=average[:, active][rows], demand=left[active]
+        )
         counts = context.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
         context.meter.spend(2 * filling_steps(counts.size))
-        made = _commit(problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest, pace=pace)
+        made = _commit(
+            problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest, pace=pace
+        )
         if not made:
             return patterns
         patterns += made
@@ -159,7 +172,9 @@ def _commit(
     return made
 
 
-def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, context: SearchContext, *, depth: int, tries: int) -> Packing:
+def _tail(
+    problem: PackingProblem, found: Relaxation, demand: Whole, context: SearchContext, *, depth: int, tries: int
+) -> Packing:
     """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily only where smaller
     offers are no way."""
     best = pack_on_one_node(problem, demand)
@@ -182,7 +197,16 @@ def _tail(problem: PackingProblem, found: Relaxation, demand: Whole, context: Se
         noise, tilt = (0.0, 0.0) if number == 0 else (0.15, 0.0 if number == 1 else 0.5)
         share = (1.0, 0.5, 0.34)[number % 3]
         made = pack_greedily(
-            problem, demand, worth, context, share=share, noise=noise, tilt=tilt, limit=limit, under=best.price, rates=rates
+            problem,
+            demand,
+            worth,
+            context,
+            share=share,
+            noise=noise,
+            tilt=tilt,
+            limit=limit,
+            under=best.price,
+            rates=rates,
         )
         best = made if made.price < best.price else best
     if not best.patterns:
@@ -251,7 +275,11 @@ def pack_greedily(
             continue
         rounds += 1
         if anew:
-            standard, favourites, rounds = ratio[order[0]], offers[order[:ROWS]] if len(offers) > 40 else everything[:0], 0
+            standard, favourites, rounds = (
+                ratio[order[0]],
+                offers[order[:ROWS]] if len(offers) > 40 else everything[:0],
+                0,
+            )
         elif ratio[order[0]] < standard * 0.985:
             favourites = everything[:0]
             continue

@@ -45,7 +45,12 @@ def ruin_and_recreate(
     plan, total, best, idle = _nodes(problem, packing, value, context), packing.price, packing.price, 0
     lure = value * scarcity_factors(problem, plan.offer[: plan.number], np.ones(plan.number))
     found, slack, began = plan, warmth * total / max(plan.number, 1), context.meter.share
-    while plan.number > 1 and best > good_enough and not context.meter.spent(share) and (warmth or idle < patience * plan.number):
+    while (
+        plan.number > 1
+        and best > good_enough
+        and not context.meter.spent(share)
+        and (warmth or idle < patience * plan.number)
+    ):
         cooled = min((context.meter.share - began) / max(share - began, 1e-9), 1.0)
         saved, cells = context.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
         context.meter.spend(0.05 + STEPS_A_CELL * cells)
@@ -54,7 +59,9 @@ def ruin_and_recreate(
             best, found, idle = total, plan.copy() if warmth else plan, 0
         else:
             idle += TURNS
-    rows = [(int(found.offer[node]), np.flatnonzero(found.counts[node]), found.counts[node]) for node in range(found.number)]
+    rows = [
+        (int(found.offer[node]), np.flatnonzero(found.counts[node]), found.counts[node]) for node in range(found.number)
+    ]
     patterns = tuple(NodePattern(offer, items, counts[items], 1) for offer, items, counts in rows)
     price = sum(float(problem.price[one.offer]) for one in patterns)
     return Packing(price, patterns) if price < packing.price - 1e-9 else packing
@@ -73,7 +80,13 @@ def _nodes(problem: PackingProblem, packing: Packing, value: Floats, context: Se
 
 
 def _ruin_and_recreate_in_numpy(
-    problem: PackingProblem, packing: Packing, worth: Floats, context: SearchContext, *, share: float, good_enough: float
+    problem: PackingProblem,
+    packing: Packing,
+    worth: Floats,
+    context: SearchContext,
+    *,
+    share: float,
+    good_enough: float,
 ) -> Packing:
     value = floor_worth(problem, worth)
     nodes = [NodePattern(one.offer, one.items, one.counts, 1) for one in packing.patterns for _ in range(one.times)]
@@ -96,7 +109,9 @@ def _ruin_and_recreate_in_numpy(
         if made.patterns and made.price <= before + 1e-9:
             if made.price < before - 1e-9:
                 idle = 0
-            fresh = [NodePattern(one.offer, one.items, one.counts, 1) for one in made.patterns for _ in range(one.times)]
+            fresh = [
+                NodePattern(one.offer, one.items, one.counts, 1) for one in made.patterns for _ in range(one.times)
+            ]
             gone = set(taken.tolist())
             nodes = [one for position, one in enumerate(nodes) if position not in gone] + fresh
             prices = np.array([float(problem.price[one.offer]) for one in nodes])

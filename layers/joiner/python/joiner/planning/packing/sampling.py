@@ -25,12 +25,18 @@ def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> F
     return 1 + FIRST_SERVED * np.maximum(1 - share, 0)
 
 
-def sample_contents(bench: NodeFiller, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole) -> Whole:
+def sample_contents(
+    bench: NodeFiller, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole
+) -> Whole:
     """The mean mix, rounded at random, and of that in random order as much as room and caps allow."""
     if bench.kernel:
         return bench.kernel.seed(offers, active, mean, demand.astype(float), dice.integers(1, 2**63, 1, np.uint64))
-    wanted = np.minimum(np.where(mean > 0, np.floor(mean + dice.random(mean.shape)), 0), np.minimum(demand, bench.most[active]))
-    return np.stack([_as_far_as_fits(bench, dice, offer, active, row) for offer, row in zip(offers, wanted, strict=True)])
+    wanted = np.minimum(
+        np.where(mean > 0, np.floor(mean + dice.random(mean.shape)), 0), np.minimum(demand, bench.most[active])
+    )
+    return np.stack(
+        [_as_far_as_fits(bench, dice, offer, active, row) for offer, row in zip(offers, wanted, strict=True)]
+    )
 
 
 def _as_far_as_fits(bench: NodeFiller, dice: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
@@ -41,7 +47,11 @@ def _as_far_as_fits(bench: NodeFiller, dice: np.random.Generator, offer: int, ac
         item = int(active[at])
         need, counts, asks, still = bench.need[item], bench.counts[:, item], bench.asks[:, item], bench.caps - used
         binding = counts & (asks | (asked > 0))
-        most = min(wanted[at], (room[need > 0] / need[need > 0] + 1e-9).min(initial=np.inf), still[binding].min(initial=wanted[at]))
+        most = min(
+            wanted[at],
+            (room[need > 0] / need[need > 0] + 1e-9).min(initial=np.inf),
+            still[binding].min(initial=wanted[at]),
+        )
         if most >= 1 and not (asks & (still < 0)).any():
             taken[at] = int(most)
             room -= taken[at] * need

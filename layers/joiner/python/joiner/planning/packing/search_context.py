@@ -50,7 +50,9 @@ class SearchContext:
         self.meter.spend(0.8 + 0.016 * (kinds if little else problem.items))
         if kinds > FEW_KINDS and self.programme.classes > LARGE:
             allowed = np.ones(len(problem.price), bool) if among is None else among
-            found = solve_aggregated(problem, demand, allowed, self.offers[allowed[self.offers]], rough=len(self.offers) > 0)
+            found = solve_aggregated(
+                problem, demand, allowed, self.offers[allowed[self.offers]], rough=len(self.offers) > 0
+            )
             if found is not None:
                 self.offers = found.offers
                 return found
@@ -59,7 +61,10 @@ class SearchContext:
     @classmethod
     def of(cls, problem: PackingProblem, seed: int, meter: Meter) -> "SearchContext":
         return cls(
-            np.random.default_rng(seed), meter, ResourceLp(problem.merged.problem if problem.merged else problem), NodeFiller(problem)
+            np.random.default_rng(seed),
+            meter,
+            ResourceLp(problem.merged.problem if problem.merged else problem),
+            NodeFiller(problem),
         )
 
 
@@ -82,7 +87,9 @@ def _solve_small(problem: PackingProblem, demand: Whole, among: Marks | None) ->
     return replace(found, worth=worth, item=items[found.item])
 
 
-def solve_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, *, among: Marks | None = None) -> Relaxation:
+def solve_relaxation(
+    problem: PackingProblem, demand: Whole, context: SearchContext, *, among: Marks | None = None
+) -> Relaxation:
     """The relaxation with domains put back, and with prudent prices (see ``prudent``)."""
     merged = problem.merged
     shapes = among if among is None or merged is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
@@ -134,7 +141,9 @@ def _apart(problem: PackingProblem, demand: Whole, total: Whole, found: Relaxati
     flow[found.item, found.at] = found.flow
     flow = flow[merged.item_of] * (demand / np.maximum(total[merged.item_of], 1))[:, None]
     worth = found.worth[merged.item_of]
-    held = np.stack([((worth * (merged.domain_of == one))[:, None] * flow).sum(axis=0) for one in range(domains)], axis=1)
+    held = np.stack(
+        [((worth * (merged.domain_of == one))[:, None] * flow).sum(axis=0) for one in range(domains)], axis=1
+    )
     whole = held.sum(axis=1, keepdims=True)
     weight = np.where(whole > 1e-9, held / np.maximum(whole, 1e-12), 0.0)
     for number, position in enumerate(np.flatnonzero(whole[:, 0] <= 1e-9)):

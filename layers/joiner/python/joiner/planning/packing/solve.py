@@ -72,7 +72,9 @@ def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> in
     return max(1, min(int(relaxation.nodes.sum() // ENOUGH_NODES), int(1 + 2 * LEFT_OVER / left_over)))
 
 
-def _repeated(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, times: int) -> Packing:
+def _repeated(
+    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, times: int
+) -> Packing:
     """So many times the same packing of a part, and what does not divide evenly beside it."""
     part = demand // times
     made = _searched(problem, part, solve_relaxation(problem, part, context), context, share=PART)
@@ -81,21 +83,32 @@ def _repeated(problem: PackingProblem, demand: Whole, relaxation: Relaxation, co
     if rest.any():
         patterns += first_packing(problem, rest, solve_relaxation(problem, rest, context), context).patterns
     whole = Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
-    return ruin_and_recreate(problem, whole, relaxation.worth, context, share=1.0, good_enough=relaxation.value * (1 + CLOSE))
+    return ruin_and_recreate(
+        problem, whole, relaxation.worth, context, share=1.0, good_enough=relaxation.value * (1 + CLOSE)
+    )
 
 
-def _searched(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, *, share: float = 1.0) -> Packing:
+def _searched(
+    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, *, share: float = 1.0
+) -> Packing:
     """Until so much of the effort is used up."""
     best = first_packing(problem, demand, relaxation, context)
     goal = relaxation.value * (1 + CLOSE)
     if best.price <= goal or context.meter.spent(share):
         return best
     many = best.nodes >= MANY_NODES
-    if many and (problem.items <= max(FEW_ITEMS, best.nodes // MANY_TO_AN_ITEM) or context.meter.allowance >= PLENTY_OF_TIME):
+    if many and (
+        problem.items <= max(FEW_ITEMS, best.nodes // MANY_TO_AN_ITEM) or context.meter.allowance >= PLENTY_OF_TIME
+    ):
         columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
         best = generate_columns(problem, demand, relaxation, best, context, share=columns * share, good_enough=goal)
         goal = max(goal, context.proven_for(demand) * (1 + CLOSE))
-    some = FEW_NODES <= best.nodes <= SOME_NODES and demand.sum() > MOST_SWAPPED_PODS and share == 1.0 and context.bench.kernel is not None
+    some = (
+        FEW_NODES <= best.nodes <= SOME_NODES
+        and demand.sum() > MOST_SWAPPED_PODS
+        and share == 1.0
+        and context.bench.kernel is not None
+    )
     patience = SETTLED if some else PATIENCE
     best = ruin_and_recreate(problem, best, relaxation.worth, context, share=share, good_enough=goal, patience=patience)
     if some:
@@ -112,17 +125,27 @@ def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
             return made
     few = relaxation.nodes.sum() < MANY_NODES
     depth, tries = 0 if few and context.meter.allowance else DEPTH, 2 if few else 1
-    return right_size(problem, round_relaxation(problem, relaxation, demand, context, depth=depth, tries=tries).patterns)
+    return right_size(
+        problem, round_relaxation(problem, relaxation, demand, context, depth=depth, tries=tries).patterns
+    )
 
 
-def _pack_randomized(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, number: int) -> Packing:
+def _pack_randomized(
+    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, number: int
+) -> Packing:
     worth = floor_worth(problem, relaxation.worth)
     attempts = GreedyAttempts.drawn(number, float(worth @ demand), float(problem.price.min()), context)
     return pack_best_of_attempts(problem, demand, worth, context, attempts)
 
 
 def _restart(
-    problem: PackingProblem, demand: Whole, relaxation: Relaxation, packing: Packing, context: SearchContext, *, goal: float
+    problem: PackingProblem,
+    demand: Whole,
+    relaxation: Relaxation,
+    packing: Packing,
+    context: SearchContext,
+    *,
+    goal: float,
 ) -> Packing:
     """The same from other beginnings, while there is time: taking apart a few nodes of a small plan ends where it began."""
     few = int(demand.sum()) <= MOST_SWAPPED_PODS
@@ -131,7 +154,9 @@ def _restart(
         made = _pack_randomized(problem, demand, relaxation, context, NEXT_ATTEMPTS)
         if made.patterns:
             made = swap_pods(problem, made, context) if few else made
-            made = ruin_and_recreate(problem, made, relaxation.worth, context, share=1.0, good_enough=goal, patience=HASTE)
+            made = ruin_and_recreate(
+                problem, made, relaxation.worth, context, share=1.0, good_enough=goal, patience=HASTE
+            )
         idle = 0 if made.price < best.price - 1e-9 else idle + 1
         best = made if made.price < best.price - 1e-9 else best
     return best

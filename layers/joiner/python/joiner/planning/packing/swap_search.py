@@ -77,7 +77,9 @@ def swap_pods(problem: PackingProblem, packing: Packing, context: SearchContext,
     return found if found.price < packing.price - PAYS else packing
 
 
-def _improve(problem: PackingProblem, nodes: PackedNodes, pair: tuple[int, int], by_price: Whole, context: SearchContext) -> bool:
+def _improve(
+    problem: PackingProblem, nodes: PackedNodes, pair: tuple[int, int], by_price: Whole, context: SearchContext
+) -> bool:
     """Makes the best exchange between two nodes, if any pays."""
     one, other = pair
     given, taken = _exchanges(nodes.counts[one], nodes.counts[other])
@@ -94,13 +96,18 @@ def _improve(problem: PackingProblem, nodes: PackedNodes, pair: tuple[int, int],
     price_second[empty] = 0.0
     if len(problem.caps):
         moving = given - taken
-        price_second[problem.clashing(nodes.counts[other] + moving) | problem.clashing(nodes.counts[one] - moving)] = np.inf
+        price_second[problem.clashing(nodes.counts[other] + moving) | problem.clashing(nodes.counts[one] - moving)] = (
+            np.inf
+        )
     costs = price_first + price_second
     best = int(costs.argmin())
     if costs[best] >= nodes.price[one] + nodes.price[other] - PAYS:
         return False
     change = given[best] - taken[best]
-    for node, sign, offer, price in ((one, -1, offer_first[best], price_first[best]), (other, 1, offer_second[best], price_second[best])):
+    for node, sign, offer, price in (
+        (one, -1, offer_first[best], price_first[best]),
+        (other, 1, offer_second[best], price_second[best]),
+    ):
         nodes.counts[node] += sign * change
         nodes.need[node] = nodes.counts[node] @ problem.need
         nodes.able[node] = _able(problem, nodes.counts[node])
@@ -127,7 +134,9 @@ def _exchanges(one: Whole, other: Whole) -> tuple[Whole, Whole]:
     return np.concatenate(given), np.concatenate(taken)
 
 
-def _priced(problem: PackingProblem, need: Floats, able: Marks, arriving: Whole, by_price: Whole) -> tuple[Floats, Whole]:
+def _priced(
+    problem: PackingProblem, need: Floats, able: Marks, arriving: Whole, by_price: Whole
+) -> tuple[Floats, Whole]:
     """For each content the cheapest offer that holds it. Who leaves is not looked at: an offer that was closed to it stays closed."""
     held = np.broadcast_to(able[by_price], (len(need), len(by_price))).copy()
     for resource in range(need.shape[1]):

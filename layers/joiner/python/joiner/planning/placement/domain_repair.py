@@ -49,7 +49,12 @@ def _taken(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> list[t
     for choice in frontier.of(group):
         for tally in (*own.away, *own.unwanted):
             domain = choice.label(tally.key)
-            if tally.key != names.HOSTNAME and domain is not None and tally not in own.feeds and tally.by_domain.get(domain, 0):
+            if (
+                tally.key != names.HOSTNAME
+                and domain is not None
+                and tally not in own.feeds
+                and tally.by_domain.get(domain, 0)
+            ):
                 found[tally, domain] = None
     return list(found)
 

@@ -40,14 +40,21 @@ Options = list[tuple[float, OfferChoice]]
 
 
 def repartition_pods(
-    state: PlanState, frontier: OfferFrontier, rooms: Sequence[NodeState], meter: Meter, waiting: Sequence[PodGroup] = ()
+    state: PlanState,
+    frontier: OfferFrontier,
+    rooms: Sequence[NodeState],
+    meter: Meter,
+    waiting: Sequence[PodGroup] = (),
 ) -> bool:
     """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each group named, as
     often as it is) among any; then they are. No longer than the effort lasts."""
     pods = sorted(
-        (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))), key=lambda one: one.index
+        (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))),
+        key=lambda one: one.index,
     )
-    weights = {room.choice.market.pool.weight for room in rooms if room.choice} or {weight for weight, _ in frontier.tiers}
+    weights = {room.choice.market.pool.weight for room in rooms if room.choice} or {
+        weight for weight, _ in frontier.tiers
+    }
     if not 1 < len(pods) <= MOST_PARTITION_PODS or len(weights) != 1:
         return False
     price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
@@ -77,7 +84,9 @@ def partitions(pods: Sequence[PodGroup]) -> Iterator[tuple[Part, ...]]:
                 yield (together, *others)
 
 
-def _by_price(state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float) -> Iterator[Way]:
+def _by_price(
+    state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float
+) -> Iterator[Way]:
     """Divisions with a choice for each part that cost less than this together, the cheapest first."""
     choices = next((choices for known, choices in frontier.tiers if known == weight), [])
     keys = sorted({key for group in pods for key in state.keys_of(group)})
@@ -101,7 +110,9 @@ def _by_price(state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup
         price, number, picked, since = heappop(queue)
         parts, options = ways[number]
         yield [(each[at][1], part) for each, at, part in zip(options, picked, parts, strict=True)]
-        for place in range(since, len(picked)):  # every other pick is reached once: by raising places from left to right
+        for place in range(
+            since, len(picked)
+        ):  # every other pick is reached once: by raising places from left to right
             at = picked[place] + 1
             if at < len(options[place]):
                 dearer = price + options[place][at][0] - options[place][at - 1][0]

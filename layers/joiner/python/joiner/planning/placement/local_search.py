@@ -41,7 +41,9 @@ def _exchange_nodes(state: PlanState, frontier: OfferFrontier, shares: Mapping[i
         ):
             return
         some = [rooms for size in (1, 2, 3) for rooms in combinations(tuple(state.new), size)]
-        better = len(state.new) <= FEW_NODES and any(_within(meter) and repartition_pods(state, frontier, rooms, meter) for rooms in some)
+        better = len(state.new) <= FEW_NODES and any(
+            _within(meter) and repartition_pods(state, frontier, rooms, meter) for rooms in some
+        )
         if not better and not any(_within(meter) and _rebuild(state, frontier, shares, rooms, meter) for rooms in some):
             return
 
@@ -51,7 +53,9 @@ def _within(meter: Meter) -> bool:
     return not meter.spent()
 
 
-def _rebuild(state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], rooms: Sequence[NodeState], meter: Meter) -> bool:
+def _rebuild(
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], rooms: Sequence[NodeState], meter: Meter
+) -> bool:
     """Whether these rooms could be replaced by something cheaper; then they are."""
     before, left, opened = state.price, count_missing(state), state.opened
     kept, others = layout_of(rooms), layout_of(room for room in (*state.existing, *state.new) if room not in rooms)

@@ -70,7 +70,9 @@ class PreferenceMover:
             if liked <= best or (bound_by_others and self._audits >= MOST_AUDITS) or state.over_limit(choice):
                 continue
             new = state.open(choice)
-            if all(state.put(group, new, number) == number for group, number in planned.items()) and self._sound(bound_by_others):
+            if all(state.put(group, new, number) == number for group, number in planned.items()) and self._sound(
+                bound_by_others
+            ):
                 moved = True
                 break
             state.close(new)
@@ -92,7 +94,8 @@ class PreferenceMover:
 
     def _liked(self, planned: Mapping[PodGroup, int], labels: Mapping[str, str]) -> float:
         return sum(
-            number * preference_score(self._state, group, labels, labels.get(names.HOSTNAME, "")) for group, number in planned.items()
+            number * preference_score(self._state, group, labels, labels.get(names.HOSTNAME, ""))
+            for group, number in planned.items()
         )
 
     def _choices(self, own: OfferChoice, planned: Mapping[PodGroup, int]) -> list[OfferChoice]:
@@ -111,13 +114,19 @@ class PreferenceMover:
                 if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.room)):
                     told = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
                     found.setdefault(told, OfferChoice(own.market, variant, one, _mask(planned)))
-        liked = {told: self._liked(planned, {**choice.one.labels, **choice.variant.labels}) for told, choice in found.items()}
+        liked = {
+            told: self._liked(planned, {**choice.one.labels, **choice.variant.labels}) for told, choice in found.items()
+        }
         return [found[told] for told in sorted(found, key=lambda told: -liked[told])][:MOST_OFFERS]
 
     def _of_price(self, market: PoolOffers, price: float) -> list[NodeOffer]:
         known = (market, price)
         if known not in self._same_price:
-            alike = (one for one in market.launchable if abs(one.offering.price_per_hour - price) < 1e-9 and one.supply is None)
+            alike = (
+                one
+                for one in market.launchable
+                if abs(one.offering.price_per_hour - price) < 1e-9 and one.supply is None
+            )
             self._same_price[known] = list(alike)
         return self._same_price[known]
 

@@ -45,14 +45,18 @@ class PackingRealizer:
         self._keys = deal.keys
         self._limits: dict[NodeState, dict[DomainCounts, int]] = {}
         self._refused: list[tuple[int, NodeState]] = []
-        self._near: dict[str, list[NodeState]] = {}  # by domain: whoever moves to another one may upset a spread that counts it
+        self._near: dict[
+            str, list[NodeState]
+        ] = {}  # by domain: whoever moves to another one may upset a spread that counts it
         self._watched: dict[PodGroup, list[tuple[DomainCounts, int]]] = {}
         self._counted: dict[PodGroup, list[DomainCounts]] = {}
         owned: dict[DomainCounts, int] = {}
         for members in problem.members:
             for group, _ in members:
                 own = state.rules[group.index]
-                self._watched[group] = [(rule.tally, rule.spread.max_skew) for rule in own.spreads if rule.universe is None]
+                self._watched[group] = [
+                    (rule.tally, rule.spread.max_skew) for rule in own.spreads if rule.universe is None
+                ]
                 for tally, skew in self._watched[group]:
                     owned[tally] = min(skew, owned.get(tally, skew))
         for group in self._watched:
@@ -69,7 +73,9 @@ class PackingRealizer:
         neighbours; nodes that nobody could go to are closed."""
         for pattern in packing.patterns:
             choice = self._problem.choices[pattern.offer]
-            contents = sorted(zip(pattern.items.tolist(), pattern.counts.tolist(), strict=True), key=lambda one: self._freedom[one[0]])
+            contents = sorted(
+                zip(pattern.items.tolist(), pattern.counts.tolist(), strict=True), key=lambda one: self._freedom[one[0]]
+            )
             for _ in range(pattern.times):
                 if self._state.over_limit(choice):
                     break
@@ -163,7 +169,10 @@ class PackingRealizer:
     def _elsewhere(self, queue: Queue, room: NodeState) -> bool:
         """Whether the first of the queue found room that another left."""
         group = queue[0][0]
-        if any(other.planned and fits(group, other.free) and self._admit(group, other) for other in self._near[self._place(room)]):
+        if any(
+            other.planned and fits(group, other.free) and self._admit(group, other)
+            for other in self._near[self._place(room)]
+        ):
             self._mark_placed(queue)
             return True
         return False
@@ -174,7 +183,10 @@ class PackingRealizer:
         for other in self._near[self._place(room)]:
             for group in list(other.planned):
                 if group in self._watched and group.vector != newcomer.vector and fits(group, room.free):
-                    if all(there + own >= need for there, own, need in zip(other.free, group.vector, newcomer.vector, strict=True)):
+                    if all(
+                        there + own >= need
+                        for there, own, need in zip(other.free, group.vector, newcomer.vector, strict=True)
+                    ):
                         yield other, group
                     tried += 1
             if tried > SMALLER:

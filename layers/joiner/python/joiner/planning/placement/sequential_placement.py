@@ -75,7 +75,11 @@ class SequentialPlacer:
         self._has_soft_taints = any(not taint.hard for room in state.existing for taint in room.taints)
         self.plain = all(state.rules[group.index].free for group in self.order)
         self.ending: ClosingNode | None = None
-        self.unplaceable = {group for group in self.order if frontier and not any(fits(group, one.one.room) for one in frontier.of(group))}
+        self.unplaceable = {
+            group
+            for group in self.order
+            if frontier and not any(fits(group, one.one.room) for one in frontier.of(group))
+        }
 
     @property
     def frontier(self) -> OfferFrontier:
@@ -97,7 +101,8 @@ class SequentialPlacer:
             if self._open_for(waiting[0]):
                 stuck.clear()  # whoever waited for a neighbour may have one now
                 self._fill_rooms(
-                    [*self.state.existing, *self.state.new], [group for group in self.order if self.state.rules[group.index].affinity]
+                    [*self.state.existing, *self.state.new],
+                    [group for group in self.order if self.state.rules[group.index].affinity],
                 )
             else:
                 stuck.add(waiting[0])
@@ -156,7 +161,9 @@ class SequentialPlacer:
         found: OfferChoice | None = None
         before = self.state.price
         left = sum(
-            number * self.shares[group.index] for group, number in self.state.left.items() if number and group not in self.unplaceable
+            number * self.shares[group.index]
+            for group, number in self.state.left.items()
+            if number and group not in self.unplaceable
         )
         worth_all = float("inf") if self._one_host(seed) else left * (1 + 1e-9)
         for choice in choices:
@@ -192,12 +199,16 @@ class SequentialPlacer:
         for rule in own.spreads:
             if rule.universe is None:
                 most = min(most, rule.spread.max_skew)
-        if group.constraints.host_ports or any(tally.key == names.HOSTNAME and tally in own.feeds for tally in own.away):
+        if group.constraints.host_ports or any(
+            tally.key == names.HOSTNAME and tally in own.feeds for tally in own.away
+        ):
             most = 1
         rule_dealt, quota = own.assigned_spread, self.state.quotas.get(group.index)
         return most, rule_dealt.spread.topology_key if rule_dealt and quota is not None else "", quota
 
-    def _estimate(self, choice: OfferChoice, order: Sequence[PodGroup], caps: Sequence[tuple[int, str, Mapping[str, int] | None]]) -> float:
+    def _estimate(
+        self, choice: OfferChoice, order: Sequence[PodGroup], caps: Sequence[tuple[int, str, Mapping[str, int] | None]]
+    ) -> float:
         """Price for worth if resources and caps were all that mattered."""
         free, worth = list(choice.one.room), 0.0
         for group, (most, key, quota) in zip(order, caps, strict=True):
@@ -290,7 +301,9 @@ class SequentialPlacer:
         seen: set[tuple[str | None, ...]] = set()
         for choice in self.frontier.of(group):
             there = tuple(map(choice.label, keys))
-            for friend in self.state.rules[group.index].friends if there not in seen and not self.state.over_limit(choice) else ():
+            for friend in (
+                self.state.rules[group.index].friends if there not in seen and not self.state.over_limit(choice) else ()
+            ):
                 both = map(int.__add__, group.vector, friend.vector)
                 if friend.pods and choice.groups >> friend.index & 1 and all(map(int.__le__, both, choice.one.room)):
                     seen.add(there)

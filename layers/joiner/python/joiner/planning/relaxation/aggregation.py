@@ -27,7 +27,9 @@ MOST_BUNDLES: Final = 0.7
 """More of them for each item are no gain."""
 
 
-def solve_aggregated(problem: PackingProblem, demand: Whole, allowed: Marks, offers: Whole, *, rough: bool) -> Relaxation | None:
+def solve_aggregated(
+    problem: PackingProblem, demand: Whole, allowed: Marks, offers: Whole, *, rough: bool
+) -> Relaxation | None:
     """The relaxation for this demand with these offers allowed, its ``value`` less than a few parts in ten thousand below the optimum; None
     where bundles do not come that close. ``rough``: whatever a few turns give will do. ``offers`` are likely to be in it."""
     slack, tightness = (ROUGH_SLACK, 1.0) if rough else (LARGE_SLACK, TIGHT)
@@ -73,8 +75,12 @@ class DemandView:
         mix = np.maximum(np.round(np.log(np.maximum(share / size[:, None], 1e-3)) / np.log(3.0)), -2)
         roomy = self.allowed & (room >= need.max(axis=0, initial=0.0)).all(axis=1)
         level = np.floor(np.log(size) / np.log(6.0))
-        welcome = self.open.T & (roomy | ~self.open[roomy].any(axis=0)[:, None])  # who may go to no large one goes with its like only
-        return number_rows([np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(welcome, axis=1)])
+        welcome = self.open.T & (
+            roomy | ~self.open[roomy].any(axis=0)[:, None]
+        )  # who may go to no large one goes with its like only
+        return number_rows(
+            [np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(welcome, axis=1)]
+        )
 
     def under(self, kept: Marks) -> list[Whole]:
         """Items under a cap that counts are bundled with their like only."""
@@ -162,7 +168,12 @@ class DemandView:
         room = np.concatenate([self.problem.room[others], limits], axis=1)
         used = found.nodes > 0
         return worth_to_price_ratio(
-            room, self.problem.price[others], self.open[others], need=self._need(found, kept), worth=worth, rates=self._rates(found)[used]
+            room,
+            self.problem.price[others],
+            self.open[others],
+            need=self._need(found, kept),
+            worth=worth,
+            rates=self._rates(found)[used],
         )
 
     def _need(self, found: Relaxation, kept: Marks) -> Floats:

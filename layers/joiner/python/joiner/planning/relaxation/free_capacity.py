@@ -14,7 +14,9 @@ class FreeCapacity:
 
     def __init__(self, rooms: Sequence[NodeState]) -> None:
         self._rooms = rooms
-        self._free: list[Floats] = [np.array(amounts, float) for amounts in zip(*(room.free for room in rooms), strict=True)]
+        self._free: list[Floats] = [
+            np.array(amounts, float) for amounts in zip(*(room.free for room in rooms), strict=True)
+        ]
 
     def marks(self, group: PodGroup) -> Marks:
         """For each room, whether one pod of the group fits."""

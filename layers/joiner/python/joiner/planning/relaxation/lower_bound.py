@@ -37,7 +37,9 @@ def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool 
     toll = limit_rows_of(state, problem) if limited else None
     able = problem.open.any(axis=0)
     spare = _spare(state, problem)
-    relaxed = ResourceLp(problem, spare=spare, firm_only=True, toll=toll).solve(np.where(able, problem.demand, 0), whole=whole)
+    relaxed = ResourceLp(problem, spare=spare, firm_only=True, toll=toll).solve(
+        np.where(able, problem.demand, 0), whole=whole
+    )
     shares = {group.index: float("inf") for group in state.groups.pending}
     for item, members in enumerate(problem.members):
         for group, _ in members:
@@ -82,7 +84,10 @@ def _spare(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
         _add(found, open_to, [amount * supply for amount in amounts], most)
     if not found:
         return None
-    return SpareCapacity(np.array([room for room, _ in found.values()], float), np.array([welcome for _, welcome in found.values()], bool))
+    return SpareCapacity(
+        np.array([room for room, _ in found.values()], float),
+        np.array([welcome for _, welcome in found.values()], bool),
+    )
 
 
 def _add(

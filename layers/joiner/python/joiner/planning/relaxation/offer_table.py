@@ -90,11 +90,16 @@ class OfferTable:
 def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
     """Every offer, and which groups may use it as far as node rules go."""
     sections = tuple((market, variant) for market in state.markets for variant in market.variants if market.launchable)
-    welcome = {market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups] for market, _ in sections}
+    welcome = {
+        market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups]
+        for market, _ in sections
+    }
     ways: dict[tuple[int, ...], int] = {}
     kind_of: dict[PodGroup, int] = {}
     for position, group in enumerate(groups):
-        way = tuple(variant.bits[group.index] if welcome[market.pool.key][position] else 0 for market, variant in sections)
+        way = tuple(
+            variant.bits[group.index] if welcome[market.pool.key][position] else 0 for market, variant in sections
+        )
         kind_of[group] = ways.setdefault(way, len(ways))
     weights = sorted({market.pool.weight for market, _ in sections}, reverse=True)
     pools = [market.pool.key for market in state.markets]
@@ -114,14 +119,19 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         domains=domains,
         kinds=np.concatenate(
             [np.zeros((len(ways), 0), bool)]
-            + [np.stack([unpack_bits(way[number], len(market.launchable)) for way in ways]) for number, (market, _) in enumerate(sections)],
+            + [
+                np.stack([unpack_bits(way[number], len(market.launchable)) for way in ways])
+                for number, (market, _) in enumerate(sections)
+            ],
             axis=1,
         ),
         kind_of=kind_of,
     )
 
 
-def _domains(sections: Sequence[tuple[PoolOffers, PoolVariant]], keys: Sequence[str]) -> tuple[Whole, tuple[tuple[str | None, ...], ...]]:
+def _domains(
+    sections: Sequence[tuple[PoolOffers, PoolVariant]], keys: Sequence[str]
+) -> tuple[Whole, tuple[tuple[str | None, ...], ...]]:
     """For each offer the number of what it says to the keys, in the order in which that comes up."""
     known: dict[tuple[str | None, ...], int] = {}
     found: list[Whole] = [np.zeros(0, np.int64)]
@@ -169,7 +179,8 @@ def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
     marks = table.kinds[wanted]
     # all that decides: a stock stands for its room, prices and supplies
     stocks = tuple(
-        (market.stock, position) for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
+        (market.stock, position)
+        for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
     )
     asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
     found = _dominance_answers.pop(asked, None)
@@ -187,7 +198,9 @@ def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
         return usable
     ways, way = np.unique(marks[:, usable], axis=1, return_inverse=True)
     way = way.reshape(-1)
-    covers: Marks = ~np.logical_or.reduce(ways[:, None, :] & ~ways[:, :, None], axis=0)  # [a, b]: a is open to all that b is open to
+    covers: Marks = ~np.logical_or.reduce(
+        ways[:, None, :] & ~ways[:, :, None], axis=0
+    )  # [a, b]: a is open to all that b is open to
     size = np.concatenate([np.minimum(table.room[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
     size = size[:, size.min(axis=0) < size.max(axis=0)]
     price = table.price[usable]
@@ -227,7 +240,9 @@ def _maximal(facts: Floats, covers: Marks) -> Whole:
 class OfferChoices:
     """Offers of a table as choices of the state, made when one is used."""
 
-    def __init__(self, state: PlanState, table: OfferTable, kept: Whole, used: Marks | None = None, units: Floats | None = None) -> None:
+    def __init__(
+        self, state: PlanState, table: OfferTable, kept: Whole, used: Marks | None = None, units: Floats | None = None
+    ) -> None:
         self._groups = [group for group in state.groups.pending if group in table.kind_of]
         self._state = state
         self._table = table
@@ -262,7 +277,11 @@ class OfferChoices:
     def amounts(self, vector: Sequence[int]) -> list[float]:
         """Amounts of the plan's resources as the problem counts them."""
         known = np.minimum(np.array(vector, float), UNBOUNDED_AMOUNT)
-        return list(np.floor(known[self._used] / self._units).tolist()) if self._units is not None else list(known.tolist())
+        return (
+            list(np.floor(known[self._used] / self._units).tolist())
+            if self._units is not None
+            else list(known.tolist())
+        )
 
     def supplies(self, samples: Sequence[PodGroup]) -> list[tuple[int, list[float], Marks]]:
         """Offers that can run out: how many there are, what one holds, and which of these groups may use it."""

@@ -111,7 +111,12 @@ class MergedProblem:
 
 
 def compile_problem(
-    state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], *, overflow: bool = False, narrowed: bool = False
+    state: PlanState,
+    deal: DomainAssignment,
+    groups: Sequence[PodGroup],
+    *,
+    overflow: bool = False,
+    narrowed: bool = False,
 ) -> PackingProblem:
     """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to them are the offers
     that they may use once heavier pools have come to their limits. ``narrowed``: of pools with minValues no node takes more than as many
@@ -163,7 +168,9 @@ def _held_by_enough(market: PoolOffers, resources: Sequence[str]) -> Floats:
     nodes have, anything."""
     room = np.full(len(resources), np.inf)
     columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
-    by_size = sorted(market.launchable, key=lambda one: [-float(np.prod([one.room[column] for column in columns])), one.index])
+    by_size = sorted(
+        market.launchable, key=lambda one: [-float(np.prod([one.room[column] for column in columns])), one.index]
+    )
     for key, number in market.pool.min_values.items():
         largest: dict[str, tuple[int, ...]] = {}
         for one in by_size:
@@ -201,20 +208,27 @@ def _positions(item: "ItemDraft", values: Sequence[tuple[str, ...]], keys: Seque
     return values.index((item.value,)) if item.key and len(keys) == 1 and (item.value,) in values else -1
 
 
-def _merged(whole: PackingProblem, items: Sequence["ItemDraft"], place: Whole, domain: Whole, pools: Whole) -> MergedProblem | None:
+def _merged(
+    whole: PackingProblem, items: Sequence["ItemDraft"], place: Whole, domain: Whole, pools: Whole
+) -> MergedProblem | None:
     domains = int(domain.max()) + 1 if len(domain) else 0
     shapes: dict[object, list[int]] = {}
     for offer in range(len(whole.price)):
         shape = (whole.room[offer].tobytes(), whole.price[offer], pools[offer], whole.open[offer].tobytes())
         shapes.setdefault(shape, []).append(offer)
-    if not domains or any(len(alike) != domains or len(set(domain[alike].tolist())) != domains for alike in shapes.values()):
+    if not domains or any(
+        len(alike) != domains or len(set(domain[alike].tolist())) != domains for alike in shapes.values()
+    ):
         return None
     first = np.array([alike[0] for alike in shapes.values()], dtype=np.int64)
     offer_in = np.zeros((len(first), domains), dtype=np.int64)
     for number, alike in enumerate(shapes.values()):
         offer_in[number, domain[alike]] = alike
     known: dict[object, int] = {}
-    item_of = np.array([known.setdefault((one.group.vector, one.kind, one.rows, one.counted), len(known)) for one in items], dtype=np.int64)
+    item_of = np.array(
+        [known.setdefault((one.group.vector, one.kind, one.rows, one.counted), len(known)) for one in items],
+        dtype=np.int64,
+    )
     _, sample = np.unique(item_of, return_index=True)
     problem = replace(
         whole,
@@ -266,7 +280,9 @@ HostRow = tuple[object, int, bool]
 """A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep to that."""
 
 
-def _items(state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]) -> list[ItemDraft]:
+def _items(
+    state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]
+) -> list[ItemDraft]:
     found: dict[object, ItemDraft] = {}
     addresses: dict[tuple[int, str], set[str]] = {}
     for group in groups:
@@ -287,7 +303,9 @@ def _items(state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup],
     return list(found.values())
 
 
-def host_rows(group: PodGroup, own: GroupRules, addresses: Mapping[tuple[int, str], Collection[str]]) -> tuple[HostRow, ...]:
+def host_rows(
+    group: PodGroup, own: GroupRules, addresses: Mapping[tuple[int, str], Collection[str]]
+) -> tuple[HostRow, ...]:
     """What keeps many pods of a group off one node. A port that is taken on every address is taken on each of ``addresses``."""
     rows: list[HostRow] = [(rule.tally, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
     rows += [(tally, 1 if tally in own.feeds else 0, True) for tally in own.away if tally.key == names.HOSTNAME]
@@ -318,7 +336,12 @@ def _caps(items: Sequence[ItemDraft]) -> tuple[Marks, Marks, Whole, Marks]:
     for position, one in enumerate(items):
         asks[[rows[row] for row in one.rows if row in rows], position] = True
         counts[[rows[row] for row in one.counted if row in rows], position] = True
-    return asks, counts, np.array([cap for _, cap, _ in rows], dtype=np.int64), np.array([firm for *_, firm in rows], dtype=bool)
+    return (
+        asks,
+        counts,
+        np.array([cap for _, cap, _ in rows], dtype=np.int64),
+        np.array([firm for *_, firm in rows], dtype=bool),
+    )
 
 
 def _heaviest_pools_only(open_to: Marks, tier: Whole, limited: Marks) -> None:

@@ -113,7 +113,9 @@ class ResourceLp:
         open_to = np.ascontiguousarray(problem.open.T)
         self._class = np.array(
             [
-                known.setdefault((problem.need[item].tobytes(), open_to[item].tobytes(), under[item].tobytes()), len(known))
+                known.setdefault(
+                    (problem.need[item].tobytes(), open_to[item].tobytes(), under[item].tobytes()), len(known)
+                )
                 for item in range(problem.items)
             ],
             dtype=np.int64,
@@ -130,7 +132,9 @@ class ResourceLp:
         self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._width, self._height = 0, len(sample)
         self._shares: dict[tuple[int, int], Floats] = {}
-        self._counted: list[tuple[int, int, int]] = []  # rows of whole pods: the offer's position, the resource, the row
+        self._counted: list[
+            tuple[int, int, int]
+        ] = []  # rows of whole pods: the offer's position, the resource, the row
         self._solver = quiet_solver()
         empty = highspy.HighsLp()
         empty.num_col_, empty.num_row_ = 0, len(sample)
@@ -144,7 +148,9 @@ class ResourceLp:
         if self._spare is not None and len(self._spare.room):
             room = self._spare.room[:, self._resources] / self._scale
             rows = self._add_nodes(
-                np.concatenate([room, np.full((len(room), len(self._caps)), 1e9)], axis=1), np.zeros(len(room)), fixed=True
+                np.concatenate([room, np.full((len(room), len(self._caps)), 1e9)], axis=1),
+                np.zeros(len(room)),
+                fixed=True,
             )
             at, item = np.nonzero(self._spare.open[:, sample])
             self._add_flows(rows[at], item)
@@ -158,7 +164,14 @@ class ResourceLp:
         dear = OVERRUN * float(self._problem.price.max(initial=0.0)) * np.ones(number)
         every = np.arange(number, dtype=np.int32)
         self._solver.addCols(
-            number, dear, np.zeros(number), np.full(number, INFINITE), number, every, self._tolled.astype(np.int32), -np.ones(number)
+            number,
+            dear,
+            np.zeros(number),
+            np.full(number, INFINITE),
+            number,
+            every,
+            self._tolled.astype(np.int32),
+            -np.ones(number),
         )
         self._height += number
         self._width += number
@@ -179,7 +192,9 @@ class ResourceLp:
             nodes = np.where(allowed[self._offers], values[self._columns], 0.0)
             tight = self._candidates & (members > TIGHT * nodes.sum())
             tight[self._caps] = False
-            if tight.any() and turn < MOST_ROUNDS:  # the tightest first: they may make so many nodes that the others do not bind
+            if (
+                tight.any() and turn < MOST_ROUNDS
+            ):  # the tightest first: they may make so many nodes that the others do not bind
                 tight &= members >= members[tight].max() / 2
                 self._caps = np.concatenate([self._caps, np.flatnonzero(tight)])
                 self._begin(self._offers)
@@ -236,8 +251,12 @@ class ResourceLp:
         number, width = room.shape
         rows = self._height + np.arange(number * width).reshape(number, width)
         none = np.zeros(0, np.int32)
-        index, entries = (rows, -room) if taken is None else (self._with_toll(rows), np.concatenate([taken, -room], axis=1))
-        self._solver.addRows(number * width, np.full(number * width, -INFINITE), np.zeros(number * width), 0, none, none, np.zeros(0))
+        index, entries = (
+            (rows, -room) if taken is None else (self._with_toll(rows), np.concatenate([taken, -room], axis=1))
+        )
+        self._solver.addRows(
+            number * width, np.full(number * width, -INFINITE), np.zeros(number * width), 0, none, none, np.zeros(0)
+        )
         self._solver.addCols(
             number,
             price,
@@ -291,7 +310,9 @@ class ResourceLp:
             mine = self._item[here]
             for resource in self._counting:
                 if (at, resource) not in self._shares:
-                    self._shares[at, resource] = dual_feasible_shares(self._need[mine, resource], problem.room[self._offers[at], resource])
+                    self._shares[at, resource] = dual_feasible_shares(
+                        self._need[mine, resource], problem.room[self._offers[at], resource]
+                    )
                 known = self._shares[at, resource]
                 broken = known @ flow[mine, at] > nodes[at] * (1 + BROKEN) + 1e-9
                 for row in np.flatnonzero(broken).tolist():
@@ -334,10 +355,20 @@ class ResourceLp:
         items = active[worth[active] > 1e-12]
         room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
         need = np.concatenate([self._need, self._under], axis=1)[items]
-        return worth_to_price_ratio(room, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates)
+        return worth_to_price_ratio(
+            room, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates
+        )
 
     def _read(
-        self, value: float, demand: Whole, allowed: Marks, *, total: Floats, values: Floats, worth: Floats, rates: Floats
+        self,
+        value: float,
+        demand: Whole,
+        allowed: Marks,
+        *,
+        total: Floats,
+        values: Floats,
+        worth: Floats,
+        rates: Floats,
     ) -> Relaxation:
         """The answer in terms of items: what flows of a class is shared out evenly among its pods."""
         here = allowed[self._offers]
@@ -360,7 +391,9 @@ class ResourceLp:
         )
 
 
-def worth_to_price_ratio(room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats) -> Floats:
+def worth_to_price_ratio(
+    room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
+) -> Floats:
     """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most fitting of ``rates``.
     Divided by the largest of these, worths are such that no offer earns more than its price."""
     # any prices prove something; those of one resource alone are there where no others are
@@ -380,7 +413,9 @@ def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:
     """What a pod of each class would cost on each offer by its largest share of it."""
     share = np.full((len(offers), len(need)), 1e-9)
     for resource in range(need.shape[1]):
-        np.maximum(share, need[:, resource][None, :] / np.maximum(problem.room[offers, resource], 1e-9)[:, None], out=share)
+        np.maximum(
+            share, need[:, resource][None, :] / np.maximum(problem.room[offers, resource], 1e-9)[:, None], out=share
+        )
     cost: Floats = share * problem.price[offers][:, None]
     return cost
 

@@ -34,7 +34,9 @@ def score_plan(state: PlanState) -> ScoredPlan:
     layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
     # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
     ordered_only = 0.0 if keeps_all_rules(state) else 1.0
-    return ScoredPlan((ordered_only, *count_missing(state), round(state.price, 9), float(len(state.new))), state.pods_left, layout)
+    return ScoredPlan(
+        (ordered_only, *count_missing(state), round(state.price, 9), float(len(state.new))), state.pods_left, layout
+    )
 
 
 def keep_better(state: PlanState, before: ScoredPlan) -> ScoredPlan:

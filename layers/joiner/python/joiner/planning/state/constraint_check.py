@@ -36,7 +36,12 @@ def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts
     are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest domain."""
     if own.free:
         return True
-    if own.affinity or own.together or own.stock or any(rule.spread.topology_key not in carried for rule in own.spreads):
+    if (
+        own.affinity
+        or own.together
+        or own.stock
+        or any(rule.spread.topology_key not in carried for rule in own.spreads)
+    ):
         return False
     apart = own.apart
     for tally in (*(tally for tally, _ in apart), *(rule.tally for rule in own.spreads)):
@@ -46,7 +51,9 @@ def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts
     return level and all(most[tally] <= allowed for tally, allowed in apart)
 
 
-def _may_stay(state: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]) -> bool:
+def _may_stay(
+    state: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]
+) -> bool:
     """``known`` remembers which domains are level enough for a spread."""
     own = state.rules[group.index]
     for tally in (*own.away, *own.unwanted):
@@ -80,7 +87,10 @@ def _one_beginning(state: PlanState, group: PodGroup, rooms: Iterable[NodeState]
     begun = [
         where
         for where, number in mine.items()
-        if any(tally.by_domain.get(domain, 0) <= counted * number for tally, domain in zip(own.affinity, where, strict=True))
+        if any(
+            tally.by_domain.get(domain, 0) <= counted * number
+            for tally, domain in zip(own.affinity, where, strict=True)
+        )
     ]
     if not begun:
         return True

@@ -84,7 +84,9 @@ class DomainAssigner:
         if watched:
             rule = self._watched[watched[0]]
             key = rule.spread.topology_key
-            self._distribute(group, key, [domain for domain in self._reachable(group, key) if domain in (rule.universe or ())])
+            self._distribute(
+                group, key, [domain for domain in self._reachable(group, key) if domain in (rule.universe or ())]
+            )
 
     def gather(self, groups: Sequence[PodGroup]) -> None:
         """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends are already or where
@@ -112,7 +114,11 @@ class DomainAssigner:
         given = dict.fromkeys(reach, 0)
         rounds = 0
         domains = len(rule.universe or ()) if rule else 0
-        if reach and (rule is None or domains >= rule.spread.min_domains) and len(reach) == max(map(len, counting), default=len(reach)):
+        if (
+            reach
+            and (rule is None or domains >= rule.spread.min_domains)
+            and len(reach) == max(map(len, counting), default=len(reach))
+        ):
             level = all(max(counts.values()) - min(counts.values()) <= 1 for counts in counting)
             rounds = left // len(reach) if level else 0
         for domain in reach if rounds else ():
@@ -151,10 +157,14 @@ class DomainAssigner:
                 for one in market.launchable:
                     domain = one.label(key)
                     if domain is not None:
-                        prices.setdefault((market, one.model, one.offering.capacity_type), {})[domain] = one.offering.price_per_hour
+                        prices.setdefault((market, one.model, one.offering.capacity_type), {})[domain] = (
+                            one.offering.price_per_hour
+                        )
             domains = {domain for by_domain in prices.values() for domain in by_domain}
             everywhere = [by_domain for by_domain in prices.values() if len(by_domain) == len(domains)]
-            self._dear[key] = {domain: round(sum(by_domain[domain] for by_domain in everywhere), 6) for domain in domains}
+            self._dear[key] = {
+                domain: round(sum(by_domain[domain] for by_domain in everywhere), 6) for domain in domains
+            }
         return self._dear[key]
 
     def _give(self, group: PodGroup, key: str, given: Mapping[str, int], *, counted: bool = False) -> None:
@@ -178,7 +188,9 @@ class DomainAssigner:
 
 def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
     """Domains in which the group has an offer, or a node with room."""
-    there = (room for room in state.existing if key in room.labels and state.suits(group, room) and fits(group, room.free))
+    there = (
+        room for room in state.existing if key in room.labels and state.suits(group, room) and fits(group, room.free)
+    )
     return {room.labels[key] for room in there}.union(_offered(state, group, key))
 
 
@@ -213,7 +225,8 @@ def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
                 elif friend not in tied and state.left.get(friend):
                     whole = False
         if whole and any(
-            state.rules[one.index].selects_itself or any(tally.total for tally in state.rules[one.index].affinity) for one in tied
+            state.rules[one.index].selects_itself or any(tally.total for tally in state.rules[one.index].affinity)
+            for one in tied
         ):
             found.append(sorted(tied, key=lambda one: one.index))
     return sorted(found, key=lambda tied: (-sum(map(state.left.__getitem__, tied)), tied[0].index))

@@ -46,7 +46,9 @@ class ExistingCapacity:
     staying: Mapping[str, int] = field(default_factory=dict)
 
 
-def find_existing_capacity(snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, waiting: PodsToPlace) -> ExistingCapacity:
+def find_existing_capacity(
+    snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, waiting: PodsToPlace
+) -> ExistingCapacity:
     """Rooms in the order in which they are filled: nodes that take pods, nodes that join, claims; each by name."""
     joined = nodes_of_claims(snapshot)
     claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
@@ -88,17 +90,29 @@ def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection
 
 
 def _room_of_node(
-    node: Node, claim: NodeClaim | None, pods: Sequence[Pod], groups: PodGroups, volumes: Volumes, *, like_it: Mapping[str, int]
+    node: Node,
+    claim: NodeClaim | None,
+    pods: Sequence[Pod],
+    groups: PodGroups,
+    volumes: Volumes,
+    *,
+    like_it: Mapping[str, int],
 ) -> NodeState:
     joining = claim is not None and not claim.initialized
     known = node.allocatable
     if claim is not None and joining:  # a node that has just come has not counted everything yet
-        known = Resources({**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}})
+        known = Resources(
+            {**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}}
+        )
     taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
     told = {**like_it, **volumes.limits.get(node.name, {})}
     room = NodeState(
         name=node.name,
-        labels={**(claim.labels if claim and joining else {}), names.HOSTNAME: node.name, **_with_new_names(node.labels)},
+        labels={
+            **(claim.labels if claim and joining else {}),
+            names.HOSTNAME: node.name,
+            **_with_new_names(node.labels),
+        },
         taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
         free=[node_amount(name, known, told) for name in groups.resources],
         node=node.name,
@@ -135,7 +149,13 @@ def _passes(taint: Taint, claim: NodeClaim) -> bool:
 
 
 def _room_of_claim(
-    claim: NodeClaim, pool: NodePool | None, snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, *, like_it: Mapping[str, int]
+    claim: NodeClaim,
+    pool: NodePool | None,
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    groups: PodGroups,
+    *,
+    like_it: Mapping[str, int],
 ) -> NodeState:
     """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only.
     ``like_it``: how many volumes others of its type can have, by driver."""
@@ -171,7 +191,9 @@ def _reserve(room: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: V
 def _hold(room: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
     """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any more."""
     _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
-    for driver, volume in volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ():
+    for driver, volume in (
+        volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ()
+    ):
         if driver in groups.drivers:
             attach_volume(room, (groups.drivers[driver], volume), 1)
     room.ports.extend(pod.constraints.host_ports)
@@ -185,7 +207,9 @@ def _occupy(room: NodeState, vector: Sequence[int]) -> None:
         room.free[position] -= amount
 
 
-def _usage(snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue) -> tuple[dict[str, dict[str, int]], int, float]:
+def _usage(
+    snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue
+) -> tuple[dict[str, dict[str, int]], int, float]:
     used: dict[str, dict[str, int]] = {}
     pools = {pool.key: pool for pool in snapshot.pools}
     number, price = 0, 0.0
@@ -207,7 +231,9 @@ def _usage(snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue)
         for resource, amount in has.items():
             counted[resource] = counted.get(resource, 0) + amount
         number += 1
-        offered = catalogue.price(labels.get(names.INSTANCE_TYPE, ""), labels.get(names.ZONE, ""), labels.get(names.CAPACITY_TYPE, ""))
+        offered = catalogue.price(
+            labels.get(names.INSTANCE_TYPE, ""), labels.get(names.ZONE, ""), labels.get(names.CAPACITY_TYPE, "")
+        )
         price += offered or 0.0
     return used, number, price
 

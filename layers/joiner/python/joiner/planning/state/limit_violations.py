@@ -70,7 +70,10 @@ class CeilingViolation:
 
     def told(self) -> str:
         if self.of == "nodes":
-            said, field = f"the cluster's ceiling of {self.limit:g} nodes: {self.used:g} are there or planned", "ceilings.nodes"
+            said, field = (
+                f"the cluster's ceiling of {self.limit:g} nodes: {self.used:g} are there or planned",
+                "ceilings.nodes",
+            )
         else:
             spent = f"{self.used:.4f} $/h are there or planned, one more node costs {self.more:.4f}"
             said, field = f"the cluster's ceiling of {self.limit:g} $/h: {spent}", "ceilings.pricePerHour"

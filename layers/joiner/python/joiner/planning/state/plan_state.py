@@ -103,7 +103,8 @@ class PlanState:
         self._feeds = tuple(own.feeds for own in self.rules)
         self._of_hosts = tuple(own.of_hosts for own in self.rules)
         self._carefree = [
-            own.free and not group.constraints.host_ports and not group.attaches for own, group in zip(self.rules, groups.all, strict=True)
+            own.free and not group.constraints.host_ports and not group.attaches
+            for own, group in zip(self.rules, groups.all, strict=True)
         ]
         self.left: dict[PodGroup, int] = {group: len(group.pods) for group in groups.pending}
         self.used = {key: dict(amounts) for key, amounts in used.items()}
@@ -224,8 +225,14 @@ class PlanState:
         """How many offers would do for the group, as far as labels and taints go."""
         if group not in self._offers:
             said = group.constraints
-            open_to = (market.variants for market in self.markets if market.launchable and said.untolerated(market.pool.taints) is None)
-            self._offers[group] = sum(variant.bits[group.index].bit_count() for variants in open_to for variant in variants)
+            open_to = (
+                market.variants
+                for market in self.markets
+                if market.launchable and said.untolerated(market.pool.taints) is None
+            )
+            self._offers[group] = sum(
+                variant.bits[group.index].bit_count() for variants in open_to for variant in variants
+            )
         return self._offers[group]
 
     def put(self, group: PodGroup, room: NodeState, wanted: int) -> int:
@@ -237,7 +244,9 @@ class PlanState:
             if amount * fitting > free[position]:
                 fitting = free[position] // amount
         choice = room.choice
-        bound = not self._carefree[group.index] or (choice is not None and self._strict and choice.market.pool.min_values)
+        bound = not self._carefree[group.index] or (
+            choice is not None and self._strict and choice.market.pool.min_values
+        )
         if fitting > 0 and bound:
             fitting = min(fitting, self.limit(group, room)[0])
         if fitting <= 0:
@@ -274,7 +283,9 @@ class PlanState:
     def _within_quotas(self, contents: Mapping[PodGroup, int], room: NodeState) -> bool:
         """Whether each group that was dealt out has so many left for this domain; then they are taken off."""
         dealt = [
-            (self.quotas[group.index], rule, number) for group, number in contents.items() if (rule := self.assigned_spread[group.index])
+            (self.quotas[group.index], rule, number)
+            for group, number in contents.items()
+            if (rule := self.assigned_spread[group.index])
         ]
         domains = [room.labels.get(rule.spread.topology_key, "") for _, rule, _ in dealt]
         if any(quota.get(domain, 0) < number for (quota, _, number), domain in zip(dealt, domains, strict=True)):
@@ -306,7 +317,9 @@ class PlanState:
             return 0, PORTS_TAKEN
         quota = self.quotas.get(group.index)
         most, why = (
-            (UNLIMITED, "") if own.free else own.limit(room, quota, self.assigned_spread[group.index] if quota is not None else None)
+            (UNLIMITED, "")
+            if own.free
+            else own.limit(room, quota, self.assigned_spread[group.index] if quota is not None else None)
         )
         if most and group.attaches:
             most = min(most, _attachable(group, room))
@@ -321,10 +334,16 @@ class PlanState:
         need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
         for volume in group.attaches:
             need[volume[0]] += not room.attached.get(volume)
-        open_to = [one for one in self.replacement_offers(choice, (*room.planned, group)) if all(map(ge, one.room, need))]
-        most = [min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to]
+        open_to = [
+            one for one in self.replacement_offers(choice, (*room.planned, group)) if all(map(ge, one.room, need))
+        ]
+        most = [
+            min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to
+        ]
         for number in sorted({each for each in most if each > 0}, reverse=True):
-            if meets_min_values((one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values):
+            if meets_min_values(
+                (one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values
+            ):
                 return number
         return 0
 
@@ -338,7 +357,9 @@ class PlanState:
         return [
             one
             for one in choice.market.launchable
-            if bits >> one.index & 1 and (one is choice.one or one.supply is None) and all(one.label(key) == value for key, value in alike)
+            if bits >> one.index & 1
+            and (one is choice.one or one.supply is None)
+            and all(one.label(key) == value for key, value in alike)
         ]
 
     def keys_of(self, group: PodGroup) -> frozenset[str]:
@@ -346,8 +367,14 @@ class PlanState:
         known = self._domains.get(group)
         if known is None:
             own = self.rules[group.index]
-            counted = {tally.key for tallies in (own.feeds, own.affinity, own.away, own.unwanted, own.together) for tally in tallies}
-            known = self._domains[group] = frozenset(counted | {rule.spread.topology_key for rule in own.spreads}) - {names.HOSTNAME}
+            counted = {
+                tally.key
+                for tallies in (own.feeds, own.affinity, own.away, own.unwanted, own.together)
+                for tally in tallies
+            }
+            known = self._domains[group] = frozenset(counted | {rule.spread.topology_key for rule in own.spreads}) - {
+                names.HOSTNAME
+            }
         return known
 
     def take(self, group: PodGroup, room: NodeState, number: int) -> None:

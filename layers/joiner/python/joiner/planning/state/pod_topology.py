@@ -127,9 +127,13 @@ class GroupRules:
     @property
     def free(self) -> bool:
         """Whether it may go wherever there is room, however many there are."""
-        return not (self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.stock)
+        return not (
+            self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.stock
+        )
 
-    def limit(self, place: TopologyNode, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None) -> tuple[int, str]:
+    def limit(
+        self, place: TopologyNode, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None
+    ) -> tuple[int, str]:
         """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
 
         ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still take.
@@ -164,7 +168,9 @@ class GroupRules:
         if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
             return 0, "a volume that it shares with pods elsewhere"
         left = [
-            there.get(domain, 0) - tally.by_domain.get(domain, 0) for tally, there in self.stock if (domain := labels.get(tally.key, ""))
+            there.get(domain, 0) - tally.by_domain.get(domain, 0)
+            for tally, there in self.stock
+            if (domain := labels.get(tally.key, ""))
         ]
         return min(left, default=UNLIMITED), VOLUMES_TAKEN
 
@@ -191,7 +197,9 @@ def compile_rules(
     Of pods that run already (and daemons) only what they mean to others matters: they will not be placed again.
     """
     if all(
-        not one.constraints.spreads and not pod_terms(one.constraints) and not one.mounted.shared + one.mounted.alone + one.mounted.families
+        not one.constraints.spreads
+        and not pod_terms(one.constraints)
+        and not one.mounted.shared + one.mounted.alone + one.mounted.families
         for one in groups
     ):
         return tuple(GroupRules() for _ in groups)
@@ -203,7 +211,11 @@ class RuleCompiler:
     once for all of them, and what a selector means is asked once for each kind of pod that some selector can tell apart."""
 
     def __init__(
-        self, groups: Sequence[PodGroup], places: Sequence[TopologyNode], markets: Sequence[PoolOffers], namespaces: Namespaces
+        self,
+        groups: Sequence[PodGroup],
+        places: Sequence[TopologyNode],
+        markets: Sequence[PoolOffers],
+        namespaces: Namespaces,
     ) -> None:
         self._groups = groups
         self._places = places
@@ -266,7 +278,9 @@ class RuleCompiler:
             tally = self._tally(known, spread.topology_key, meant, only)
             universe = None if spread.topology_key == names.HOSTNAME else self._universe(group, spread, only, identity)
             own = self._found[group.index]
-            own.spreads.append(SpreadRule(spread, tally, tally in own.feeds, universe, any(other.pods for other in meant)))
+            own.spreads.append(
+                SpreadRule(spread, tally, tally in own.feeds, universe, any(other.pods for other in meant))
+            )
 
     def _affinity(self, group: PodGroup) -> None:
         wanted = group.constraints.affinity
@@ -350,7 +364,9 @@ class RuleCompiler:
         said = group.constraints
         decides = (
             keys,
-            (said.selector, said.terms) if spread.honors_affinity and (said.selector or said.terms is not None) else None,
+            (said.selector, said.terms)
+            if spread.honors_affinity and (said.selector or said.terms is not None)
+            else None,
             said.tolerations if spread.honors_taints else None,
         )
         if decides not in self._eligible:
@@ -370,7 +386,9 @@ class RuleCompiler:
         asked = (key, identity, open_to, anywhere)
         if asked not in self._universes:
             there = {place.labels[key] for place in self._places if key in place.labels and only(place)}
-            self._universes[asked] = frozenset(there.union(*(self._to_come(group, spread, market) for market in self._markets)))
+            self._universes[asked] = frozenset(
+                there.union(*(self._to_come(group, spread, market) for market in self._markets))
+            )
         return self._universes[asked]
 
     def _to_come(self, group: PodGroup, spread: TopologySpreadConstraint, market: PoolOffers) -> set[str]:
@@ -395,7 +413,11 @@ class RuleCompiler:
             for group in self._waiting:
                 bits = variant.bits[group.index]
                 if bits & ~found and not group.constraints.untolerated(market.pool.taints):
-                    found |= sum(1 << at for at in bit_positions_descending(bits & ~found) if fits(group, market.launchable[at].room))
+                    found |= sum(
+                        1 << at
+                        for at in bit_positions_descending(bits & ~found)
+                        if fits(group, market.launchable[at].room)
+                    )
             self._wanted[variant] = found
         return self._wanted[variant]
 

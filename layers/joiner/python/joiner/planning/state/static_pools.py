@@ -15,7 +15,9 @@ from joiner.planning.state.plan_state import NodeState
 from joiner.pools import NodePool
 
 
-def missing_static_nodes(markets: Sequence[PoolOffers], groups: PodGroups, stands: ExistingCapacity, ceilings: Ceilings) -> list[NodeState]:
+def missing_static_nodes(
+    markets: Sequence[PoolOffers], groups: PodGroups, stands: ExistingCapacity, ceilings: Ceilings
+) -> list[NodeState]:
     """A room for each missing node, of the cheapest offer that the pool allows, as far as its limits and the ceilings let it."""
     found: list[NodeState] = []
     price, drawn = stands.price, Counter[tuple[str, ...]]()

@@ -86,7 +86,9 @@ def find_missing_classes(
         if key in present:
             continue
         field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
-        near = suggest_nearest(pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind))
+        near = suggest_nearest(
+            pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind)
+        )
         absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
         remedy = "put right what is wrong with it" if key in broken else absent
         yield InvalidManifest(pool.key, field, key, remedy)
@@ -106,13 +108,16 @@ def read_node_pool(manifest: Mapping[str, Any]) -> NodePool:
 def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
     """One EC2NodeClass, AWSNodeTemplate, or the inline class of a Provisioner; raises InvalidManifests."""
     notes = start_problems(manifest)
-    read_one: Callable[[Mapping[str, Any], ManifestProblems], NodeClass | None] = {"Provisioner": read_inline, **CLASS_READERS}.get(
-        str(manifest.get("kind")), lambda *_: None
-    )
+    read_one: Callable[[Mapping[str, Any], ManifestProblems], NodeClass | None] = {
+        "Provisioner": read_inline,
+        **CLASS_READERS,
+    }.get(str(manifest.get("kind")), lambda *_: None)
     found = read_one(manifest, notes)
     notes.refuse_if_wrong()
     if found is None:
-        notes.note("kind", manifest.get("kind"), "use an EC2NodeClass, an AWSNodeTemplate, or a Provisioner with spec.provider")
+        notes.note(
+            "kind", manifest.get("kind"), "use an EC2NodeClass, an AWSNodeTemplate, or a Provisioner with spec.provider"
+        )
         raise InvalidManifests(notes.errors)
     return found
 
@@ -121,7 +126,9 @@ def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
     """Ready for what will be found in it; another version of a kind we know is noted at once."""
     kind, version = str(manifest.get("kind")), manifest.get("apiVersion")
     notes = ManifestProblems(f"{kind}/{(manifest.get('metadata') or {}).get('name', '')}")
-    ours = next((known for each in (API_VERSION, CLASS_API_VERSION) for name, known in each.items() if name == kind), None)
+    ours = next(
+        (known for each in (API_VERSION, CLASS_API_VERSION) for name, known in each.items() if name == kind), None
+    )
     if ours and version is not None and version != ours:
         notes.note("apiVersion", version, f"use {ours}")
     return notes

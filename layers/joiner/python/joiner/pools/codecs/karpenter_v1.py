@@ -131,14 +131,23 @@ def _read_budget(item: ManifestFields) -> DisruptionBudget:
     for reason in reasons:
         if reason not in REASONS:
             item.wrong("reasons", f"use {', '.join(REASONS)}")
-    schedule = item.text("schedule", pattern=SCHEDULE, remedy='give five cron fields (UTC), such as "0 9 * * mon-fri", or @daily')
-    duration = item.text("duration", pattern=r"([0-9]+(m|h))+", remedy='give hours and minutes, such as "8h" or "1h30m"')
+    schedule = item.text(
+        "schedule", pattern=SCHEDULE, remedy='give five cron fields (UTC), such as "0 9 * * mon-fri", or @daily'
+    )
+    duration = item.text(
+        "duration", pattern=r"([0-9]+(m|h))+", remedy='give hours and minutes, such as "8h" or "1h30m"'
+    )
     if ("schedule" in item) != ("duration" in item):
         item.wrong("schedule" if "schedule" in item else "duration", "schedule and duration must be given together")
-    nodes = item.text("nodes", pattern=r"(100|[0-9]{1,2})%|[0-9]+", remedy='give a number ("5") or a percentage ("10%") in quotes')
+    nodes = item.text(
+        "nodes", pattern=r"(100|[0-9]{1,2})%|[0-9]+", remedy='give a number ("5") or a percentage ("10%") in quotes'
+    )
     item.close()
     return DisruptionBudget(
-        nodes=nodes or "10%", reasons=tuple(reasons), schedule=schedule, duration=parse_duration(duration) if duration else None
+        nodes=nodes or "10%",
+        reasons=tuple(reasons),
+        schedule=schedule,
+        duration=parse_duration(duration) if duration else None,
     )
 
 
@@ -197,8 +206,10 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
     items = _terms(spec, "amiSelectorTerms")
     for item in items:
         term = ImageTerm(
-            alias=item.text("alias", pattern=ALIAS.pattern, remedy='give family@version, such as "al2023@latest"') or "",
-            id=item.text("id", pattern="ami-[0-9a-z]+", remedy='give an image id, such as "ami-0123456789abcdef0"') or "",
+            alias=item.text("alias", pattern=ALIAS.pattern, remedy='give family@version, such as "al2023@latest"')
+            or "",
+            id=item.text("id", pattern="ami-[0-9a-z]+", remedy='give an image id, such as "ami-0123456789abcdef0"')
+            or "",
             name=item.text("name") or "",
             owner=item.text("owner") or "",
             ssm_parameter=item.text("ssmParameter") or "",
@@ -207,7 +218,11 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
         item.close()
         combined = bool(term.name or term.owner or term.tags)
         if sum((bool(term.alias), bool(term.id), bool(term.ssm_parameter), combined)) != 1:
-            item.notes.note(item.path, "", "give alias alone, or id alone, or ssmParameter alone, or tags or name (with owner, if wanted)")
+            item.notes.note(
+                item.path,
+                "",
+                "give alias alone, or id alone, or ssmParameter alone, or tags or name (with owner, if wanted)",
+            )
         elif term.owner and not (term.name or term.tags):
             item.wrong("owner", "an owner alone selects all of its images: give name or tags beside it")
         if term.alias and len(items) > 1:
@@ -222,7 +237,9 @@ def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFam
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:
         if family is None and terms:
-            spec.wrong("amiFamily", "it is needed where no alias is given: it says which user data the images understand")
+            spec.wrong(
+                "amiFamily", "it is needed where no alias is given: it says which user data the images understand"
+            )
         return family
     of_alias = ALIAS_FAMILY[alias[1]]
     if family not in (None, of_alias, "Custom"):

@@ -84,7 +84,10 @@ def _read_provider_ref(spec: ManifestFields, name: str) -> NodeClassRef:
         spec.wrong("providerRef", "provider and providerRef exclude each other; remove one of them")
     if "provider" in spec or "providerRef" not in spec:
         if "provider" not in spec:
-            spec.wrong("providerRef", "it is missing: name an AWSNodeTemplate here, or describe the nodes inline under provider")
+            spec.wrong(
+                "providerRef",
+                "it is missing: name an AWSNodeTemplate here, or describe the nodes inline under provider",
+            )
         return NodeClassRef("Inline", name)
     ref.text("apiVersion", one_of=("karpenter.k8s.aws/v1alpha1",))
     ref.text("kind", one_of=("AWSNodeTemplate",))
@@ -123,7 +126,9 @@ def read_inline(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeCla
     if provider is None:
         return None
     identity = {**read_metadata(manifest), "conditions": NodeClass("").conditions}  # those are the Provisioner's own
-    return NodeClass(**identity, kind="Inline", **_read_provider(ManifestFields(provider, "spec.provider", notes), inline=True))
+    return NodeClass(
+        **identity, kind="Inline", **_read_provider(ManifestFields(provider, "spec.provider", notes), inline=True)
+    )
 
 
 def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
@@ -138,7 +143,9 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
     groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
     for name, terms in (("subnetSelector", subnets), ("securityGroupSelector", groups)):
         if not terms and name not in spec:
-            spec.wrong(name, "it is missing; give tags, such as {karpenter.sh/discovery: my-cluster}, or {aws-ids: ...}")
+            spec.wrong(
+                name, "it is missing; give tags, such as {karpenter.sh/discovery: my-cluster}, or {aws-ids: ...}"
+            )
     if "launchTemplate" in spec:
         remedy = "launch templates of one's own are not supported; say the same with amiSelector, userData and blockDeviceMappings"
         spec.wrong("launchTemplate", remedy)
@@ -168,7 +175,11 @@ def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str])
             spec.wrong(name, f"{by_id[0]} excludes every other key; use either ids or tags")
         for identifier in listed(said[by_id[0]]):
             if not id_pattern.fullmatch(identifier):
-                spec.notes.note(f"{spec.at(name)}[{by_id[0]}]", identifier, f"give ids like {id_pattern.pattern}, separated by commas")
+                spec.notes.note(
+                    f"{spec.at(name)}[{by_id[0]}]",
+                    identifier,
+                    f"give ids like {id_pattern.pattern}, separated by commas",
+                )
             yield {"id": identifier}
     elif said:
         yield from ({"tags": tags} for tags in combinations(said))
@@ -180,14 +191,18 @@ def _read_image_terms(spec: ManifestFields) -> Iterator[ImageTerm]:
     rest = {key: value for key, value in said.items() if key not in (*ID_KEYS, "aws::name", "aws::owners")}
     for identifier in ids:
         if not AMI_ID.fullmatch(identifier):
-            spec.notes.note(spec.at("amiSelector"), identifier, "give image ids like ami-0123456789abcdef0, separated by commas")
+            spec.notes.note(
+                spec.at("amiSelector"), identifier, "give image ids like ami-0123456789abcdef0, separated by commas"
+            )
         yield ImageTerm(id=identifier)
     if ids or not said:
         return
     if not rest and not said.get("aws::name"):
         spec.wrong("amiSelector", "aws::owners alone selects all of their images: give aws::name or tags beside it")
     choices = combinations(rest) if rest else [{}]
-    for tags, name, owner in product(choices, listed(said.get("aws::name", "")) or [""], listed(said.get("aws::owners", "")) or [""]):
+    for tags, name, owner in product(
+        choices, listed(said.get("aws::name", "")) or [""], listed(said.get("aws::owners", "")) or [""]
+    ):
         yield ImageTerm(name=name, owner=owner, tags=tags)
 
 

@@ -14,11 +14,26 @@ from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration
 from joiner.pools.node_class import BlockDevice, MetadataOptions
 from joiner.pools.suggestions import suggest_nearest
 
-SIGNALS = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "pid.available")
+SIGNALS = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+)
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "gp3", "sc1", "st1")
 GIB = 2**30
-OUR_TAGS = (names.CLUSTER_NAME_TAG, names.NODEPOOL, names.PROVISIONER, names.NODECLAIM, names.NODECLASS, names.LAUNCH, names.EXECUTION)
+OUR_TAGS = (
+    names.CLUSTER_NAME_TAG,
+    names.NODEPOOL,
+    names.PROVISIONER,
+    names.NODECLAIM,
+    names.NODECLASS,
+    names.LAUNCH,
+    names.EXECUTION,
+)
 PERCENTAGE = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
 
 
@@ -45,7 +60,9 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
         fields.wrong("evictionSoftGracePeriod", "name exactly the signals of evictionSoft")
     for signal, grace in graces.items():
         if not PATTERN.fullmatch(grace):
-            fields.notes.note(f"{fields.at('evictionSoftGracePeriod')}[{signal}]", grace, 'give a duration such as "1m30s"')
+            fields.notes.note(
+                f"{fields.at('evictionSoftGracePeriod')}[{signal}]", grace, 'give a duration such as "1m30s"'
+            )
     fields.close()
     return KubeletConfiguration(config)
 
@@ -63,7 +80,11 @@ def _check_thresholds(fields: ManifestFields, name: str) -> None:
     for signal, threshold in fields.texts(name).items():
         where = f"{fields.at(name)}[{signal}]"
         if signal not in SIGNALS:
-            fields.notes.note(where, threshold, f"the kubelet knows the signals {', '.join(SIGNALS)}{suggest_nearest(signal, SIGNALS)}")
+            fields.notes.note(
+                where,
+                threshold,
+                f"the kubelet knows the signals {', '.join(SIGNALS)}{suggest_nearest(signal, SIGNALS)}",
+            )
         elif not PERCENTAGE.fullmatch(threshold) and not _is_quantity(threshold):
             fields.notes.note(where, threshold, 'give a percentage ("5%") or a quantity ("100Mi")')
 

@@ -29,7 +29,11 @@ def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
     if not name or manifest.get("kind") not in CLAIM_API_VERSION:
         subject = f"{manifest.get('kind')}/{name}"
         raise InvalidManifests(
-            [InvalidManifest(subject, "kind", str(manifest.get("kind")), "give a NodeClaim or a Machine that has a name")]
+            [
+                InvalidManifest(
+                    subject, "kind", str(manifest.get("kind")), "give a NodeClaim or a Machine that has a name"
+                )
+            ]
         )
     labels = meta.get("labels") or {}
     pool = labels.get(names.PROVISIONER if kind == MACHINE else names.NODEPOOL, "")
@@ -38,7 +42,9 @@ def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
         kind=kind,
         class_ref=_read_class_ref(kind, spec, pool),
         pool=pool,
-        pool_uid=next((owner.get("uid", "") for owner in meta.get("ownerReferences") or () if owner.get("name") == pool), ""),
+        pool_uid=next(
+            (owner.get("uid", "") for owner in meta.get("ownerReferences") or () if owner.get("name") == pool), ""
+        ),
         requirements=_requirements(spec),
         requests=_resources((spec.get("resources") or {}).get("requests")),
         taints=_taints(spec.get("taints")),
@@ -77,10 +83,18 @@ def write_node_claim(claim: NodeClaim) -> dict[str, Any]:
     }
     if claim.kind == MACHINE:
         if claim.class_ref.kind == "AWSNodeTemplate":
-            reference = {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "name": claim.class_ref.name}
+            reference = {
+                "apiVersion": "karpenter.k8s.aws/v1alpha1",
+                "kind": "AWSNodeTemplate",
+                "name": claim.class_ref.name,
+            }
             spec["machineTemplateRef"] = reference
     else:
-        spec["nodeClassRef"] = {"group": claim.class_ref.group, "kind": claim.class_ref.kind, "name": claim.class_ref.name}
+        spec["nodeClassRef"] = {
+            "group": claim.class_ref.group,
+            "kind": claim.class_ref.kind,
+            "name": claim.class_ref.name,
+        }
         spec["expireAfter"] = format_duration(claim.expire_after)
         if claim.termination_grace_period is not None:
             spec["terminationGracePeriod"] = format_duration(claim.termination_grace_period)
@@ -101,8 +115,16 @@ def write_claim_status(claim: NodeClaim) -> dict[str, Any]:
 
 
 def _owner(claim: NodeClaim) -> dict[str, Any]:
-    owner_kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if claim.kind == MACHINE else ("NodePool", "karpenter.sh/v1")
-    return {"apiVersion": version, "kind": owner_kind, "name": claim.pool, "uid": claim.pool_uid, "blockOwnerDeletion": True}
+    owner_kind, version = (
+        ("Provisioner", "karpenter.sh/v1alpha5") if claim.kind == MACHINE else ("NodePool", "karpenter.sh/v1")
+    )
+    return {
+        "apiVersion": version,
+        "kind": owner_kind,
+        "name": claim.pool,
+        "uid": claim.pool_uid,
+        "blockOwnerDeletion": True,
+    }
 
 
 def _read_class_ref(kind: ClaimKind, spec: Mapping[str, Any], pool: str) -> NodeClassRef:
@@ -125,7 +147,10 @@ def _write_conditions(claim: NodeClaim) -> list[dict[str, Any]]:
     if claim.kind != MACHINE:
         return claim.conditions.to_kube()
     prefixed = {name: f"{MACHINE}{name}" for name in LIFE}
-    return [replace(condition, type=prefixed.get(condition.type, condition.type)).to_kube() for condition in claim.conditions]
+    return [
+        replace(condition, type=prefixed.get(condition.type, condition.type)).to_kube()
+        for condition in claim.conditions
+    ]
 
 
 def _requirements(spec: Mapping[str, Any]) -> Requirements:

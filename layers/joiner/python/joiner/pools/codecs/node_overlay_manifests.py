@@ -29,7 +29,9 @@ def read_overlays(manifests: Iterable[Mapping[str, Any]]) -> tuple[Overlays, tup
 
 def _read(name: str, spec: ManifestFields, notes: ManifestProblems) -> NodeOverlay:
     price = spec.text("price", pattern=PRICE, remedy='give $/h as a text, such as "0.25"')
-    adjustment = spec.text("priceAdjustment", pattern=ADJUSTMENT.pattern, remedy='give a signed amount or share, such as "+0.1" or "-10%"')
+    adjustment = spec.text(
+        "priceAdjustment", pattern=ADJUSTMENT.pattern, remedy='give a signed amount or share, such as "+0.1" or "-10%"'
+    )
     if price is not None and adjustment is not None:
         spec.wrong("priceAdjustment", "price and priceAdjustment exclude each other; remove one of them")
     if adjustment is not None and adjustment.endswith("%") and float(adjustment[:-1]) < -100:
@@ -37,7 +39,11 @@ def _read(name: str, spec: ManifestFields, notes: ManifestProblems) -> NodeOverl
     capacity = spec.resources("capacity")
     for resource in OF_THE_TYPE:
         if resource in capacity:
-            notes.note(f"spec.capacity.{resource}", capacity[resource], "only extended resources can be added; this one is the type's own")
+            notes.note(
+                f"spec.capacity.{resource}",
+                capacity[resource],
+                "only extended resources can be added; this one is the type's own",
+            )
     overlay = NodeOverlay(
         name=name,
         requirements=_requirements(spec, notes),

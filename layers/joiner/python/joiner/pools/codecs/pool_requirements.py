@@ -39,7 +39,11 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
     good: list[dict[str, Any]] = []
     for item in fields.many(name):
         before = len(fields.notes.errors)
-        key, operator, values = item.text("key"), item.text("operator", one_of=LEGACY_OPERATORS if legacy else OPERATORS), _values(item)
+        key, operator, values = (
+            item.text("key"),
+            item.text("operator", one_of=LEGACY_OPERATORS if legacy else OPERATORS),
+            _values(item),
+        )
         minimum = None if legacy else item.integer("minValues", minimum=1, maximum=50)
         item.close()
         for missing in (n for n in ("key", "operator") if n not in item):
@@ -81,7 +85,9 @@ def _values(item: ManifestFields) -> list[str]:
         if not isinstance(value, str):
             item.notes.note(f"{item.at('values')}[{index}]", value, f'put it in quotes: "{value}"')
         elif not VALUE.fullmatch(value):
-            remedy = "remove the blank at its beginning or end" if value.strip() != value else "no label can have this value"
+            remedy = (
+                "remove the blank at its beginning or end" if value.strip() != value else "no label can have this value"
+            )
             item.notes.note(f"{item.at('values')}[{index}]", value, remedy)
     return [value for value in said if isinstance(value, str)]
 
@@ -91,7 +97,9 @@ def _check_values(item: ManifestFields, key: str, operator: str, values: list[st
         item.wrong("values", "the operator In needs at least one value")
     if operator in ("Exists", "DoesNotExist") and values:
         item.wrong("values", f"the operator {operator} takes no values; remove them")
-    if operator in ("Gt", "Lt", "Gte", "Lte") and not (len(values) == 1 and values[0].isdecimal() and parse_integer(values[0]) is not None):
+    if operator in ("Gt", "Lt", "Gte", "Lte") and not (
+        len(values) == 1 and values[0].isdecimal() and parse_integer(values[0]) is not None
+    ):
         item.wrong("values", f'the operator {operator} needs exactly one whole number in quotes, such as ["2"]')
     if operator == "In" and key in KNOWN_VALUES and values and not set(values) & set(KNOWN_VALUES[key]):
         item.wrong("values", f"none of them is known; use {', '.join(KNOWN_VALUES[key])}")

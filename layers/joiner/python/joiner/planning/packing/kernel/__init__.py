@@ -67,7 +67,10 @@ class ProblemStruct(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_longlong) for name in ("items", "resources", "caps", "width", "offers")),
-        *((name, ctypes.c_void_p) for name in ("room", "open", "need", "most", "rules", "part", "limit", "price", "domain")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("room", "open", "need", "most", "rules", "part", "limit", "price", "domain")
+        ),
     )
 
 
@@ -88,9 +91,16 @@ class Kernel:
         price: Floats,
         domain: Whole,
     ) -> None:
-        self._fill, self._seed, self._repack, self._dearest = library.fill, library.seed, library.repack, library.dearest
+        self._fill, self._seed, self._repack, self._dearest = (
+            library.fill,
+            library.seed,
+            library.repack,
+            library.dearest,
+        )
         self._repack.restype, self._dearest.restype = ctypes.c_double, ctypes.c_longlong
-        self._kept = [np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, part, caps, price, domain)]
+        self._kept = [
+            np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, part, caps, price, domain)
+        ]
         items, resources = need.shape
         self._laid = ProblemStruct(items, resources, len(caps), rules.shape[1], len(price), *map(_address, self._kept))
         self._reals = np.empty(items * (resources + 5))
@@ -99,11 +109,24 @@ class Kernel:
         self._tried = (np.empty(items * (resources + 3 + 2 * MOST_VIEWS) + MOST_VIEWS), np.empty(2 * items, np.int64))
 
     def fill(
-        self, offers: Whole, active: Whole, demand: Floats, worth: Floats, *, share: Floats, tilt: Floats | None, counts: Whole
+        self,
+        offers: Whole,
+        active: Whole,
+        demand: Floats,
+        worth: Floats,
+        *,
+        share: Floats,
+        tilt: Floats | None,
+        counts: Whole,
     ) -> None:
         """Fills rows in place (``counts``: rows x active items, at first what they hold already). ``demand`` and ``worth`` are of the
         active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and resource."""
-        held = [np.ascontiguousarray(offers), np.ascontiguousarray(active), np.ascontiguousarray(demand), np.ascontiguousarray(worth)]
+        held = [
+            np.ascontiguousarray(offers),
+            np.ascontiguousarray(active),
+            np.ascontiguousarray(demand),
+            np.ascontiguousarray(worth),
+        ]
         share = np.ascontiguousarray(share)
         lean = None if tilt is None else np.ascontiguousarray(tilt)
         rows, width = counts.shape
@@ -134,7 +157,9 @@ class Kernel:
         )
         return counts
 
-    def repack(self, plan: "KernelNodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0) -> tuple[float, float]:
+    def repack(
+        self, plan: "KernelNodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0
+    ) -> tuple[float, float]:
         """Empty a few nodes and pack their pods again, ``turns`` times; a result that is not more expensive stays, and at random one
         that is more expensive by less than ``slack`` ($/h). ``lure`` is what items are worth while some nodes are filled. Returns what was
         saved in $/h, and the work in cells of ``fill``."""
@@ -155,7 +180,16 @@ class Kernel:
         return float(saved), float(cells.value)
 
     def dearest(
-        self, offer: int, active: Whole, demand: Floats, worth: Floats, *, rates: Floats, enough: float, patience: int, kept: int
+        self,
+        offer: int,
+        active: Whole,
+        demand: Floats,
+        worth: Floats,
+        *,
+        rates: Floats,
+        enough: float,
+        patience: int,
+        kept: int,
     ) -> "NodeSearchResult":
         """The pods that are worth most on one node of this offer, if they are worth more than ``enough``. ``rates`` are prices of
         resources, of which the first MOST_VIEWS rows count: the better they fit, the less has to be tried. ``demand`` and ``worth`` are of
