@@ -1,1 +1,3 @@
-"""Benchmarks: what a plan costs and how long it takes, beside what others answer. Nothing here is shipped or a timed test."""
+"""Benchmarks: what a plan costs and how long it takes, beside what others answer. Nothing here is shipped or a timed
+test.
+"""

@@ -1,7 +1,8 @@
 """Compiles ``fill.c`` for the processors that Lambda and most desks have: ``python -m bench.build_kernel``.
 
-It needs the ``ziglang`` package, whose C compiler builds for any processor on any other and gives the same bytes everywhere. Run it when
-``fill.c`` was changed; the results are kept beside it, so nobody needs a compiler to use them, and a test tells when they are stale.
+It needs the ``ziglang`` package, whose C compiler builds for any processor on any other and gives the same bytes
+everywhere. Run it when ``fill.c`` was changed; the results are kept beside it, so nobody needs a compiler to use them,
+and a test tells when they are stale.
 """
 
 import hashlib

@@ -1,10 +1,10 @@
 """Recorded packing cases (``cases.jsonl``, ``catalogue.json``, ``answers.jsonl``) as our values.
 
-A case counts equal pods together and says in a few words what a manifest says in many. ``pods`` are rows of count, millicores, MiB, GPUs
-and constraints: ``app`` is the pod's only label; ``zoneSpread``, ``hostSpread`` (skew 1), ``zoneAffinity``, ``hostAntiAffinity`` name the
-app that they count; ``category`` is a node selector on it; ``tolerates`` a taint's key. ``daemonset_overhead`` is by node. The answers are
-those of Karpenter's own scheduler, recorded once. ``bench/data`` holds the cases that are ours to ship; others are read from any folder of
-that form.
+A case counts equal pods together and says in a few words what a manifest says in many. ``pods`` are rows of count,
+millicores, MiB, GPUs and constraints: ``app`` is the pod's only label; ``zoneSpread``, ``hostSpread`` (skew 1),
+``zoneAffinity``, ``hostAntiAffinity`` name the app that they count; ``category`` is a node selector on it;
+``tolerates`` a taint's key. ``daemonset_overhead`` is by node. The answers are those of Karpenter's own scheduler,
+recorded once. ``bench/data`` holds the cases that are ours to ship; others are read from any folder of that form.
 """
 
 import gzip

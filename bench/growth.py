@@ -1,7 +1,8 @@
 """How time and memory grow with pods, classes, types and nodes: ``python -m bench.growth [--plot FILE]``.
 
-Each point is a process of its own, as each of Joiner's functions is: it imports, makes a world, reads it and plans it, and tells what that
-took (CPU seconds) and the most memory that it ever held. Reading begins with the bytes that an API server sends, page by page.
+Each point is a process of its own, as each of Joiner's functions is: it imports, makes a world, reads it and plans it,
+and tells what that took (CPU seconds) and the most memory that it ever held. Reading begins with the bytes that an API
+server sends, page by page.
 """
 
 import argparse

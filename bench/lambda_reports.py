@@ -44,7 +44,9 @@ class Report:
 
 
 def reports(functions: Any, logs: Any, since: float) -> Iterator[Report]:
-    """Every invocation that ended after `since` (seconds since the epoch), by function; arguments are clients of Lambda and of Logs."""
+    """Every invocation that ended after `since` (seconds since the epoch), by function; arguments are clients of Lambda
+    and of Logs.
+    """
     for page in functions.get_paginator("list_functions").paginate():
         for function in page["Functions"]:
             name = function["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME", function["FunctionName"])

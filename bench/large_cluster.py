@@ -1,7 +1,8 @@
-"""A large cluster without its cost: objects as long as real ones, made when a page asks for them, and an API server that serves them.
+"""A large cluster without its cost: objects as long as real ones, made when a page asks for them, and an API server
+that serves them.
 
-Every 25th node's worth of pods is a node; a tenth of its pods belong to daemon sets. Pods are about 4.8 kB of JSON: managed fields,
-environments, statuses of containers, as `kubectl get -o json` shows them.
+Every 25th node's worth of pods is a node; a tenth of its pods belong to daemon sets. Pods are about 4.8 kB of JSON:
+managed fields, environments, statuses of containers, as `kubectl get -o json` shows them.
 """
 
 import json
@@ -32,8 +33,9 @@ POD_BYTES: Final = 4800
 
 @dataclass(frozen=True, slots=True)
 class ClusterShape:
-    """How large a cluster is: `pods` in all, of which `pending` found no node; `ended` ones come on top; the last `booting` nodes are
-    closed and wait for pods."""
+    """How large a cluster is: `pods` in all, of which `pending` found no node; `ended` ones come on top; the last
+    `booting` nodes are closed and wait for pods.
+    """
 
     pods: int = 10_000
     pending: int = 0
@@ -345,7 +347,9 @@ class Objects:
 
 
 class StandIn:
-    """An API server of one world on a port of its own. `asked` are the requests; `refuse` may answer one in the server's place."""
+    """An API server of one world on a port of its own. `asked` are the requests; `refuse` may answer one in the
+    server's place.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
-"""`python -m bench.lifecycle`: from a pod to its node, stage by stage, on a local stack of its own; p50 and p95 of many runs.
+"""`python -m bench.lifecycle`: from a pod to its node, stage by stage, on a local stack of its own; p50 and p95 of many
+runs.
 
-Each run makes one pod that no node has room for and notes when each thing happened, as seen from outside: the clock of this process, the
-execution's history, EC2. The first runs warm the functions and are told apart. The local boot delay is taken out: how long EC2 takes to
-boot is no merit of ours and no fault.
+Each run makes one pod that no node has room for and notes when each thing happened, as seen from outside: the clock of
+this process, the execution's history, EC2. The first runs warm the functions and are told apart. The local boot delay
+is taken out: how long EC2 takes to boot is no merit of ours and no fault.
 """
 
 import argparse
@@ -153,7 +154,9 @@ class LifecycleRun:
 
 
 def _moments(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """The stages among the events of a history; of states that were entered often, the first time (dict keeps the last: so backwards)."""
+    """The stages among the events of a history; of states that were entered often, the first time (dict keeps the last:
+    so backwards).
+    """
     found = []
     for event in reversed(events):
         entered = event.get("stateEnteredEventDetails", {}).get("name", "")

@@ -1,9 +1,9 @@
 """Memory and time of each function that lists objects, at 10,000 and 50,000 pods: ``python -m bench.list_memory``.
 
-Each function runs once in a fresh process, as Lambda starts it, against an API server that serves pods of 4.8 kB (`bench.large_cluster`)
-and a DynamoDB and S3 of moto in this process. Memory is the most that the process ever held, with all that it imports. Lambda gives a
-function CPU by its memory (1,769 MB is one core), so the time at that share is the CPU time times 1,769 over its memory, unless the
-function had to wait longer than that here.
+Each function runs once in a fresh process, as Lambda starts it, against an API server that serves pods of 4.8 kB
+(`bench.large_cluster`) and a DynamoDB and S3 of moto in this process. Memory is the most that the process ever held,
+with all that it imports. Lambda gives a function CPU by its memory (1,769 MB is one core), so the time at that share is
+the CPU time times 1,769 over its memory, unless the function had to wait longer than that here.
 """
 
 import argparse
@@ -26,7 +26,9 @@ from infra.function_configuration import CONFIGURATIONS
 ONE_CORE: Final = 1769
 """MB at which Lambda gives one core."""
 SHARE: Final = 0.5
-"""Of its memory that a function may use here: what Lambda's own runtime needs, and clusters with longer objects, come on top."""
+"""Of its memory that a function may use here: what Lambda's own runtime needs, and clusters with longer objects, come
+on top.
+"""
 EXECUTION: Final = "arn:aws:states:us-east-1:123456789012:execution:joiner-scale-up-demo:up-1"
 NAMES: Final = (
     "survey_cluster",
@@ -291,7 +293,9 @@ RUN: Final[Mapping[str, Callable[[Any, ClusterShape, str], Any]]] = {
 
 
 class Account:
-    """DynamoDB and S3 of moto on a port of its own, with what the functions read: lease, wave, assignments, catalogue, classes."""
+    """DynamoDB and S3 of moto on a port of its own, with what the functions read: lease, wave, assignments, catalogue,
+    classes.
+    """
 
     def __init__(self, world: ClusterShape) -> None:
         name = f"joiner-{uuid.uuid4().hex[:8]}"  # moto keeps one account for all servers of a process

@@ -1,7 +1,9 @@
-"""What plans cost and how long they take, beside the recorded answers of Karpenter: ``python -m bench.plan_prices [--cases FOLDER]``.
+"""What plans cost and how long they take, beside the recorded answers of Karpenter: ``python -m bench.plan_prices
+[--cases FOLDER]``.
 
-Times are CPU seconds of ``plan`` alone, decoded pods in, plan out, in a process that has planned before. Karpenter's seconds are scaled to
-this machine by the calibration that its answers came with, measured before and after, so that a busy machine slows both down.
+Times are CPU seconds of ``plan`` alone, decoded pods in, plan out, in a process that has planned before. Karpenter's
+seconds are scaled to this machine by the calibration that its answers came with, measured before and after, so that a
+busy machine slows both down.
 """
 
 import argparse
@@ -28,8 +30,9 @@ CALIBRATED = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case: the first plan, the one within the time that its mix and size is given, and to compare with a longer search the one that
-    is found in BRIEFLY."""
+    """One case: the first plan, the one within the time that its mix and size is given, and to compare with a longer
+    search the one that is found in BRIEFLY.
+    """
 
     case: RecordedCase
     first: Plan

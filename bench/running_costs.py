@@ -1,11 +1,12 @@
 """`python -m bench.running_costs`: what Joiner itself would cost a month, counted on a local stack of its own.
 
-A deployment goes from nothing to 1, 10, 100 nodes and back; counted are state transitions, Lambda GB-seconds, requests to each service.
-What a scale-up of a cluster costs with the way down of its nodes lies between two counts, on the line from one to the other, at as many
-nodes as a scale-up of that cluster brings; with the minute's sweep, that is a month of a small, a medium and a large one. Prices are those
-of us-east-1, arm64, without any free tier. Lambda times are this machine's: a function of 256 MB has a seventh of a core on AWS, so times
-that compute (not those that wait) are longer there. So are the seconds of Express executions, which mostly wait until nodes are due and
-instances shut down: `EMPTY_SECONDS` is short, and the local EC2 quick. A minute of it costs $0.00006.
+A deployment goes from nothing to 1, 10, 100 nodes and back; counted are state transitions, Lambda GB-seconds, requests
+to each service. What a scale-up of a cluster costs with the way down of its nodes lies between two counts, on the line
+from one to the other, at as many nodes as a scale-up of that cluster brings; with the minute's sweep, that is a month
+of a small, a medium and a large one. Prices are those of us-east-1, arm64, without any free tier. Lambda times are this
+machine's: a function of 256 MB has a seventh of a core on AWS, so times that compute (not those that wait) are longer
+there. So are the seconds of Express executions, which mostly wait until nodes are due and instances shut down:
+`EMPTY_SECONDS` is short, and the local EC2 quick. A minute of it costs $0.00006.
 """
 
 import argparse
@@ -183,7 +184,9 @@ class Counter:
         self._rest()
 
     def vanish(self) -> None:
-        """Down: until no instance is left, and every execution has ended; the sweep is fired until it has nothing to do."""
+        """Down: until no instance is left, and every execution has ended; the sweep is fired until it has nothing to
+        do.
+        """
         self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})
         until(lambda: self._running() == 0, what="no pod", limit=120)
         for _ in range(20):
@@ -226,7 +229,8 @@ def manifests() -> list[Object]:
 
 
 def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
-    """What a scale-up of `size` nodes uses: on the line between the two counts around it, or on that of the nearest two. `counts` ascend.
+    """What a scale-up of `size` nodes uses: on the line between the two counts around it, or on that of the nearest
+    two. `counts` ascend.
 
     >>> uses = [Use(transitions=12), Use(transitions=30), Use(transitions=210)]
     >>> [between(size, (1, 10, 100), uses).transitions for size in (1, 2.5, 10, 55)]
@@ -241,7 +245,8 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
 
 
 def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use) -> float:
-    """$ a month: its scale-ups with the way down of their nodes, of which the sizes in `counts` cost `uses`, and `sweep` each minute.
+    """$ a month: its scale-ups with the way down of their nodes, of which the sizes in `counts` cost `uses`, and
+    `sweep` each minute.
 
     >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
     >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use()), 3)

@@ -1,7 +1,7 @@
 """Catalogues for plans without AWS: the packaged one of us-east-1, or a file that ``joiner catalogue -o json`` wrote.
 
-``python -m joiner_local.packaged_data.catalogue_facts`` collects the facts that are packaged. The packaged catalogue is computed from
-them at run time, with the same formulas as in a deployed cluster.
+``python -m joiner_local.packaged_data.catalogue_facts`` collects the facts that are packaged. The packaged catalogue is
+computed from them at run time, with the same formulas as in a deployed cluster.
 """
 
 import fnmatch

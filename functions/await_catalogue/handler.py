@@ -1,4 +1,6 @@
-"""Custom resource: runs the first refresh of the catalogue and waits for it, so that the first scale-up has something to choose from."""
+"""Custom resource: runs the first refresh of the catalogue and waits for it, so that the first scale-up has something
+to choose from.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

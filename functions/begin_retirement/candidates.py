@@ -34,7 +34,9 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RetirementCandidate:
-    """One claim that was asked for, as far as it and its node are there. `unreadable` names a node that is there and cannot be read."""
+    """One claim that was asked for, as far as it and its node are there. `unreadable` names a node that is there and
+    cannot be read.
+    """
 
     asked: RetirementRequest
     claim: NodeClaim | None
@@ -59,7 +61,9 @@ class RetirementCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RetirementCandidates:
-    """One look. `leased` says whether what is voluntary may happen; `pods` are the manifests of the pods on the nodes concerned."""
+    """One look. `leased` says whether what is voluntary may happen; `pods` are the manifests of the pods on the nodes
+    concerned.
+    """
 
     claims: Mapping[str, NodeClaim]
     nodes: Mapping[str, Node]

@@ -1,9 +1,9 @@
 """Begin retirement: taint the nodes of claims and delete the claims.
 
-Each request is checked again first. A voluntary retirement needs the lease, gives way to pods, and is undone if a pod was bound before the
-node was tainted. The order of the steps allows the function to stop at any point. First the ledger records which execution retires the
-claim. An involuntary retirement then deletes the claim; every sweep finds a deleted claim. A voluntary retirement deletes the claim last,
-when nothing can be undone any more.
+Each request is checked again first. A voluntary retirement needs the lease, gives way to pods, and is undone if a pod
+was bound before the node was tainted. The order of the steps allows the function to stop at any point. First the ledger
+records which execution retires the claim. An involuntary retirement then deletes the claim; every sweep finds a deleted
+claim. A voluntary retirement deletes the claim last, when nothing can be undone any more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,8 @@ WAVE: Final = 20
 """Nodes that are drained by one function at a time."""
 
 BEGUN_AT_ONCE: Final = 100
-"""Claims of one execution, as the sweep asks: their entries are one result, and 256 KiB hold about 250 of the longest."""
+"""Claims of one execution, as the sweep asks: their entries are one result, and 256 KiB hold about 250 of the longest.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,9 @@ class RetirementStart:
         )
 
     def _delete(self, claim: NodeClaim | None) -> NodeClaim | None:
-        """The claim, deleted: its finalizer keeps it until its instance is gone. What its pool allows for the drain counts from here."""
+        """The claim, deleted: its finalizer keeps it until its instance is gone. What its pool allows for the drain
+        counts from here.
+        """
         if claim is None:
             return None
         if not claim.deleting:
@@ -238,10 +241,12 @@ class RetirementStart:
         return patch_node(self._kube, node, taint_patch) if node is not None else None
 
     def _close_if_allowed(self, case: RetirementCandidate) -> tuple[Node | None, list[Event]]:
-        """The closed node, and no event; without a node and with events if it never registered and the cluster refuses to close it.
+        """The closed node, and no event; without a node and with events if it never registered and the cluster refuses
+        to close it.
 
-        Such a node has no pool label, or a label of a managed node group: the admission policies let Joiner change neither. Its claim is
-        deleted already, so it never gets the label. The instance is terminated as if there were no node, and the node's pods end with it.
+        Such a node has no pool label, or a label of a managed node group: the admission policies let Joiner change
+        neither. Its claim is deleted already, so it never gets the label. The instance is terminated as if there were
+        no node, and the node's pods end with it.
         """
         try:
             return self._close(case.node), []

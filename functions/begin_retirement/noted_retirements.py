@@ -16,9 +16,11 @@ FRESH_FOR: Final = 300
 
 
 def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime) -> list[RetirementRequest]:
-    """Interrupted claims that nobody attends and that do not rest, each with its most urgent reason: lost ones first, then by deadline.
+    """Interrupted claims that nobody attends and that do not rest, each with its most urgent reason: lost ones first,
+    then by deadline.
 
-    The claims of `owner` are among them: when its first try failed midway, its second one has to go on with what the first one took.
+    The claims of `owner` are among them: when its first try failed midway, its second one has to go on with what the
+    first one took.
     """
     moment = int(now.timestamp())
     wanted = [one for one in noted if INTERRUPTED & _reasons(one) and _is_free(one, owner, moment)]

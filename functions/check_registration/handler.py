@@ -1,8 +1,9 @@
-"""Check registration: which nodes of a wave have registered, which are ready for pods, and which pods are bound to them.
+"""Check registration: which nodes of a wave have registered, which are ready for pods, and which pods are bound to
+them.
 
-The state machine calls this function again and again while nodes boot: after a ring, and at the latest every few seconds. Each call does
-everything that can be done at that time. It can stop at any point, because the next call reads every step from the cluster again. It does
-not need the lease.
+The state machine calls this function again and again while nodes boot: after a ring, and at the latest every few
+seconds. Each call does everything that can be done at that time. It can stop at any point, because the next call reads
+every step from the cluster again. It does not need the lease.
 """
 
 import time
@@ -81,9 +82,11 @@ class RegistrationCheck:
         self._sleep = sleep
 
     def answer(self, wave_name: str, now: datetime, events: Sequence[Event] = ()) -> dict[str, Any]:
-        """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``.
+        """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed",
+        "nodes"}``.
 
-        `events` are those of the rounds before, which are told now: the lease is given back, and nodes are on their way.
+        `events` are those of the rounds before, which are told now: the lease is given back, and nodes are on their
+        way.
         """
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
         opener = NodeOpening(self._kube, self._ledger, now, self._time_left)

@@ -1,4 +1,6 @@
-"""Filling nodes that are closed to everybody else: pods of the classes that were assigned to a node's claim are bound to it."""
+"""Filling nodes that are closed to everybody else: pods of the classes that were assigned to a node's claim are bound
+to it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -149,7 +151,9 @@ def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
 
 
 def read_snapshot(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
-    """The lists as values. What cannot be read is told and left out: whoever may create pods must not keep all nodes closed."""
+    """The lists as values. What cannot be read is told and left out: whoever may create pods must not keep all nodes
+    closed.
+    """
     world = Snapshot.from_lists(lists)
     for problem in world.problems[:PROBLEMS_TOLD]:
         logger.warning("could not be read", object=problem.object, field=problem.field, value=problem.value[:100])

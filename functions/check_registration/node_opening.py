@@ -1,12 +1,13 @@
 """Filling the nodes that may take pods, and opening them.
 
-The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), its assignment goes, and last the claim
-says that it is initialized. A claim that does not say so yet is looked at again, by this execution or by the one that the sweep starts.
+The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), its assignment goes,
+and last the claim says that it is initialized. A claim that does not say so yet is looked at again, by this execution
+or by the one that the sweep starts.
 
 A node that is Ready gets its pods even while the node controller's last taint lingers, and opens once that is off.
 
-A node that has its pods stays closed a little longer while a pod that is meant for another node would fit into what it has left, or
-would even push out what runs there: the scheduler would put it there, and the plan would come undone.
+A node that has its pods stays closed a little longer while a pod that is meant for another node would fit into what it
+has left, or would even push out what runs there: the scheduler would put it there, and the plan would come undone.
 """
 
 from collections.abc import Iterable, Sequence

@@ -33,7 +33,9 @@ TRIES: Final = 3  # a kubelet that starts writes its Node often, and every write
 
 @dataclass(frozen=True, slots=True)
 class ClaimProgress:
-    """How far one claim came in this look: `said` is the log line, `ready` means that its node may be filled and opened now."""
+    """How far one claim came in this look: `said` is the log line, `ready` means that its node may be filled and opened
+    now.
+    """
 
     claim: NodeClaim
     stage: Stage
@@ -97,7 +99,9 @@ class NodeRegistration:
         )
 
     def _give_up(self, step: ClaimProgress, said: str, told: Event, reason: str) -> ClaimProgress:
-        """Its pods may be planned for anew, and nobody awaits it. Written last: until it stands, the claim is looked at again."""
+        """Its pods may be planned for anew, and nobody awaits it. Written last: until it stands, the claim is looked at
+        again.
+        """
         claim = step.claim
         if failure_reason(claim) == reason:
             return replace(step, stage="failed", said=said)

@@ -1,7 +1,8 @@
 """Collect garbage: terminate the instances that two surveys found without a claim and without a node.
 
-Everything that EC2 and the ledger can answer is checked once more before the termination: whether Joiner is paused, whether the instance
-has this cluster's tags, whether its launch is closed and recorded, and whether the number of instances is within the limit.
+Everything that EC2 and the ledger can answer is checked once more before the termination: whether Joiner is paused,
+whether the instance has this cluster's tags, whether its launch is closed and recorded, and whether the number of
+instances is within the limit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,7 +70,9 @@ class GarbageCollection:
         }
 
     def _forget(self, instances: Sequence[str]) -> None:
-        """An item that could not be deleted stops no other. It does no harm: it names an instance that ended, whose id never comes back."""
+        """An item that could not be deleted stops no other. It does no harm: it names an instance that ended, whose id
+        never comes back.
+        """
         for instance, error in call_each(instances, self._ledger.forget_instance, Exception):
             if isinstance(error, Exception):
                 logger.warning(

@@ -1,9 +1,10 @@
-"""Custom resource: what the installer must know of the cluster, asked from outside the VPC that the installer may sit in.
+"""Custom resource: what the installer must know of the cluster, asked from outside the VPC that the installer may sit
+in.
 
 It also refuses a cluster whose nodes could not join, and says whether the control plane reaches the doorbell by itself.
 
-It also records the endpoint and the CA: they decide where the other functions send their tokens (`joiner.adapters.known_cluster`). A
-schedule has them recorded again every few minutes, because EKS may exchange a CA.
+It also records the endpoint and the CA: they decide where the other functions send their tokens
+(`joiner.adapters.known_cluster`). A schedule has them recorded again every few minutes, because EKS may exchange a CA.
 """
 
 import time
@@ -23,7 +24,9 @@ EGRESS: Final = {
         "(docs/control-plane-egress.md)"
     ),
 }
-"""What `resourcesVpcConfig.controlPlaneEgressMode` means for the doorbell. Source: EKS user guide, "control plane egress routing"."""
+"""What `resourcesVpcConfig.controlPlaneEgressMode` means for the doorbell. Source: EKS user guide, "control plane
+egress routing".
+"""
 
 
 class ClusterNotSupported(Exception):
@@ -80,7 +83,9 @@ def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
 
 
 def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
-    """Ids of the cluster's own subnets (joined by commas) and security group, and what its egress mode means for the doorbell."""
+    """Ids of the cluster's own subnets (joined by commas) and security group, and what its egress mode means for the
+    doorbell.
+    """
     config = cluster.get("resourcesVpcConfig") or {}
     mode = config.get("controlPlaneEgressMode") or "AWS_MANAGED"
     return {

@@ -1,8 +1,10 @@
-"""Custom resource: makes the installer an administrator of the cluster right before it runs, and takes that away right after.
+"""Custom resource: makes the installer an administrator of the cluster right before it runs, and takes that away right
+after.
 
-RBAC lets nobody grant what they do not hold, so the installer needs all rights; between deployments it needs none. Two resources surround
-the installer's own one, and mirror each other: what the first does at creation, the second does at deletion, because CloudFormation deletes
-in the reverse order. An update that fails never reaches the second resource: a schedule takes away what is older than a quarter of an hour.
+RBAC lets nobody grant what they do not hold, so the installer needs all rights; between deployments it needs none. Two
+resources surround the installer's own one, and mirror each other: what the first does at creation, the second does at
+deletion, because CloudFormation deletes in the reverse order. An update that fails never reaches the second resource: a
+schedule takes away what is older than a quarter of an hour.
 """
 
 import logging
@@ -67,7 +69,9 @@ class InstallerAccess:
             return
 
     def revoke_older(self, limit: float) -> bool:
-        """Revoke what was associated, or associated again, before `limit` (epoch seconds); whether there was anything to revoke."""
+        """Revoke what was associated, or associated again, before `limit` (epoch seconds); whether there was anything
+        to revoke.
+        """
         try:
             found = self._eks.list_associated_access_policies(**self._entry)["associatedAccessPolicies"]
         except self._eks.exceptions.ResourceNotFoundException:

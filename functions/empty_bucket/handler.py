@@ -16,7 +16,9 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 
 
 def empty(request: Request) -> Answer:
-    """Delete every object of the bucket, on Delete only, and only if the settings of the last deployment did not keep the data."""
+    """Delete every object of the bucket, on Delete only, and only if the settings of the last deployment did not keep
+    the data.
+    """
     bucket = request.properties["Bucket"]
     empties = request.properties.get("Empty", "true")  # a deployment of an earlier version has no such property
     if request.kind == "Delete" and empties == "true":

@@ -1,7 +1,9 @@
-"""Evict pods: one pass over nodes that are being drained. It evicts the pods that may be evicted and returns the drained nodes.
+"""Evict pods: one pass over nodes that are being drained. It evicts the pods that may be evicted and returns the
+drained nodes.
 
-`joiner.lifecycle.draining` decides which pods are evicted, in which order, and what a deadline changes. No state is kept between two passes
-except in the API server; a second eviction of the same pod changes nothing. A node that cannot be read does not delay the other nodes.
+`joiner.lifecycle.draining` decides which pods are evicted, in which order, and what a deadline changes. No state is
+kept between two passes except in the API server; a second eviction of the same pod changes nothing. A node that cannot
+be read does not delay the other nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -146,8 +148,8 @@ class PodEviction:
     def _close(self, draining: Sequence[RetiringClaim]) -> dict[str, str | KubeError | ValueError]:
         """Nodes that somebody opened again are closed again, or their drain would never end.
 
-        By claim: whose the node of this name is now, if it is not the claim's any more; empty if it is, or if there is none. An error where
-        that cannot be known: then nothing is done on the node in this look.
+        By claim: whose the node of this name is now, if it is not the claim's any more; empty if it is, or if there is
+        none. An error where that cannot be known: then nothing is done on the node in this look.
         """
         found: dict[str, str | KubeError | ValueError] = {}
         for one, answer in call_each(draining, self._close_one, Exception):
@@ -252,7 +254,8 @@ class PodEviction:
 
 
 def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
-    """Whose a node of the retired node's name is, if another's: names come from private IP addresses, which EC2 gives out again.
+    """Whose a node of the retired node's name is, if another's: names come from private IP addresses, which EC2 gives
+    out again.
 
     A node that does not name its instance belongs to the claim that owns it.
     """

@@ -1,7 +1,7 @@
 """The volumes of a drained node that are not detached yet.
 
-Source: Karpenter, core `pkg/controllers/node/termination` (awaitVolumeDetachment). A volume that goes on being used by a pod that stays, or
-that several nodes may mount, holds nothing up.
+Source: Karpenter, core `pkg/controllers/node/termination` (awaitVolumeDetachment). A volume that goes on being used by
+a pod that stays, or that several nodes may mount, holds nothing up.
 """
 
 from collections.abc import Sequence

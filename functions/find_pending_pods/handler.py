@@ -1,10 +1,11 @@
 """Find pending pods: write the snapshot that all decisions of this round are made from.
 
-The number of rings is read before anything is listed. A later ring is not covered by this snapshot, and the release of the lease detects
-it. The ledger is read before claims are listed, so that every claim of the ledger must be in the list.
+The number of rings is read before anything is listed. A later ring is not covered by this snapshot, and the release of
+the lease detects it. The ledger is read before claims are listed, so that every claim of the ledger must be in the
+list.
 
-Two reasons to do nothing are found here: another autoscaler creates nodes in this cluster, or an event already reported to each pod why no
-node is launched for it.
+Two reasons to do nothing are found here: another autoscaler creates nodes in this cluster, or an event already reported
+to each pod why no node is launched for it.
 """
 
 import time
@@ -59,8 +60,9 @@ class PendingPodSearch:
         self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if another execution holds the lease
-        now. No snapshot is kept if there is nothing to do."""
+        """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if another
+        execution holds the lease now. No snapshot is kept if there is nothing to do.
+        """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         rings = lease.rings
         if left := yet_unstored(lease.stored_at, now):
@@ -77,7 +79,8 @@ class PendingPodSearch:
         lists = self._view.lists(expected_claims=launching | set(assignments))
 
         world = Snapshot.from_lists(lists)
-        # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own included
+        # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own
+        # included
         late = find_late_claims(world.claims, world.nodes, now)
         state = assess_progress(
             world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late

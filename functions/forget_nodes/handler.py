@@ -1,7 +1,7 @@
 """Forget nodes: delete the objects and records of nodes whose instances are gone.
 
-The order of the steps allows the function to stop at any point: the claim's own finalizer is removed last. While the claim exists, the
-sweep finds it deleted and retires it again, and that retirement does only the steps that are left.
+The order of the steps allows the function to stop at any point: the claim's own finalizer is removed last. While the
+claim exists, the sweep finds it deleted and retires it again, and that retirement does only the steps that are left.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,7 +46,9 @@ class NodeRemoval:
         self._retirements = retirements
 
     def answer(self, owner: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
-        """``{"claims", "forgotten"}``: all claims at their stages. A claim that could not be forgotten says why, and is tried again."""
+        """``{"claims", "forgotten"}``: all claims at their stages. A claim that could not be forgotten says why, and is
+        tried again.
+        """
         gone = [one for one in entries if one.stage is RetirementStage.TERMINATED]
         self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
         nodes = self._kube.list(kinds.NODES) if gone else []
@@ -83,11 +85,12 @@ class NodeRemoval:
         return one.at(RetirementStage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
 
     def _end_pods(self, nodes: Collection[str], one: RetiringClaim) -> None:
-        """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their place.
+        """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their
+        place.
 
-        A node of another instance may have taken the name since the nodes were listed: the pods are listed first and the node is read
-        again after them, so that no pod of that node is deleted. A pod that cannot be deleted does not keep the node: the garbage
-        collector of pods deletes the pods of a node that is gone.
+        A node of another instance may have taken the name since the nodes were listed: the pods are listed first and
+        the node is read again after them, so that no pod of that node is deleted. A pod that cannot be deleted does not
+        keep the node: the garbage collector of pods deletes the pods of a node that is gone.
         """
         on_nodes = list_pods_on(self._kube, nodes)
         pods = [
@@ -126,8 +129,9 @@ class NodeRemoval:
 def _allowed(node: Node, act: Callable[[], object]) -> bool:
     """Act on a node whose instance is gone; False if the cluster does not allow it.
 
-    Such a node (it has no pool label, or a label of a managed node group) is left to the cloud controller manager, which deletes nodes
-    whose instances do not exist. With Joiner's finalizer that deletion would never end: then the error is raised, and the claim stays.
+    Such a node (it has no pool label, or a label of a managed node group) is left to the cloud controller manager,
+    which deletes nodes whose instances do not exist. With Joiner's finalizer that deletion would never end: then the
+    error is raised, and the claim stays.
     """
     try:
         act()

@@ -1,8 +1,8 @@
 """Custom resource: refuse to delete the stack while instances of Joiner run.
 
-CloudFormation deletes every other resource of the stack after this one, so the deletion fails here before anything is removed. `joiner
-uninstall --nodes keep` allows the deletion while nodes run. Launches are stopped first and a running scale-up is awaited, so that no
-instance starts after the check. A refusal allows launches again.
+CloudFormation deletes every other resource of the stack after this one, so the deletion fails here before anything is
+removed. `joiner uninstall --nodes keep` allows the deletion while nodes run. Launches are stopped first and a running
+scale-up is awaited, so that no instance starts after the check. A refusal allows launches again.
 """
 
 import time

@@ -1,14 +1,15 @@
 """Handle interruption: read EventBridge's messages about instances, record short offerings, and retire lost nodes.
 
-Each message of a batch records on its claim why the node is drained and until when. One retirement is then started for the whole batch; it
-reads these records, so that hundreds of warnings at once start about one execution a second. The steps that may fail come last: one ring
-for the replacements (the retirement rings too), and the offerings that are short. A loss counts only if EC2 confirms it now, because an
-event may be late and its instance may run again. An owner that already retires the claim reads the record. While Joiner is paused nothing
-is started; the first sweep after the pause finds what was lost.
+Each message of a batch records on its claim why the node is drained and until when. One retirement is then started for
+the whole batch; it reads these records, so that hundreds of warnings at once start about one execution a second. The
+steps that may fail come last: one ring for the replacements (the retirement rings too), and the offerings that are
+short. A loss counts only if EC2 confirms it now, because an event may be late and its instance may run again. An owner
+that already retires the claim reads the record. While Joiner is paused nothing is started; the first sweep after the
+pause finds what was lost.
 
-Most events of an account are about instances that are not Joiner's. One batch read of the ledger finds Joiner's instances, without a call
-to EC2. A message that cannot be parsed is logged and dropped. A message that cannot be handled is received again, and ends in the
-dead-letter queue.
+Most events of an account are about instances that are not Joiner's. One batch read of the ledger finds Joiner's
+instances, without a call to EC2. A message that cannot be parsed is logged and dropped. A message that cannot be
+handled is received again, and ends in the dead-letter queue.
 """
 
 import json
@@ -70,7 +71,9 @@ class InterruptionQueue:
         self._machines = machines
 
     def handle(self, records: Sequence[Mapping[str, Any]], clock: Callable[[], datetime]) -> list[str]:
-        """The message ids that have to come again: those that could not be noted; if no retirement starts, all that need one."""
+        """The message ids that have to come again: those that could not be noted; if no retirement starts, all that
+        need one.
+        """
         now = clock()
         told = {str(record["messageId"]): _read(record) for record in records}
         ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
@@ -152,7 +155,9 @@ class InterruptionQueue:
         return True
 
     def _retire(self, messages: list[str], now: datetime) -> bool:
-        """One retirement for all that was noted, and one ring of the scale-up, which the retirement rings, too; False if none started."""
+        """One retirement for all that was noted, and one ring of the scale-up, which the retirement rings, too; False
+        if none started.
+        """
         try:
             name = self._executions.start_retirement_of_interrupted(self._machines.retire, now, messages[0])
         except (BotoCoreError, ClientError) as reason:
@@ -197,8 +202,9 @@ class PauseReadOnce:
 
 
 class LostInstances:
-    """What EC2 says now of instances that are said to be lost, and what the ledger says after it: asked when the first one matters, and of
-    all of them at once."""
+    """What EC2 says now of instances that are said to be lost, and what the ledger says after it: asked when the first
+    one matters, and of all of them at once.
+    """
 
     def __init__(self, ec2: Ec2, ledger: Ledger, instances: Iterable[str]) -> None:
         self._ec2 = ec2

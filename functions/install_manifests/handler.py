@@ -1,7 +1,8 @@
 """Custom resource: CRDs, admission policies, RBAC and the doorbell's webhook, by server-side apply.
 
-It applies the manifests of its own package and nothing else, and only if their digest is the one that the template names. CRDs widen and
-are never deleted: with them would go every NodePool and every claim. At the end the webhook goes first, so that nobody rings in vain.
+It applies the manifests of its own package and nothing else, and only if their digest is the one that the template
+names. CRDs widen and are never deleted: with them would go every NodePool and every claim. At the end the webhook goes
+first, so that nobody rings in vain.
 """
 
 import hashlib
@@ -26,7 +27,9 @@ DOORBELL: Final = "DOORBELL/"
 """What stands in the webhooks' URLs for the doorbell's own address and token."""
 
 ACCESS_SECONDS: Final = 120.0
-"""A new access entry takes effect within seconds, a refused token stays refused for two minutes: each attempt signs a new one."""
+"""A new access entry takes effect within seconds, a refused token stays refused for two minutes: each attempt signs a
+new one.
+"""
 ESTABLISHED_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 2.0
 
@@ -42,7 +45,9 @@ class ForeignDefinitions(Exception):
 
 
 class NotInstalled(Exception):
-    """The API server refused a manifest with an error that shows the doorbell's secret; the message is that error without it."""
+    """The API server refused a manifest with an error that shows the doorbell's secret; the message is that error
+    without it.
+    """
 
 
 class NeverEstablished(Exception):
@@ -93,7 +98,9 @@ def act(request: Request) -> Answer:
 
 @contextmanager
 def hide_secret(secret: str) -> Iterator[None]:
-    """Errors do not show the secret: CloudFormation stores the reason of a failure, and this function's log stores its traceback."""
+    """Errors do not show the secret: CloudFormation stores the reason of a failure, and this function's log stores its
+    traceback.
+    """
     try:
         yield
     except Exception as reason:
@@ -106,8 +113,8 @@ def hide_secret(secret: str) -> Iterator[None]:
 def _delete(request: Request) -> Answer:
     """Remove what was installed. What a Create left that failed is removed as far as the cluster lets us.
 
-    The cluster that made the Create fail would make this Delete fail, too, and hold the stack in ROLLBACK_FAILED. Little is left behind
-    then: the webhook, the only part that acts, is what a Create applies last.
+    The cluster that made the Create fail would make this Delete fail, too, and hold the stack in ROLLBACK_FAILED.
+    Little is left behind then: the webhook, the only part that acts, is what a Create applies last.
     """
     from joiner.adapters import environment
     from joiner.adapters.payload import ClusterFacts
@@ -128,7 +135,9 @@ def _delete(request: Request) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """Where the API server rings: the address up to the kind of ring, and the CA of its certificate (PEM; empty: a public one)."""
+    """Where the API server rings: the address up to the kind of ring, and the CA of its certificate (PEM; empty: a
+    public one).
+    """
 
     url: str
     ca: str = ""
@@ -146,7 +155,9 @@ class WebhookEndpoint:
 
 
 def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) -> None:
-    """CRDs first, and served; then what Joiner may not do, and what it may; then the webhook, which starts to ring at once."""
+    """CRDs first, and served; then what Joiner may not do, and what it may; then the webhook, which starts to ring at
+    once.
+    """
     definitions = _read(package / "crds")
     _refuse_strangers(kube, definitions)
     for definition in definitions:
@@ -161,7 +172,9 @@ def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) ->
 
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
-    """The webhook first, then what holds claims and nodes, then RBAC and its policies; CRDs stay, and with them what people wrote."""
+    """The webhook first, then what holds claims and nodes, then RBAC and its policies; CRDs stay, and with them what
+    people wrote.
+    """
     from functions.install_manifests.releasing import release_objects
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import KINDS
@@ -180,7 +193,9 @@ def remove(kube: "Kube", package: Path, clock: Clock) -> None:
 
 
 def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
-    """Before Kubernetes 1.30 the API server has no admission policies: RBAC and the functions themselves are all that bounds Joiner."""
+    """Before Kubernetes 1.30 the API server has no admission policies: RBAC and the functions themselves are all that
+    bounds Joiner.
+    """
     from joiner.adapters.kube_errors import NotFound
 
     for manifest in policies:
@@ -247,7 +262,9 @@ def _read(folder: Path) -> list[Manifest]:
 
 
 def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
-    """CRDs of a running Karpenter are not taken over in passing: it would launch an instance for each claim that we write."""
+    """CRDs of a running Karpenter are not taken over in passing: it would launch an instance for each claim that we
+    write.
+    """
     from joiner.adapters.kube_kinds import CUSTOM_RESOURCE_DEFINITIONS
     from joiner.names import MANAGED_BY
 

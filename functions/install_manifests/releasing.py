@@ -1,8 +1,9 @@
 """What the cluster keeps when Joiner goes: claims and nodes without anything that waits for Joiner.
 
-Our finalizer on a claim or a node would hold its deletion forever, and with it that of its pool and of the CRDs. A node whose owner is a
-claim would be deleted with that claim by the garbage collector. The taints are those that only Joiner takes off: a node that is closed to
-be filled or drained opens. Claims themselves stay, so that Joiner or Karpenter can take the nodes over again.
+Our finalizer on a claim or a node would hold its deletion forever, and with it that of its pool and of the CRDs. A node
+whose owner is a claim would be deleted with that claim by the garbage collector. The taints are those that only Joiner
+takes off: a node that is closed to be filled or drained opens. Claims themselves stay, so that Joiner or Karpenter can
+take the nodes over again.
 """
 
 from collections.abc import Mapping
@@ -32,7 +33,9 @@ Manifest = Mapping[str, Any]
 
 
 def release_objects(kube: Kube) -> int:
-    """Release all claims and nodes of Joiner; how many objects were changed. All are tried before the first error is raised."""
+    """Release all claims and nodes of Joiner; how many objects were changed. All are tried before the first error is
+    raised.
+    """
     changed = 0
     for kind in (NODECLAIMS, MACHINES, NODES):
         try:

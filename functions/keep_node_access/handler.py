@@ -1,10 +1,12 @@
-"""Custom resource and hourly schedule: what lets nodes into the cluster is there before the first node, and stays until no node uses it.
+"""Custom resource and hourly schedule: what lets nodes into the cluster is there before the first node, and stays until
+no node uses it.
 
-CloudFormation would delete the access entry, the instance profile and the role of running nodes when the stack is deleted or when
-`nodeRoles` changes. So the stack retains profiles and the role, and does not know the access entries: this function makes the entries, and
-removes entries, profiles and the role that neither the settings name nor an instance uses. Once an hour that needs two looks, half an hour
-apart at least: an execution that began before a deployment may still launch with the previous role. When the stack is deleted, launches
-have stopped, and one look is enough; what is in use then stays.
+CloudFormation would delete the access entry, the instance profile and the role of running nodes when the stack is
+deleted or when `nodeRoles` changes. So the stack retains profiles and the role, and does not know the access entries:
+this function makes the entries, and removes entries, profiles and the role that neither the settings name nor an
+instance uses. Once an hour that needs two looks, half an hour apart at least: an execution that began before a
+deployment may still launch with the previous role. When the stack is deleted, launches have stopped, and one look is
+enough; what is in use then stays.
 """
 
 import os
@@ -36,7 +38,9 @@ class UnusedSince(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WantedAccess:
-    """What the settings ask for: role ARNs, whether their entries are made here, and the names of the deployment's own role and profile."""
+    """What the settings ask for: role ARNs, whether their entries are made here, and the names of the deployment's own
+    role and profile.
+    """
 
     cluster: str
     roles: tuple[str, ...]
@@ -59,7 +63,9 @@ class WantedAccess:
 
 @dataclass(frozen=True, slots=True)
 class UnusedAccess:
-    """Something that no settings name any more: `what` identifies it, `remove` deletes it, `used` says whether an instance needs it."""
+    """Something that no settings name any more: `what` identifies it, `remove` deletes it, `used` says whether an
+    instance needs it.
+    """
 
     what: str
     used: bool
@@ -133,7 +139,9 @@ def remove_unused(access: NodeAccess, wanted: WantedAccess, disuse: UnusedSince,
 
 
 def removable(access: NodeAccess, wanted: WantedAccess) -> Iterator[UnusedAccess]:
-    """What a deployment made and the settings do not name: entries first, then profiles, then the role, which must have no profile."""
+    """What a deployment made and the settings do not name: entries first, then profiles, then the role, which must have
+    no profile.
+    """
     used = access.used_profiles()
     for role in access.entries():
         if role not in wanted.roles:

@@ -1,9 +1,10 @@
 """Launch instances: one CreateFleet for one group of similar claims, safe to repeat after a failure at any point.
 
-The launch is stored before the request is sent, in one transaction with the check that its lease is current. If a launch is found open, it
-is unknown whether its request was sent. Instances with the launch's tag are then its result. If there are fewer instances than claims, the
-same request is sent again with the same client token, and EC2 returns the same instances. A refusal, also of a launch template, is an
-outcome. The first outcome that is stored is the one that counts.
+The launch is stored before the request is sent, in one transaction with the check that its lease is current. If a
+launch is found open, it is unknown whether its request was sent. Instances with the launch's tag are then its result.
+If there are fewer instances than claims, the same request is sent again with the same client token, and EC2 returns the
+same instances. A refusal, also of a launch template, is an outcome. The first outcome that is stored is the one that
+counts.
 """
 
 import json
@@ -41,8 +42,9 @@ class Launcher:
         self._ec2 = ec2
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``; LeaseLost if another execution holds the lease
-        now."""
+        """``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``; LeaseLost if another
+        execution holds the lease now.
+        """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         if self._pause.on():
             logger.warning("Joiner is paused: nothing is launched")
@@ -88,7 +90,9 @@ class Launcher:
             return read_fleet_refusal(launch, refusal.code, refusal.message)
 
     def _send_again(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
-        """What an earlier send launched: what its tag shows, which may be a part, and what EC2 answers to the same bytes and token."""
+        """What an earlier send launched: what its tag shows, which may be a part, and what EC2 answers to the same
+        bytes and token.
+        """
         tagged = {
             each.id: (each.instance_type, each.zone, each.capacity_type)
             for each in self._ec2.instances_of_launch(launch.id)

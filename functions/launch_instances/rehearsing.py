@@ -1,7 +1,8 @@
-"""Dry runs of a launch: what EC2 says to the requests that a launch would send, by this function's own role. Nothing is created.
+"""Dry runs of a launch: what EC2 says to the requests that a launch would send, by this function's own role. Nothing is
+created.
 
-`joiner accept` asks for them. EC2 answers a dry run by `DryRunOperation` if the role may do it, else by `UnauthorizedOperation`; both are
-errors to boto3. Source: EC2 API reference, "Common query parameters", `DryRun`.
+`joiner accept` asks for them. EC2 answers a dry run by `DryRunOperation` if the role may do it, else by
+`UnauthorizedOperation`; both are errors to boto3. Source: EC2 API reference, "Common query parameters", `DryRun`.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
-"""Plan capacity: make a plan of the snapshot, the node classes and the catalogue. It calls only the bucket and the ledger.
+"""Plan capacity: make a plan of the snapshot, the node classes and the catalogue. It calls only the bucket and the
+ledger.
 
-`joiner.planning.plan`, a pure function, makes the decision. The plan is stored in the bucket with all its reasons; the state machine passes
-on a short summary.
+`joiner.planning.plan`, a pure function, makes the decision. The plan is stored in the bucket with all its reasons; the
+state machine passes on a short summary.
 """
 
 from collections import Counter
@@ -36,7 +37,9 @@ class CapacityPlanning:
         self._ceilings = ceilings
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """The plan's key and its summary; LeaseLost if another execution holds the lease now, NoCatalogue before the first refresh."""
+        """The plan's key and its summary; LeaseLost if another execution holds the lease now, NoCatalogue before the
+        first refresh.
+        """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
@@ -54,8 +57,9 @@ class CapacityPlanning:
         return answer
 
     def _remember(self, made: Plan, world: Snapshot, snapshot: str, at: int) -> None:
-        """Pods that stay pending are not looked at again until something changes, or their back-off ends; nor are those that must leave
-        their nodes, if there is room for them elsewhere."""
+        """Pods that stay pending are not looked at again until something changes, or their back-off ends; nor are those
+        that must leave their nodes, if there is room for them elsewhere.
+        """
         class_of = {pod.key: pod.class_key for pod in world.pods}
         waiting = {class_of[pending.pod] for pending in made.pending}
         hopeless = waiting - {
@@ -72,8 +76,8 @@ class CapacityPlanning:
 def _will_move(made: Plan, world: Snapshot) -> set[str]:
     """Classes all of whose pods still run on nodes that they have to leave, and fit nodes that are there.
 
-    A pod that waits is not answered so: the scheduler may give its room away, and then it wants another at once. One that is evicted is
-    another pod, and asks anew.
+    A pod that waits is not answered so: the scheduler may give its room away, and then it wants another at once. One
+    that is evicted is another pod, and asks anew.
     """
     fitting = {key for room in made.existing for key in room.pods}
     wanted = fitting.union(*(node.pods for node in made.nodes), (pending.pod for pending in made.pending))
@@ -84,8 +88,9 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
 
 
 def summarize_plan(made: Plan) -> dict[str, Any]:
-    """A plan on one screen: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap", "nodePools",
-    "pendingReasons"}``; the two lists are cut."""
+    """A plan on one screen: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap",
+    "nodePools", "pendingReasons"}``; the two lists are cut.
+    """
     kinds = Counter((node.pool_name, node.instance_type, node.zone, node.capacity_type) for node in made.nodes)
     reasons = Counter(str(reason) for pod in made.pending for reason in pod.reasons)
     return {

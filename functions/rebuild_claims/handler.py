@@ -1,4 +1,5 @@
-"""Rebuild claims: create the claims of Joiner's nodes anew whose claims are gone, so that these nodes are drained and counted.
+"""Rebuild claims: create the claims of Joiner's nodes anew whose claims are gone, so that these nodes are drained and
+counted.
 
 Everything is read again first. Nothing is rebuilt if a claim exists by now, or if the node belongs to another instance.
 """
@@ -29,7 +30,8 @@ logger = Logger()
 LEFT_SHOWN: Final = 20
 
 Asked = Mapping[str, Any]
-"""``{"instance", "node", "claim"}``: an instance, its node, and the claim that it was launched for, if that is known."""
+"""``{"instance", "node", "claim"}``: an instance, its node, and the claim that it was launched for, if that is known.
+"""
 
 
 class ClaimRebuilding:
@@ -87,7 +89,9 @@ class ClaimRebuilding:
         return None
 
     def _create(self, claim: NodeClaim) -> NodeClaim | None:
-        """The claim as it stands; None if its name is taken for another instance: one claim was launched twice, and this is the second."""
+        """The claim as it stands; None if its name is taken for another instance: one claim was launched twice, and
+        this is the second.
+        """
         try:
             return create_claim(self._kube, claim)
         except AlreadyExists:

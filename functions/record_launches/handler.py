@@ -1,7 +1,7 @@
 """Record launches: write the result of each launch to its claims, and create the wave that awaits the nodes.
 
-The function works from the ledger, so it also records launches of an execution that stopped. Each step can be repeated. A launch counts as
-recorded only when all its claims have their result.
+The function works from the ledger, so it also records launches of an execution that stopped. Each step can be repeated.
+A launch counts as recorded only when all its claims have their result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -115,7 +115,9 @@ class LaunchRecording:
         return mine
 
     def _write_usage(self, world: Snapshot, claims: Sequence[NodeClaim]) -> None:
-        """Bring ``status.resources`` of the pools up to date; a pool that cannot be written costs nothing but its number."""
+        """Bring ``status.resources`` of the pools up to date; a pool that cannot be written costs nothing but its
+        number.
+        """
 
         def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:
             kind, name, changes = patch

@@ -54,7 +54,9 @@ class LaunchRecorder:
 
     @staticmethod
     def content(record: LaunchRecord) -> Content | None:
-        """What was launched and what became of it; None if the record's content is not what a launch consists of, which stops no other."""
+        """What was launched and what became of it; None if the record's content is not what a launch consists of, which
+        stops no other.
+        """
         try:
             return launch_of(record), LaunchOutcome.from_json(record.outcome) if record.closed else LaunchOutcome()
         except BROKEN as reason:
@@ -67,7 +69,9 @@ class LaunchRecorder:
             return None
 
     def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
-        """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which is tried again."""
+        """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which
+        is tried again.
+        """
         (launch, outcome), known = content, index_by_name(claims)
         fortunate = [
             (each, known[each.claim], launch.zone_ids.get(each.zone, ""))

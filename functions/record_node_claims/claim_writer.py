@@ -77,8 +77,9 @@ def name_suffix(task: Task, index: int) -> str:
 
 
 class ClaimWriter:
-    """Writes assignments and claims; `failures` are the claims that the API server refused, with its reason, and `left` those for which
-    there was no time."""
+    """Writes assignments and claims; `failures` are the claims that the API server refused, with its reason, and `left`
+    those for which there was no time.
+    """
 
     def __init__(self, kube: Kube, ledger: Ledger, task: Task, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left

@@ -1,9 +1,11 @@
-"""Record node claims: turn the plan into claims in the cluster, assignments in the ledger, and launches that are ready to be sent.
+"""Record node claims: turn the plan into claims in the cluster, assignments in the ledger, and launches that are ready
+to be sent.
 
-The order of the steps allows the function to stop at any point. Claims of leases that ended are deleted first. Then, for each planned node,
-the assignment is written before its claim: a claim that exists has its assignment, and an assignment without a claim has no effect.
-Launches are written last, to the bucket only: EC2 gets no request for a claim that is not written. Names are made of the execution, the
-round and the node's position in the plan, so a second try writes the same objects.
+The order of the steps allows the function to stop at any point. Claims of leases that ended are deleted first. Then,
+for each planned node, the assignment is written before its claim: a claim that exists has its assignment, and an
+assignment without a claim has no effect. Launches are written last, to the bucket only: EC2 gets no request for a claim
+that is not written. Names are made of the execution, the round and the node's position in the plan, so a second try
+writes the same objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,8 +39,10 @@ from joiner.reporting.events import Event, Subject
 logger = Logger()
 
 GROUPS_AT_ONCE: Final = 150
-"""New launches of one look, and as many open ones: the answers of all are one result of a Map, which may have 256 KiB, and each is about
-ten of the 25,000 events of an execution. What is beyond is planned again by the next look of the same execution."""
+"""New launches of one look, and as many open ones: the answers of all are one result of a Map, which may have 256 KiB,
+and each is about ten of the 25,000 events of an execution. What is beyond is planned again by the next look of the same
+execution.
+"""
 
 DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 
@@ -56,10 +60,11 @@ class ClaimRecording:
         self._store = store
 
     def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launches", "groups", "claims", "postponed", "events"}``; LeaseLost if another execution holds the lease now.
+        """``{"launches", "groups", "claims", "postponed", "events"}``; LeaseLost if another execution holds the lease
+        now.
 
-        `keys`: plan, classes, snapshot. `postponed` counts the claims that are not written, because their launches are too many for one
-        look or because no time is left; `events` has the key of the events to tell.
+        `keys`: plan, classes, snapshot. `postponed` counts the claims that are not written, because their launches are
+        too many for one look or because no time is left; `events` has the key of the events to tell.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
@@ -126,7 +131,8 @@ class ClaimRecording:
         return launches, {refusal.claim: refusal for refusal in refusals}
 
     def _forget_the_unlaunched(self, task: Task, planned: set[str]) -> list[LaunchRecord]:
-        """Delete every claim that was never sent and never will be: only the holder launches, and it is about to plan anew.
+        """Delete every claim that was never sent and never will be: only the holder launches, and it is about to plan
+        anew.
 
         Returns the launches that are still open: they are sent once more, or found by their tag.
         """

@@ -1,7 +1,7 @@
 """Refresh catalogue: write every instance type that can be a node, with its zones and its present prices.
 
-The planner reads this one document. It is written whole or not at all: if something cannot be read, the previous catalogue stays and the
-error is reported. A type without a price is left out and counted.
+The planner reads this one document. It is written whole or not at all: if something cannot be read, the previous
+catalogue stays and the error is reported. A type without a price is left out and counted.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
-"""Resolve node classes: read from EC2 what each class of a pool selects: subnets, security groups, images, instance profile.
+"""Resolve node classes: read from EC2 what each class of a pool selects: subnets, security groups, images, instance
+profile.
 
-`joiner.launching.resolve` decides what the answers mean. A class with a missing part is refused with a remedy, which the next function
-writes to the class's status. The other classes are used.
+`joiner.launching.resolve` decides what the answers mean. A class with a missing part is refused with a remedy, which
+the next function writes to the class's status. The other classes are used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -83,7 +84,9 @@ class NodeClassResolver:
         defaults: EbsDefaults | None,
         now: datetime,
     ) -> ResolvedNodeClass:
-        """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and is tried again."""
+        """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and
+        is tried again.
+        """
         try:
             found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
             return resolve_node_class(
@@ -115,7 +118,9 @@ class NodeClassResolver:
         )
 
     def _described(self, images: Iterable[str]) -> list[Mapping[str, Any]]:
-        """What EC2 says of the images behind parameters: the sizes of their volumes are needed only beside a class's own."""
+        """What EC2 says of the images behind parameters: the sizes of their volumes are needed only beside a class's
+        own.
+        """
         ids = sorted(set(images))
         return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
 

@@ -1,7 +1,8 @@
 """Ring doorbell: the API server calls this function as an admission webhook when an object changes that Joiner watches.
 
-The function allows every request. From the request it uses only the route and, if the path's secret is right, the fact that something
-changed; the objects are listed later. An error in this function costs a delay until the next sweep, never a refused request.
+The function allows every request. From the request it uses only the route and, if the path's secret is right, the fact
+that something changed; the objects are listed later. An error in this function costs a delay until the next sweep,
+never a refused request.
 """
 
 import base64
@@ -23,11 +24,15 @@ from joiner.adapters.sweep_slot import SweepSlot
 logger = Logger()
 
 SECRETS_KEPT: Final = timedelta(minutes=5)
-"""A sandbox may live for hours; a secret that a deployment replaced is forgotten this long after the end of its validity."""
+"""A sandbox may live for hours; a secret that a deployment replaced is forgotten this long after the end of its
+validity.
+"""
 
 
 class CachedSecrets:
-    """The secrets that the path may hold, read every few minutes, and again when a caller knows one that is not among them."""
+    """The secrets that the path may hold, read every few minutes, and again when a caller knows one that is not among
+    them.
+    """
 
     def __init__(self, read: Callable[[], DoorbellSecrets]) -> None:
         self._read = read
@@ -91,8 +96,8 @@ class DoorbellRequests:
                 woken = ring_waves(self._ledger, self._executions, now)
                 logger.info("rang for nodes", woken=woken)
             else:
-                # A pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is, and a new execution
-                # waits a second in any case
+                # A pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is,
+                # and a new execution waits a second in any case
                 stored_at = now.timestamp() + 2 * STORED_AFTER if kind == "pools" else 0.0
                 started = ring_scale_up(
                     self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at

@@ -1,7 +1,8 @@
 """Survey cluster: find what the sweep has to start because no signal arrived for it or its signal was not handled.
 
-Independent checks read one survey. Each returns what it found and why; the state machine starts what is due. The survey is stored for the
-survey of the instances that follows. The time since which nodes are empty is stored from one sweep to the next.
+Independent checks read one survey. Each returns what it found and why; the state machine starts what is due. The survey
+is stored for the survey of the instances that follows. The time since which nodes are empty is stored from one sweep to
+the next.
 """
 
 from collections.abc import Mapping, Sequence
@@ -207,7 +208,9 @@ class ClusterSurveying:
 
 
 def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
-    """For the look at EC2. Nodes that cannot be read count, too: for them to be missing must mean that they are not there."""
+    """For the look at EC2. Nodes that cannot be read count, too: for them to be missing must mean that they are not
+    there.
+    """
     by_instance = {
         str((each.get("spec") or {}).get("providerID") or "").rpartition("/")[2]: each["metadata"] for each in manifests
     }

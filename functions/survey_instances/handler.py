@@ -1,12 +1,13 @@
-"""The sweep's look at EC2, at the ledger and at the executions that hold something: what died, what it left behind, what was lost.
+"""The sweep's look at EC2, at the ledger and at the executions that hold something: what died, what it left behind,
+what was lost.
 
-A scale-up that was stopped holds the lease until it expires, and its wave for ever; a retirement that was stopped holds its claims. All are
-taken from executions that run no more; each write is conditional on the holder, so what moved on meanwhile is left alone. Nobody can ask
-whether an Express execution runs: its lease is left to expire, and its claims are taken when it has not looked at them for minutes, or must
-have ended.
+A scale-up that was stopped holds the lease until it expires, and its wave for ever; a retirement that was stopped holds
+its claims. All are taken from executions that run no more; each write is conditional on the holder, so what moved on
+meanwhile is left alone. Nobody can ask whether an Express execution runs: its lease is left to expire, and its claims
+are taken when it has not looked at them for minutes, or must have ended.
 
-What the sweep saw of the cluster is held against what EC2 shows. Nothing that is merely absent is acted upon at the first look, and nothing
-at all if one of the reads fails: then this function fails, and the next sweep looks again.
+What the sweep saw of the cluster is held against what EC2 shows. Nothing that is merely absent is acted upon at the
+first look, and nothing at all if one of the reads fails: then this function fails, and the next sweep looks again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,7 +91,8 @@ class InstanceSurveying:
         self._apart = apart
 
     def answer(self, task: Task, key: str, asked: Sequence[Asked]) -> dict[str, Any]:
-        """What was taken from the dead, ``retire``, ``garbage``, ``rebuild``, ``refused`` and ``reasons``, for *Decide what is due*.
+        """What was taken from the dead, ``retire``, ``garbage``, ``rebuild``, ``refused`` and ``reasons``, for *Decide
+        what is due*.
 
         `key` is the survey of the cluster, and `asked` whom that wants to retire.
         """
@@ -148,7 +150,9 @@ class InstanceSurveying:
         }
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, Instance]:
-        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all the same."""
+        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all
+        the same.
+        """
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
@@ -161,7 +165,9 @@ class InstanceSurveying:
         name_instances(self._ec2, instances, claims, in_time=lambda: self._clock() < until)
 
     def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
-        """Instances that ended at their launch, of claims that are still there. Noted once a claim: its retirement follows."""
+        """Instances that ended at their launch, of claims that are still there. Noted once a claim: its retirement
+        follows.
+        """
         there = ((found[claim.instance], claim.name) for claim in seen.claims if claim.instance in found)
         ended = [(instance, claim) for instance, claim in there if not instance.alive]
         told = self._retirements.all() if ended else {}
@@ -180,8 +186,10 @@ class InstanceSurveying:
     def _judge(
         self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]
     ) -> OrphanVerdict:
-        """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by then had its claim,
-        which is written before it is launched. So an absence counts from now on, and is judged as of when the cluster was `seen`."""
+        """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by
+        then had its claim, which is written before it is launched. So an absence counts from now on, and is judged as
+        of when the cluster was `seen`.
+        """
         known = {claim.instance for claim in seen.claims}
         strangers = sorted(each for each in {*instances, *seen.ours} if each not in known)
         pairings = {each.instance: each.claim for each in self._ledger.pairings(strangers).values()}
@@ -195,7 +203,9 @@ class InstanceSurveying:
     def _whom_to_retire(
         self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]
     ) -> list[Asked]:
-        """Each claim once, for its most urgent reason. Whoever retires a claim is told if its instance is lost, and is left alone."""
+        """Each claim once, for its most urgent reason. Whoever retires a claim is told if its instance is lost, and is
+        left alone.
+        """
         found: dict[str, Asked] = {}
         for each in asked:
             claim = str(each["claim"])
@@ -219,8 +229,9 @@ class InstanceSurveying:
         freed: Sequence[str],
         instances: Mapping[str, SeenInstance],
     ) -> list[Asked]:
-        """Claims whose retirement was begun or asked for, and that nobody sees to any more. A loss that was noted is none any more if EC2
-        shows the instance alive."""
+        """Claims whose retirement was begun or asked for, and that nobody sees to any more. A loss that was noted is
+        none any more if EC2 shows the instance alive.
+        """
         there = {claim.name: claim for claim in claims}
         found: list[Asked] = []
         for name, retirement in sorted(retirements.items()):
@@ -235,7 +246,9 @@ class InstanceSurveying:
         return found
 
     def _dead_owners(self, retirements: Mapping[str, Retirement]) -> list[str]:
-        """Claims that were taken from executions that run no more, or that cannot be at them any more by their own word."""
+        """Claims that were taken from executions that run no more, or that cannot be at them any more by their own
+        word.
+        """
         owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
         left = [each for each in owned if status[each.owner] not in (RUNNING, UNTOLD) or not each.attended(now)]
@@ -273,7 +286,9 @@ def _urgency(asked: Asked) -> int:
 
 
 def _leaving(claim: SeenClaim) -> Asked:
-    """A claim of a cluster that Joiner is uninstalled from: all its nodes are drained, whatever the budgets of their pools say."""
+    """A claim of a cluster that Joiner is uninstalled from: all its nodes are drained, whatever the budgets of their
+    pools say.
+    """
     return {
         "claim": claim.name,
         "reason": str(RetirementReason.UNINSTALLED),

@@ -1,7 +1,7 @@
 """Tags that instances still lack: the name of their claim, which a launch writes after the instance exists.
 
-EC2 is eventually consistent: CreateTags may refuse an instance that was launched a moment ago, or the launching function may stop before
-it tags. Each sweep tags what lacks its name, until it has it.
+EC2 is eventually consistent: CreateTags may refuse an instance that was launched a moment ago, or the launching
+function may stop before it tags. Each sweep tags what lacks its name, until it has it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,9 +24,11 @@ OURS: Final = (CLUSTER_NAME_TAG, NODEPOOL)
 def name_instances(
     ec2: Ec2, instances: Iterable[Instance], claims: Mapping[str, str], in_time: Callable[[], bool]
 ) -> list[str]:
-    """Tag living instances that Joiner launched with their claims (instance id -> name); the ids of those that were tagged.
+    """Tag living instances that Joiner launched with their claims (instance id -> name); the ids of those that were
+    tagged.
 
-    One that cannot be tagged is left to the next sweep. A throttle, a lost answer, or `in_time` saying no ends this one's tagging.
+    One that cannot be tagged is left to the next sweep. A throttle, a lost answer, or `in_time` saying no ends this
+    one's tagging.
     """
     launched = [
         each for each in instances if each.works and each.launch and each.id in claims and NODECLAIM not in each.tags

@@ -1,8 +1,8 @@
 """Terminate instances: those of drained claims, by id, and only if they have this cluster's tags.
 
-A second request for the same instance changes nothing. The state of each instance is read from EC2 first: an instance that is gone needs no
-termination and may have lost its tags. A loss counts only if EC2 confirms it now. An instance that runs although it was reported lost is
-drained like any other.
+A second request for the same instance changes nothing. The state of each instance is read from EC2 first: an instance
+that is gone needs no termination and may have lost its tags. A loss counts only if EC2 confirms it now. An instance
+that runs although it was reported lost is drained like any other.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,6 @@
-"""One stack for all end-to-end tests: started once, deployed into once, its schedules held, so that a test fires the sweep itself."""
+"""One stack for all end-to-end tests: started once, deployed into once, its schedules held, so that a test fires the
+sweep itself.
+"""
 
 import shutil
 from collections import Counter
@@ -25,10 +27,11 @@ BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there a
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """After each test of the deployed app that passed, before anything is removed: everything comes to rest and every invariant holds.
+    """After each test of the deployed app that passed, before anything is removed: everything comes to rest and every
+    invariant holds.
 
-    `@pytest.mark.restless("why")` is for a test after which they cannot hold, `@pytest.mark.denied("why")` for a test in which IAM denies
-    calls.
+    `@pytest.mark.restless("why")` is for a test after which they cannot hold, `@pytest.mark.denied("why")` for a test
+    in which IAM denies calls.
     """
     fixtures = getattr(item, "funcargs", {})
     stack = fixtures.get("bare_stack")

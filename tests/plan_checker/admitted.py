@@ -1,4 +1,6 @@
-"""Pods as admission leaves them ("Runtime Class", "Pod Priority and Preemption"), and the pods that head-room stands for."""
+"""Pods as admission leaves them ("Runtime Class", "Pod Priority and Preemption"), and the pods that head-room stands
+for.
+"""
 
 from math import ceil
 from typing import Any

@@ -1,4 +1,6 @@
-"""Quantities and requests, as the documentation puts them ("Quantity", "Init Containers", "Sidecar Containers", "Pod Overhead")."""
+"""Quantities and requests, as the documentation puts them ("Quantity", "Init Containers", "Sidecar Containers", "Pod
+Overhead").
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,7 +64,9 @@ def most(one: Amounts, two: Amounts) -> Amounts:
 
 
 def asks(pod: Json) -> Amounts:
-    """What a pod asks of its node. Sidecars run beside what starts after them; other init containers run alone, one after the other."""
+    """What a pod asks of its node. Sidecars run beside what starts after them; other init containers run alone, one
+    after the other.
+    """
     spec, status = pod["spec"], pod.get("status") or {}
     given = {
         one["name"]: one for kind in ("containerStatuses", "initContainerStatuses") for one in status.get(kind) or ()

@@ -23,8 +23,9 @@ PASSING: Final = (
 def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 0.1) -> list[str]:
     """Everything that is wrong, as sentences; empty if the plan is right.
 
-    ``lists`` are manifests by plural kind, ``catalogue`` is what ``joiner catalogue -o json`` prints, ``plan`` what ``joiner plan -o
-    json`` prints. ``tolerance`` is how much dearer than its own offer a node's alternatives may be, as a share.
+    ``lists`` are manifests by plural kind, ``catalogue`` is what ``joiner catalogue -o json`` prints, ``plan`` what
+    ``joiner plan -o json`` prints. ``tolerance`` is how much dearer than its own offer a node's alternatives may be, as
+    a share.
     """
     room = head_room(lists)
     pods = {key(pod): admitted(pod, lists) for pod in (*(lists.get("pods") or ()), *room)}

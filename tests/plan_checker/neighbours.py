@@ -17,7 +17,9 @@ Everyone = Sequence[tuple[Json, Spot]]
 
 @dataclass(frozen=True)
 class Scene:
-    """All pods in their places; ``placed`` are the keys of those that the plan places, ``head_room`` of those that do not exist."""
+    """All pods in their places; ``placed`` are the keys of those that the plan places, ``head_room`` of those that do
+    not exist.
+    """
 
     everyone: Everyone
     spots: Sequence[Spot]
@@ -189,7 +191,9 @@ def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) ->
 
 
 def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
-    """Domains that a pool could still make a node in that holds this pod. What others could have there is no domain until they have it."""
+    """Domains that a pool could still make a node in that holds this pod. What others could have there is no domain
+    until they have it.
+    """
     found: set[str | None] = set()
     for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
         taints = pool["spec"]["template"]["spec"].get("taints") or []

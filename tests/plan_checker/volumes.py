@@ -1,4 +1,6 @@
-"""Where volumes let pods be ("Persistent Volumes", "Storage Classes", "Ephemeral Volumes", "Node-specific Volume Limits")."""
+"""Where volumes let pods be ("Persistent Volumes", "Storage Classes", "Ephemeral Volumes", "Node-specific Volume
+Limits").
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -132,7 +134,9 @@ def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]
 
 
 def in_a_zone(maker: str, lists: Lists) -> bool:
-    """Whether a volume that this driver will make belongs to the zone it is made in: as the driver says of any node, or as is known."""
+    """Whether a volume that this driver will make belongs to the zone it is made in: as the driver says of any node, or
+    as is known.
+    """
     told = [
         one
         for node in lists.get("csinodes") or ()

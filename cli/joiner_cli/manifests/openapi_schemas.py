@@ -1,8 +1,9 @@
 """Checks types, unknown fields and ranges: the API server's strict decoding, and the schemas of CRDs.
 
-The schemas are the API server's own (``joiner_local.packaged_data.kube_schemas`` packages them). ``Schemas.read`` returns the parsed
-manifest: without null fields, with 2.0 as 2, and with the defaults of CRDs. A wrong value with only one meaning (a text
-without quotes, a number in quotes) is parsed as that; a field with any other wrong value is listed in ``doubts``.
+The schemas are the API server's own (``joiner_local.packaged_data.kube_schemas`` packages them). ``Schemas.read``
+returns the parsed manifest: without null fields, with 2.0 as 2, and with the defaults of CRDs. A wrong value with only
+one meaning (a text without quotes, a number in quotes) is parsed as that; a field with any other wrong value is listed
+in ``doubts``.
 
 >>> from joiner.pools.codecs.manifest_fields import ManifestProblems
 >>> notes = ManifestProblems("Namespace/shop")

@@ -31,7 +31,9 @@ def _silent(line: str) -> None: ...
 
 @dataclass(slots=True)
 class Deployment:
-    """One deployment of the app at `repository`; its files go below `root`. `synthesised` may have been made by another one."""
+    """One deployment of the app at `repository`; its files go below `root`. `synthesised` may have been made by another
+    one.
+    """
 
     repository: Path
     root: Path
@@ -40,7 +42,9 @@ class Deployment:
     _synthesis: Program | None = field(default=None, repr=False)
 
     def begin_synthesis(self) -> None:
-        """Start it and return. It ends with the thread that calls this. The Python of the functions is made ready first."""
+        """Start it and return. It ends with the thread that calls this. The Python of the functions is made ready
+        first.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
         named = function_python.named_in(self.repository / "clusters" / f"{SETTINGS}.yaml")
         context = {"cluster": SETTINGS, "interpreter": str(function_python.make_ready(named, self.say).interpreter)}

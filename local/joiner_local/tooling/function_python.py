@@ -1,8 +1,8 @@
 """Which Python the deployed functions run on: the one that `clusters/local.yaml` names, if this machine has it.
 
-The word `host` means the newest Python of this machine that Lambda has, too. Where the named one is missing, or cannot be made ready, the
-functions run on the stack's own. The app is synthesised for the chosen interpreter: its template names that version, and the layers hold
-what pip installs for it.
+The word `host` means the newest Python of this machine that Lambda has, too. Where the named one is missing, or cannot
+be made ready, the functions run on the stack's own. The app is synthesised for the chosen interpreter: its template
+names that version, and the layers hold what pip installs for it.
 """
 
 import json
@@ -26,7 +26,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FunctionPython:
-    """`interpreter` is a Python of this machine, `version` such as ``3.13.0``; `note` says why it is not the one that is named."""
+    """`interpreter` is a Python of this machine, `version` such as ``3.13.0``; `note` says why it is not the one that
+    is named.
+    """
 
     interpreter: Path
     version: str

@@ -1,7 +1,8 @@
 """A bare interpreter that plays Lambda's managed runtime: nothing in it but AWS's runtime client and boto3, as on AWS.
 
-So a function that forgot something in its layers fails here as it would there. There may be one for each Python that the machine has: a
-function runs on the version that its runtime names, because versions differ in more than syntax (3.13 verifies certificates strictly).
+So a function that forgot something in its layers fails here as it would there. There may be one for each Python that
+the machine has: a function runs on the version that its runtime names, because versions differ in more than syntax
+(3.13 verifies certificates strictly).
 """
 
 import hashlib
@@ -22,7 +23,8 @@ Say = Callable[[str], None]
 
 
 def find_or_make(say: Say, version: str = "") -> Path | None:
-    """The interpreter for a version such as ``3.13``, by default this process's own; None if the machine has no such Python.
+    """The interpreter for a version such as ``3.13``, by default this process's own; None if the machine has no such
+    Python.
 
     The first call on a machine installs it into the user's cache.
     """
@@ -52,7 +54,9 @@ def made(version: str) -> Path | None:
 
 
 def interpreter(version: str) -> Path | None:
-    """A Python of that version (two numbers) on this machine: this one, one on the path, or one that pyenv or uv installed."""
+    """A Python of that version (two numbers) on this machine: this one, one on the path, or one that pyenv or uv
+    installed.
+    """
     if version in ("", "{}.{}".format(*sys.version_info[:2])):
         return Path(sys.executable)
     return next((each for each in _candidates(version) if full_version(each).rpartition(".")[0] == version), None)

@@ -1,6 +1,7 @@
 """What the table must strike: every action that IAM allows to the state machines and functions of the ways.
 
-The list is the roles' own policies, so a call that is added with its grant must be met on one of the ways, or stands here with a reason.
+The list is the roles' own policies, so a call that is added with its grant must be met on one of the ways, or stands
+here with a reason.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""A deployed Joiner on its way up and down, with something that goes wrong: from outside, by the knobs of the local stack."""
+"""A deployed Joiner on its way up and down, with something that goes wrong: from outside, by the knobs of the local
+stack.
+"""
 
 import json
 import time
@@ -18,7 +20,9 @@ from tests.e2e.world import Actor
 SWEEPS: Final = 2
 SWEEP_SECONDS: Final = 60
 APART: Final = 3.1
-"""Seconds between two looks of which the second believes the first: the local stack's setting, in whole seconds rounded up."""
+"""Seconds between two looks of which the second believes the first: the local stack's setting, in whole seconds rounded
+up.
+"""
 
 BEGINS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 180.0
@@ -88,7 +92,9 @@ class Rig:
         return not_struck(self.actor.knob("iam/granted"), roles, self.calls)
 
     def _recorded(self, way: Way) -> tuple[list[tuple[str, str]], list[str], set[str]]:
-        """The calls of a way's machine and its functions, the states that it entered, and those of them that call something."""
+        """The calls of a way's machine and its functions, the states that it entered, and those of them that call
+        something.
+        """
         self.troubles.before(way)
         self.actor.knob("mishaps/record", on=True)
         known = {arn for arn, _ in self._executions(way.machine)}
@@ -228,7 +234,8 @@ class Rig:
     def _left_in_memory(self, claims: set[str], alive: set[str], way: Way) -> list[str]:
         """Items of the table that are about nothing any more.
 
-        A sweep notes an absence, the next one acts on it, and the one after that forgets it: a way that begins with orphans has it left.
+        A sweep notes an absence, the next one acts on it, and the one after that forgets it: a way that begins with
+        orphans has it left.
         """
         kept = KEPT | {"ABSENT"} if way.swept else KEPT
         scan = self.actor.world.client("dynamodb").scan(TableName=self.actor.outputs["TableName"], ConsistentRead=True)
@@ -262,7 +269,9 @@ class Rig:
         return self.actor.outputs["ScaleUpArn"].rpartition(":")[0] + f":{self.machines[machine]}"
 
     def _walked(self, machine: str, known: Iterable[str]) -> tuple[list[str], set[str], set[str]]:
-        """The states that new executions entered, those of them that call something, and who calls in them: folders of functions, too."""
+        """The states that new executions entered, those of them that call something, and who calls in them: folders of
+        functions, too.
+        """
         states = [
             state
             for arn, _ in self._executions(machine)

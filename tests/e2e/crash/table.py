@@ -1,7 +1,7 @@
 """The rows and columns of the crash table, and how it is shown.
 
-A row is a place on one of the ways (`ways`): a call that a state machine or one of its functions makes, the n-th of its kind, or a state.
-Rows come from recorded runs: nobody chooses them. A column is what goes wrong there.
+A row is a place on one of the ways (`ways`): a call that a state machine or one of its functions makes, the n-th of its
+kind, or a state. Rows come from recorded runs: nobody chooses them. A column is what goes wrong there.
 """
 
 import random
@@ -58,10 +58,12 @@ class Case:
 
 
 def cases(way: Way, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]) -> list[Case]:
-    """All cells of a way, from the calls (caller and what) and the states of one run; `tasks` are those states that call something.
+    """All cells of a way, from the calls (caller and what) and the states of one run; `tasks` are those states that
+    call something.
 
-    Each call goes wrong once; every kind of call, too, from its first on for as long as the execution lasts. What only reads has no answer
-    to lose that matters, and fails for good in one way. Of a sweep the first call of a kind is enough: the others are in the same loop.
+    Each call goes wrong once; every kind of call, too, from its first on for as long as the execution lasts. What only
+    reads has no answer to lose that matters, and fails for good in one way. Of a sweep the first call of a kind is
+    enough: the others are in the same loop.
     """
     counted: Counter[tuple[str, str]] = Counter()
     found = []

@@ -1,8 +1,8 @@
 """SCALE UP, RETIRE and SWEEP with something that goes wrong at every place of their way.
 
-A seeded tenth of the table is tried each time, as far as half a minute goes; `JOINER_CRASHES=all` (`make crash-test`) tries all of it,
-`JOINER_CRASHES=Launch` the cases that say so, and `JOINER_CRASHES=280:` those of the ways up, and of the ways down, from the 280th on. The
-table of what was tried is printed.
+A seeded tenth of the table is tried each time, as far as half a minute goes; `JOINER_CRASHES=all` (`make crash-test`)
+tries all of it, `JOINER_CRASHES=Launch` the cases that say so, and `JOINER_CRASHES=280:` those of the ways up, and of
+the ways down, from the 280th on. The table of what was tried is printed.
 """
 
 import os

@@ -170,7 +170,9 @@ class Troubles:
     # --- time that passes
 
     def a_minute_later(self) -> None:
-        """Sweeps are a minute apart: what waits for a part of that has waited. An Express execution that died has had its time."""
+        """Sweeps are a minute apart: what waits for a part of that has waited. An Express execution that died has had
+        its time.
+        """
         client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
         said = (
             client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True)
@@ -198,7 +200,9 @@ class Troubles:
                     )
 
     def forget_answers(self) -> None:
-        """Cases are seconds apart, and the same pods ask the same again: that they were refused in an earlier one is no part of this."""
+        """Cases are seconds apart, and the same pods ask the same again: that they were refused in an earlier one is no
+        part of this.
+        """
         self.actor.world.client("dynamodb").delete_item(TableName=self.actor.outputs["TableName"], Key=ANSWERED)
 
     def forget_launch_templates(self) -> None:

@@ -1,7 +1,8 @@
-"""The ways on which something goes wrong: from an empty cluster to three nodes, or back; undisturbed, or after something else has failed.
+"""The ways on which something goes wrong: from an empty cluster to three nodes, or back; undisturbed, or after
+something else has failed.
 
-Each way is recorded once, and every call that its state machine and the functions of that machine make on it joins the table. A call that
-an earlier way of the list makes, too, belongs to that way.
+Each way is recorded once, and every call that its state machine and the functions of that machine make on it joins the
+table. A call that an earlier way of the list makes, too, belongs to that way.
 """
 
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ SWEEP: Final = "sweep"
 class Way:
     """One way, and what has happened before it.
 
-    `machine` is the state machine whose calls and states are struck. `goes_up` says whether three nodes are wanted at the end, or none.
-    `dies_in` names the state in which an execution of SCALE UP or RETIRE was stopped before the sweep begins. With `short` EC2 has no
-    capacity for one of the pods until the fault is over.
+    `machine` is the state machine whose calls and states are struck. `goes_up` says whether three nodes are wanted at
+    the end, or none. `dies_in` names the state in which an execution of SCALE UP or RETIRE was stopped before the sweep
+    begins. With `short` EC2 has no capacity for one of the pods until the fault is over.
     """
 
     name: str

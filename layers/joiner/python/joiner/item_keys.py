@@ -1,7 +1,7 @@
 """Keys of the table's items: `kind` is the partition, `id` is the item within it.
 
-A role's access to the table is limited by ``dynamodb:LeadingKeys``, which is the kind. `joiner.adapters` writes the items, state machines
-update some of them, and `infra` grants access to them; all three take the names from here.
+A role's access to the table is limited by ``dynamodb:LeadingKeys``, which is the kind. `joiner.adapters` writes the
+items, state machines update some of them, and `infra` grants access to them; all three take the names from here.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """The words that Kubernetes, Karpenter, EC2 and Joiner share: label, annotation, taint, finalizer, tag and group names.
 
 Nothing but names: `infra/` reads them too, so that IAM conditions and the code that they bind never drift apart.
-Karpenter's names are kept to the letter (its documentation, "Well-Known Labels"), so that workloads and dashboards carry over.
+Karpenter's names are kept to the letter (its documentation, "Well-Known Labels"), so that workloads and dashboards
+carry over.
 """
 
 import re
@@ -117,7 +118,8 @@ STOPS_LAUNCHES: Final = (PAUSED, KEEPING, DELETING, DRAINING)
 
 
 def profile_path(cluster: str, region: str) -> str:
-    """The IAM path of the instance profiles that a deployment makes: what is below it is the deployment's, and nobody else's.
+    """The IAM path of the instance profiles that a deployment makes: what is below it is the deployment's, and nobody
+    else's.
 
     >>> profile_path("prod", "eu-west-1")
     '/joiner/eu-west-1/prod/'

@@ -1,6 +1,7 @@
 """What a survey did not find: items `ABSENT`, one each, written only by survey_instances.
 
-Nothing is done about an absence before a second survey confirms it (`joiner.lifecycle.orphans`). An item stays while every survey does.
+Nothing is done about an absence before a second survey confirms it (`joiner.lifecycle.orphans`). An item stays while
+every survey does.
 """
 
 from collections.abc import Collection, Mapping
@@ -39,6 +40,8 @@ class Absences(DynamoTable):
 
 
 class Disuse(Absences):
-    """Since when access entries, instance profiles and roles of earlier settings have been unused: items `UNUSED`, of keep_node_access."""
+    """Since when access entries, instance profiles and roles of earlier settings have been unused: items `UNUSED`, of
+    keep_node_access.
+    """
 
     _kind = UNUSED

@@ -1,7 +1,7 @@
 """The cluster as it is now, read in an order that makes a snapshot consistent.
 
-Claims and nodes come first and pods last: a pod that was bound meanwhile is then seen on its node or not at all, and never counts twice.
-Behind a protocol, because large clusters will be read from a mirror that resumed watches keep.
+Claims and nodes come first and pods last: a pod that was bound meanwhile is then seen on its node or not at all, and
+never counts twice. Behind a protocol, because large clusters will be read from a mirror that resumed watches keep.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -50,8 +50,8 @@ class ClusterView(Protocol):
 class ListedCluster:
     """The cluster by full lists.
 
-    `between` are the kinds that are read after the claims and before the pods. With `consistent` each list is of one version: a pod that is
-    replaced while the pages are read must not count twice where that costs a node.
+    `between` are the kinds that are read after the claims and before the pods. With `consistent` each list is of one
+    version: a pod that is replaced while the pages are read must not count twice where that costs a node.
     """
 
     def __init__(self, kube: Kube, between: Sequence[kinds.Kind] = PLANNED, *, consistent: bool = True) -> None:

@@ -1,8 +1,8 @@
 """CloudFormation's custom resources: a request in, exactly one answer out, whatever happens.
 
-A custom resource that does not answer holds its stack for an hour, so an error answers FAILED with its reason, and so does the alarm that
-goes off shortly before the function's own time is up. Handlers import what they need only when they act: a broken import is then a FAILED
-with a reason, too.
+A custom resource that does not answer holds its stack for an hour, so an error answers FAILED with its reason, and so
+does the alarm that goes off shortly before the function's own time is up. Handlers import what they need only when they
+act: a broken import is then a FAILED with a reason, too.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requesttypes.html
 """
@@ -21,7 +21,9 @@ MARGIN_SECONDS: Final = 10.0
 """Left for the answer when the function's time runs out."""
 
 ANSWER_LIMIT: Final = 4096
-"""Bytes of an answer: CloudFormation refuses a longer one ("Response object is too long") without a word of what it said."""
+"""Bytes of an answer: CloudFormation refuses a longer one ("Response object is too long") without a word of what it
+said.
+"""
 
 REASON_LIMIT: Final = 1000
 """Characters of a reason, all of them ASCII, so that they fit into an answer however they are escaped."""

@@ -49,8 +49,8 @@ def put_snapshot(
 ) -> str:
     """Keep what the API server told, without what nobody plans by; returns the key.
 
-    `assigned` is what the claims were for when the ledger was read, `assignments` what of it no pod has taken yet; `questions` is what
-    the pending pods ask, by class.
+    `assigned` is what the claims were for when the ledger was read, `assignments` what of it no pod has taken yet;
+    `questions` is what the pending pods ask, by class.
     """
     key = task.key(SNAPSHOTS)
     kept: dict[str, Any] = {
@@ -177,7 +177,9 @@ def launch_of(record: LaunchRecord) -> Launch:
 
 
 def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
-    """The launches that records are of. One whose content is not what a launch consists of is logged, and stops no other."""
+    """The launches that records are of. One whose content is not what a launch consists of is logged, and stops no
+    other.
+    """
     found = []
     for record in records:
         try:
@@ -203,8 +205,9 @@ def get_plan(store: Store, key: str) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class KeptSurvey:
-    """What a sweep saw in the cluster, for its look at EC2: when it began to look (epoch seconds), claims, nodes' names by instance, and
-    the instances of nodes that our finalizer holds."""
+    """What a sweep saw in the cluster, for its look at EC2: when it began to look (epoch seconds), claims, nodes' names
+    by instance, and the instances of nodes that our finalizer holds.
+    """
 
     at: int
     claims: tuple[SeenClaim, ...]
@@ -228,7 +231,9 @@ def get_survey(store: Store, key: str) -> KeptSurvey:
 
 
 def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> list[str]:
-    """Keep the events of one part of a round, to be told once the lease is given back; returns their key, or nothing without events."""
+    """Keep the events of one part of a round, to be told once the lease is given back; returns their key, or nothing
+    without events.
+    """
     limited = limit_events(events)
     if not limited:
         return []
@@ -246,7 +251,9 @@ CATALOGUE: Final = "catalogue/latest.json.gz"
 
 
 class NoCatalogue(Exception):
-    """The first refresh is not through yet, or wrote another schema. Worth another try; the name is what the state machine retries by."""
+    """The first refresh is not through yet, or wrote another schema. Worth another try; the name is what the state
+    machine retries by.
+    """
 
 
 def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
@@ -257,7 +264,9 @@ def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
 
 
 def get_catalogue(store: Store) -> Catalogue:
-    """The latest catalogue, read again only when there is another; NoCatalogue before the first of this version's schema."""
+    """The latest catalogue, read again only when there is another; NoCatalogue before the first of this version's
+    schema.
+    """
     try:
         return store.get_seldom_changed(CATALOGUE, Catalogue.from_json)
     except NoSuchDocument as reason:

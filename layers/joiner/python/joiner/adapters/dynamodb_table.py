@@ -45,7 +45,9 @@ class DynamoTable:
         return frozenset(one.id for one in self._unreadable.get(kind, ()))
 
     def _read(self, kind: str, items: Iterable[Item], read: Callable[[Item], Record]) -> list[Record]:
-        """Items of one kind as values; those that cannot be read are left out, and are in `unreadable` until the next listing."""
+        """Items of one kind as values; those that cannot be read are left out, and are in `unreadable` until the next
+        listing.
+        """
         found, unreadable = read_all(kind, items, read)
         self._unreadable[kind] = tuple(unreadable)
         return found

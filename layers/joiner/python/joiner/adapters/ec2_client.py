@@ -1,6 +1,7 @@
 """EC2 as Joiner asks it: what there is (by pages, always), one fleet, its launch template, tags, an end.
 
-Answers stay EC2's own dictionaries where another room reads them (`joiner.launching`, `joiner.catalogue`); instances become values here.
+Answers stay EC2's own dictionaries where another room reads them (`joiner.launching`, `joiner.catalogue`); instances
+become values here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,7 +138,8 @@ class Instance:
 class Terminated:
     """What became of instances that were to be terminated, by id; each is in one of the three parts.
 
-    `ended` are those whose end EC2 accepted, `absent` those that it does not know, `refused` all others with the reason.
+    `ended` are those whose end EC2 accepted, `absent` those that it does not know, `refused` all others with the
+    reason.
     """
 
     ended: tuple[str, ...] = ()
@@ -146,7 +148,9 @@ class Terminated:
 
 
 class Ec2:
-    """One region of one account. `fleets` is the client for CreateFleet, which takes longer than the rest and is not to be sent twice."""
+    """One region of one account. `fleets` is the client for CreateFleet, which takes longer than the rest and is not to
+    be sent twice.
+    """
 
     def __init__(self, client: Any, fleets: Any = None) -> None:
         self._client = client
@@ -168,9 +172,11 @@ class Ec2:
         return self._instances([{"Name": f"tag:{LAUNCH}", "Values": [launch_id]}])
 
     def instances_of_cluster(self, cluster: str, *, ended: bool = False) -> list[Instance]:
-        """The instances that Joiner launched for a cluster and may terminate: those that live, or with `ended` also those that do not.
+        """The instances that Joiner launched for a cluster and may terminate: those that live, or with `ended` also
+        those that do not.
 
-        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for (infra/aws_permissions.py).
+        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for
+        (infra/aws_permissions.py).
         """
         owned = [
             {"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]},
@@ -179,7 +185,8 @@ class Ec2:
         return self._instances([*_launched_for(cluster), *owned], ended=ended)
 
     def instances_left_of_cluster(self, cluster: str) -> list[Instance]:
-        """The living instances that Joiner launched for a cluster, also those that lost the other tags by which Joiner may terminate them.
+        """The living instances that Joiner launched for a cluster, also those that lost the other tags by which Joiner
+        may terminate them.
 
         For what asks whether any is left before Joiner is removed.
         """
@@ -208,8 +215,9 @@ class Ec2:
         return found
 
     def whereabouts(self, ids: Iterable[str]) -> dict[str, Instance]:
-        """As `whatever_became_of`, but each one that a filter does not find is asked for by its name: who is missing here is not known to
-        EC2 at all. That is an end, but not seconds after the launch, which EC2's answers follow with a delay.
+        """As `whatever_became_of`, but each one that a filter does not find is asked for by its name: who is missing
+        here is not known to EC2 at all. That is an end, but not seconds after the launch, which EC2's answers follow
+        with a delay.
         """
         wanted = set(ids)
         found = self.whatever_became_of(wanted) if wanted else {}
@@ -248,7 +256,9 @@ class Ec2:
         )
 
     def ebs_defaults(self) -> tuple[str, bool]:
-        """The key of volumes that name none, and whether the account encrypts every volume; both are settings of the region."""
+        """The key of volumes that name none, and whether the account encrypts every volume; both are settings of the
+        region.
+        """
         with translate_errors():
             key = str(self._client.get_ebs_default_kms_key_id()["KmsKeyId"])
             return key, bool(self._client.get_ebs_encryption_by_default()["EbsEncryptionByDefault"])
@@ -258,8 +268,8 @@ class Ec2:
     def ensure_launch_template(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         """Create a launch template, or check that the one of this name has the wanted content.
 
-        Any principal with ec2:CreateLaunchTemplate may have made one of this name, with user data that would run under our node role:
-        `TemplateDiffers` if version 1, which launches use, is not what is wanted.
+        Any principal with ec2:CreateLaunchTemplate may have made one of this name, with user data that would run under
+        our node role: `TemplateDiffers` if version 1, which launches use, is not what is wanted.
         """
         specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
         with translate_errors():
@@ -298,10 +308,10 @@ class Ec2:
     def terminate(self, instances: Iterable[str]) -> Terminated:
         """Terminate instances; what became of each is in the answer, and no error of EC2 is raised.
 
-        One call names up to 500. EC2 refuses a call as a whole for one instance of it (one that is protected from termination, whose id
-        is unknown, or whose tags IAM does not accept); such a call is halved until the refused instances are alone. Calls that were
-        throttled or lost are not sent again: their instances count as refused, and after a throttle nothing more is sent.
-        Source: EC2 API reference, TerminateInstances.
+        One call names up to 500. EC2 refuses a call as a whole for one instance of it (one that is protected from
+        termination, whose id is unknown, or whose tags IAM does not accept); such a call is halved until the refused
+        instances are alone. Calls that were throttled or lost are not sent again: their instances count as refused, and
+        after a throttle nothing more is sent. Source: EC2 API reference, TerminateInstances.
         """
         wanted = sorted(set(instances))
         left = [wanted[start : start + TERMINATED_AT_ONCE] for start in range(0, len(wanted), TERMINATED_AT_ONCE)][::-1]

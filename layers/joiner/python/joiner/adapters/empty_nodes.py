@@ -1,7 +1,7 @@
 """Since when nodes are empty: items `EMPTY`, one a claim, written by survey_cluster alone.
 
-An item stands for as long as every sweep finds the node empty. `asked_until` and `asked_by` are set when its retirement is asked for: until
-then no other sweep asks again, because that retirement may still be waiting for its time.
+An item stands for as long as every sweep finds the node empty. `asked_until` and `asked_by` are set when its retirement
+is asked for: until then no other sweep asks again, because that retirement may still be waiting for its time.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,9 @@ class EmptyNodes(DynamoTable):
         return {each.claim: each for each in self._read(EMPTY, self._query(EMPTY), EmptyNode.of)}
 
     def begin(self, claim: str, now: int) -> None:
-        """It is empty since now, unless it was before. One that could not be read begins anew: a node is never ended too early for it."""
+        """It is empty since now, unless it was before. One that could not be read begins anew: a node is never ended
+        too early for it.
+        """
         if claim in self.unreadable_ids(EMPTY):
             self._delete(EMPTY, claim)
         self._update(

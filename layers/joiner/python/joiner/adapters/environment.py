@@ -186,7 +186,8 @@ def store() -> Store:
 def kube(cluster: ClusterFacts) -> "Kube":
     """The API server of this deployment's cluster, asked as this function's role; a rotated CA makes a new connection.
 
-    `cluster` is what the payload says. Its endpoint is never called: the recorded one is, and `ForeignCluster` says where the two differ.
+    `cluster` is what the payload says. Its endpoint is never called: the recorded one is, and `ForeignCluster` says
+    where the two differ.
     """
     from joiner.adapters import known_cluster
     from joiner.adapters.kube import ClusterAccess, Kube

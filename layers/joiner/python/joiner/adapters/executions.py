@@ -1,7 +1,8 @@
-"""The state machines' executions: start one scale-up a time slot, a sweep, a retirement; ask how one fares, wake one that sleeps.
+"""The state machines' executions: start one scale-up a time slot, a sweep, a retirement; ask how one fares, wake one
+that sleeps.
 
-Standard executions keep their name for 90 days, and starting a name again with the same input while it runs is a success that starts
-nothing. So the name is the time to a second: a burst of rings becomes one execution.
+Standard executions keep their name for 90 days, and starting a name again with the same input while it runs is a
+success that starts nothing. So the name is the time to a second: a burst of rings becomes one execution.
 """
 
 import json
@@ -33,10 +34,11 @@ class Executions:
         self._client = client
 
     def start_scale_up(self, machine: str, now: datetime) -> str:
-        """One scale-up that has not listed pods yet: the name of a new one, or of one that started within the gathering second.
+        """One scale-up that has not listed pods yet: the name of a new one, or of one that started within the gathering
+        second.
 
-        The slot's execution may have ended already (a cluster without pending pods takes two seconds at most) or be past its listing;
-        then a name with a number is taken.
+        The slot's execution may have ended already (a cluster without pending pods takes two seconds at most) or be
+        past its listing; then a name with a number is taken.
         """
         slot = f"up-{now:%Y%m%dT%H%M%S}"
         for attempt in range(1, ATTEMPTS + 1):
@@ -60,10 +62,11 @@ class Executions:
     def start_retirement_of_interrupted(self, machine: str, now: datetime, by: str) -> str:
         """One retirement of all claims whose interruption was noted before `now`; its name, empty if none was left.
 
-        The first caller of a second starts one that reads the notes at once. `by` makes its input unique, so that the callers after it are
-        refused: it may have read already. They share the one of the next second, which reads nothing before that second and has the same
-        input whoever starts it: a success then says that it was made or that it is still running. So a storm starts about one a second.
-        Such a start is right if the clocks of the callers and of Step Functions differ by less than a second.
+        The first caller of a second starts one that reads the notes at once. `by` makes its input unique, so that the
+        callers after it are refused: it may have read already. They share the one of the next second, which reads
+        nothing before that second and has the same input whoever starts it: a success then says that it was made or
+        that it is still running. So a storm starts about one a second. Such a start is right if the clocks of the
+        callers and of Step Functions differ by less than a second.
         """
         for later in range(ATTEMPTS):
             second = now.replace(microsecond=0) + timedelta(seconds=later)
@@ -86,8 +89,9 @@ class Executions:
         return ""
 
     def status(self, execution: str) -> str:
-        """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more); ``UNTOLD`` of an Express execution, of
-        which it says nothing: who waits for its end goes by what it wrote down itself."""
+        """``RUNNING``, how it ended, or ``GONE`` when Step Functions does not know it (any more); ``UNTOLD`` of an
+        Express execution, of which it says nothing: who waits for its end goes by what it wrote down itself.
+        """
         if is_express(execution):
             return UNTOLD
         try:
@@ -111,10 +115,11 @@ class Executions:
 def ring_scale_up(
     ledger: Ledger, executions: Executions, machine: str, now: datetime, *, stored_at: float = 0.0
 ) -> str:
-    """Count a ring; start a scale-up unless a living holder will see it. Returns the execution's name, empty if none was needed.
+    """Count a ring; start a scale-up unless a living holder will see it. Returns the execution's name, empty if none
+    was needed.
 
-    First the count, then the start: a holder that releases between the two finds the number changed and lists again. It does not list
-    before `stored_at` (epoch) if what rings can be read no sooner.
+    First the count, then the start: a holder that releases between the two finds the number changed and lists again. It
+    does not list before `stored_at` (epoch) if what rings can be read no sooner.
     """
     lease = ledger.ring(stored_at)
     if lease.living(int(now.timestamp())):
@@ -123,7 +128,9 @@ def ring_scale_up(
 
 
 def ring_sweep(slot: SweepSlot, executions: Executions, machine: str, now: datetime) -> str:
-    """Start a sweep unless one is on its way that will see what rang. Returns the execution's name, empty if none was needed."""
+    """Start a sweep unless one is on its way that will see what rang. Returns the execution's name, empty if none was
+    needed.
+    """
     wait = slot.take(now)
     return executions.start_sweep(machine, now, after=-(-wait // 1000)) if wait >= 0 else ""
 

@@ -1,6 +1,7 @@
 """Record that an instance ended at its launch, before a replacement is launched.
 
-handle_interruption (after an event of EventBridge) and survey_instances (at the next sweep) both call it; the first one records it.
+handle_interruption (after an event of EventBridge) and survey_instances (at the next sweep) both call it; the first one
+records it.
 """
 
 from datetime import datetime
@@ -28,7 +29,9 @@ def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | No
 def record_launch_failure(
     ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime
 ) -> LaunchFailure | None:
-    """Hold back what the instance was launched from, and say why on its claim's retirement; None if it did not end at its launch."""
+    """Hold back what the instance was launched from, and say why on its claim's retirement; None if it did not end at
+    its launch.
+    """
     found = read_launch_failure(instance, now)
     if found is None:
         return None

@@ -11,7 +11,9 @@ from joiner.names import TERMINATION_FINALIZER
 
 
 def delete_and_release(kube: Kube, kind: Kind, name: str, *, uid: str) -> None:
-    """Delete an object and remove Joiner's finalizer from it. Succeeds if the object is gone, or if another one has its name."""
+    """Delete an object and remove Joiner's finalizer from it. Succeeds if the object is gone, or if another one has its
+    name.
+    """
 
     def find_changes(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
         metadata = manifest["metadata"]

@@ -1,9 +1,9 @@
 """The cluster that this deployment serves: its endpoint and its CA as EKS described them, kept in the table.
 
-A payload names a cluster, too, but the invoker of a function chooses the payload, and a bearer token sent to an endpoint of the invoker's
-choice is stolen. So a function sends tokens only to the recorded endpoint, verified by the recorded CA, and refuses a payload that names
-anything else. Only the role of `describe_cluster` may write the record: at each deployment, and every few minutes because EKS may
-exchange a CA.
+A payload names a cluster, too, but the invoker of a function chooses the payload, and a bearer token sent to an
+endpoint of the invoker's choice is stolen. So a function sends tokens only to the recorded endpoint, verified by the
+recorded CA, and refuses a payload that names anything else. Only the role of `describe_cluster` may write the record:
+at each deployment, and every few minutes because EKS may exchange a CA.
 """
 
 import base64
@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 from joiner.adapters.payload import ClusterFacts
 from joiner.item_keys import CLUSTER, DESCRIBED, item_key
 
-# Suffixes of EKS endpoints by the first words of a region's name: of IPv4 clusters and older IPv6 ones, then of dual-stack ones.
-# Source: EKS user guide, "Cluster API server endpoint"; botocore's partitions. The documentation leaves `eks.` out in some places.
+# Suffixes of EKS endpoints by the first words of a region's name: of IPv4 clusters and older IPv6 ones, then of
+# dual-stack ones. Source: EKS user guide, "Cluster API server endpoint"; botocore's partitions. The documentation
+# leaves `eks.` out in some places.
 _SUFFIXES: Final = (
     ("cn-", ("amazonaws.com.cn", "amazonwebservices.com.cn"), "api.amazonwebservices.com.cn"),
     ("eusc-", ("amazonaws.eu",), "api.amazonwebservices.eu"),
@@ -90,7 +91,9 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def refusal_reason(facts: ClusterFacts, known: KnownCluster, *, name: str, region: str, loopback: bool) -> str:
-    """Why no token may be sent for these facts; empty if it may. `loopback` allows endpoints of this machine, and only those."""
+    """Why no token may be sent for these facts; empty if it may. `loopback` allows endpoints of this machine, and only
+    those.
+    """
     return _difference(facts, known, name) or _misplaced(known.endpoint, region, loopback=loopback)
 
 

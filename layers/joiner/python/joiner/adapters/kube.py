@@ -1,8 +1,9 @@
 """The API server of one cluster: read, write, bind, evict, tell.
 
-The official client's `Configuration` and REST client bring TLS, pooling and keep-alive; its models stay out, because they take minutes and
-gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms above turn into values; lists are decoded
-page by page into the fields that are read (`kube_lists`, `joiner.cluster.list_pages`).
+The official client's `Configuration` and REST client bring TLS, pooling and keep-alive; its models stay out, because
+they take minutes and gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms
+above turn into values; lists are decoded page by page into the fields that are read (`kube_lists`,
+`joiner.cluster.list_pages`).
 """
 
 import time
@@ -44,8 +45,8 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-# Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means. An answer with
-# Retry-After is an answer: `kube_lists` and the state machine wait, within their limits.
+# Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means. An
+# answer with Retry-After is an answer: `kube_lists` and the state machine wait, within their limits.
 _RETRIES: Final = urllib3.Retry(
     total=2,
     connect=2,
@@ -59,7 +60,9 @@ _RETRIES: Final = urllib3.Retry(
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How one cluster is reached: its endpoint, its CA (PEM text) and who asks: a token, or a client certificate (local clusters)."""
+    """How one cluster is reached: its endpoint, its CA (PEM text) and who asks: a token, or a client certificate (local
+    clusters).
+    """
 
     endpoint: str
     ca: str
@@ -98,7 +101,8 @@ class Kube:
     ) -> Manifests:
         """All objects of a kind, with the fields that `joiner.cluster.list_pages` keeps.
 
-        Every object that is there all the time is in the list once. With `consistent` all are of one version, or `Expired` is raised.
+        Every object that is there all the time is in the list once. With `consistent` all are of one version, or
+        `Expired` is raised.
         """
         pages = self._pages(
             kind, _plain, kind.path(namespace=namespace), _selectors(labels, fields), consistent=consistent
@@ -154,7 +158,8 @@ class Kube:
     ) -> Manifest:
         """A merge patch (an object) or a JSON patch (a list of operations).
 
-        A merge patch that names ``metadata.resourceVersion`` is refused with `Conflict` if the object changed meanwhile.
+        A merge patch that names ``metadata.resourceVersion`` is refused with `Conflict` if the object changed
+        meanwhile.
         """
         merge = isinstance(changes, Mapping)
         return self.ask(
@@ -196,8 +201,9 @@ class Kube:
         resource_version: str = "",
         grace: int | None = None,
     ) -> Manifest:
-        """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name. `grace` in seconds is for pods:
-        0 takes the object away although nobody says that its containers have ended."""
+        """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name. `grace` in
+        seconds is for pods: 0 takes the object away although nobody says that its containers have ended.
+        """
         preconditions = ({"uid": uid} if uid else {}) | (
             {"resourceVersion": resource_version} if resource_version else {}
         )
@@ -208,7 +214,9 @@ class Kube:
         return self.ask("DELETE", kind.path(name, namespace=namespace), body)
 
     def bind(self, namespace: str, pod: str, node: str, *, uid: str = "", resource_version: str = "") -> None:
-        """Place a pod; `Conflict` if somebody was faster, or if it is not the pod that `uid` and `resource_version` name."""
+        """Place a pod; `Conflict` if somebody was faster, or if it is not the pod that `uid` and `resource_version`
+        name.
+        """
         metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {PLACED: "true"}}
         metadata |= ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
         body = {
@@ -222,7 +230,8 @@ class Kube:
     def evict(self, namespace: str, pod: str, *, node: str, uid: str = "") -> None:
         """Ask a pod to leave `node`; `EvictionBlocked` while a PodDisruptionBudget says no.
 
-        The label and the node's name are for the admission policies: an Eviction says nothing else about where its pod is.
+        The label and the node's name are for the admission policies: an Eviction says nothing else about where its pod
+        is.
         """
         metadata: Manifest = {
             "name": pod,

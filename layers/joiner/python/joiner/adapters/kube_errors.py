@@ -8,8 +8,9 @@ from typing import Any
 
 
 class KubeError(Exception):
-    """The API server refused or could not be asked. `status` is the HTTP status, 0 when there was no answer; `retry_after` are the seconds
-    that the server asks its client to wait, 0 if it does not."""
+    """The API server refused or could not be asked. `status` is the HTTP status, 0 when there was no answer;
+    `retry_after` are the seconds that the server asks its client to wait, 0 if it does not.
+    """
 
     def __init__(self, message: str, *, status: int = 0, asked: str = "", retry_after: int = 0) -> None:
         super().__init__(f"{asked}: {message}" if asked else message)
@@ -42,7 +43,9 @@ class Conflict(KubeError):
 
 
 class Expired(KubeError):
-    """410: the resourceVersion or continue token is too old; list again, or go on with `continue_token`, at a newer version."""
+    """410: the resourceVersion or continue token is too old; list again, or go on with `continue_token`, at a newer
+    version.
+    """
 
     def __init__(
         self, message: str, *, status: int = 410, asked: str = "", retry_after: int = 0, continue_token: str = ""
@@ -77,8 +80,9 @@ _BY_STATUS: dict[int, type[KubeError]] = {
 
 
 def error_of(status: int, answer: Mapping[str, Any], asked: str, retry_after: str = "") -> KubeError:
-    """The error that a `Status` object of the API server stands for. `retry_after` is the answer's header; a refusal by API priority and
-    fairness has no other hint, because its body is plain text."""
+    """The error that a `Status` object of the API server stands for. `retry_after` is the answer's header; a refusal by
+    API priority and fairness has no other hint, because its body is plain text.
+    """
     message = str(answer.get("message") or answer.get("reason") or f"HTTP {status}")
     details = answer.get("details") or {}
     after = max(int(details.get("retryAfterSeconds") or 0), int(retry_after) if retry_after.isdecimal() else 0)

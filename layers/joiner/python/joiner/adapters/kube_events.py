@@ -12,7 +12,8 @@ from joiner.reporting.events import Event
 
 
 def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
-    """Write events; where there are many, one event stands for all similar ones. An event that exists already is not written again.
+    """Write events; where there are many, one event stands for all similar ones. An event that exists already is not
+    written again.
 
     Args:
         kube: the cluster.

@@ -2,14 +2,17 @@
 
 A page that fails is asked for again; the pages before it are kept. Two failures differ:
 
-* 429 and 5xx: the same page is asked for again, after the seconds of its ``Retry-After``, within limits. A server that asks for more
-  patience than that is left to the state machine's retry. A connection that breaks within a page is tried once more in a list, because it
-  may take as long as its timeout to notice.
-* 410: the continue token is older than the versions that etcd keeps. The answer has another token, with which the list goes on after the
-  last key, at the newest version. Objects that were there all the time are listed once; those that came or went meanwhile may or may not
-  be. A list that must be consistent starts again instead.
+* 429 and 5xx: the same page is asked for again, after the seconds of its ``Retry-After``, within limits. A server that
+  asks for more
+  patience than that is left to the state machine's retry. A connection that breaks within a page is tried once more in
+  a list, because it may take as long as its timeout to notice.
+* 410: the continue token is older than the versions that etcd keeps. The answer has another token, with which the list
+  goes on after the
+  last key, at the newest version. Objects that were there all the time are listed once; those that came or went
+  meanwhile may or may not be. A list that must be consistent starts again instead.
 
-Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks) and the description of `continue` in ListMeta.
+Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks) and the description of `continue` in
+ListMeta.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,7 +57,8 @@ class Lister:
     ) -> list[Kept]:
         """What `keep` makes of each page. KubeError if a page cannot be had.
 
-        `consistent` lists are of one version: `Expired` if the pages take longer than etcd keeps it, three times in a row.
+        `consistent` lists are of one version: `Expired` if the pages take longer than etcd keeps it, three times in a
+        row.
         """
         for _ in range(RESTARTS):
             try:

@@ -32,7 +32,8 @@ def list_pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Packed | 
 
 
 def read_node(manifest: Mapping[str, Any]) -> Node:
-    """A node, also if what it says of its room cannot be read: whoever retires it needs only its name, its taints and its labels.
+    """A node, also if what it says of its room cannot be read: whoever retires it needs only its name, its taints and
+    its labels.
 
     InvalidField if those cannot be read either.
     """
@@ -43,7 +44,9 @@ def read_node(manifest: Mapping[str, Any]) -> Node:
 
 
 def patch_node(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | None]) -> Node | None:
-    """The node after `patch`, which names the version that it was made from; None if the node is gone, or another one by now."""
+    """The node after `patch`, which names the version that it was made from; None if the node is gone, or another one
+    by now.
+    """
     for attempt in range(TRIES):
         changes = patch(node)
         if changes is None:
@@ -66,9 +69,11 @@ def patch_node(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any]
 
 
 def delete_pod(kube: Kube, namespace: str, name: str, *, uid: str, grace: int) -> None:
-    """Delete a pod of a node that is being disrupted; `grace` in seconds. `Conflict` if another pod has the name by now.
+    """Delete a pod of a node that is being disrupted; `grace` in seconds. `Conflict` if another pod has the name by
+    now.
 
-    The label comes first: admission policies look at the nodes only for pods that carry it, so that deletions by others cost nothing.
+    The label comes first: admission policies look at the nodes only for pods that carry it, so that deletions by others
+    cost nothing.
     """
     kube.patch(kinds.PODS, name, {"metadata": {"uid": uid, "labels": {LEAVING: "true"}}}, namespace=namespace)
     kube.delete(kinds.PODS, name, namespace=namespace, uid=uid, grace=grace)

@@ -1,4 +1,6 @@
-"""Merge patches of objects that other writers change too: read, patch at the version that was read, read again after a conflict."""
+"""Merge patches of objects that other writers change too: read, patch at the version that was read, read again after a
+conflict.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -14,7 +14,9 @@ POOLS: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
 
 def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePool] | None = None) -> list[str]:
-    """Bring ``status.resources`` of the pools up to date; returns what could not be written, which costs nothing but a number."""
+    """Bring ``status.resources`` of the pools up to date; returns what could not be written, which costs nothing but a
+    number.
+    """
     known = list(pools) if pools is not None else _pools(kube)
 
     def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:

@@ -1,7 +1,8 @@
 """Modules of a package without what its own `__init__` imports.
 
-`kubernetes.client` imports hundreds of modules around its models, of which we use none: a quarter of a second of computing in every cold
-start, and more where the files are cold. Its REST client and its `Configuration` need none of them.
+`kubernetes.client` imports hundreds of modules around its models, of which we use none: a quarter of a second of
+computing in every cold start, and more where the files are cold. Its REST client and its `Configuration` need none of
+them.
 """
 
 import importlib.util
@@ -12,10 +13,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def unopened(*packages: str) -> Iterator[None]:
-    """Within it, modules of these packages are imported without running the packages; whoever imports those later gets all of them.
+    """Within it, modules of these packages are imported without running the packages; whoever imports those later gets
+    all of them.
 
-    Parents first (`"kubernetes", "kubernetes.client"`). Packages that are imported already stay as they are. ModuleNotFoundError names a
-    package that is not installed.
+    Parents first (`"kubernetes", "kubernetes.client"`). Packages that are imported already stay as they are.
+    ModuleNotFoundError names a package that is not installed.
 
     >>> with unopened("curses"):
     ...     from curses import ascii

@@ -95,7 +95,8 @@ class Ledger(DynamoTable):
     def begin_launch(self, launch: LaunchRecord) -> LaunchRecord:
         """Store a launch before it is sent, in one transaction with the check that its lease number is current.
 
-        Returns what is stored: the launch itself, or the one of the same id that an earlier try stored. `LeaseLost` if the lease moved on.
+        Returns what is stored: the launch itself, or the one of the same id that an earlier try stored. `LeaseLost` if
+        the lease moved on.
         """
         item = {
             "kind": written(item_keys.LAUNCH),
@@ -144,8 +145,8 @@ class Ledger(DynamoTable):
     def unrecorded_launches(self) -> list[LaunchRecord]:
         """Every launch whose outcome is not yet on its claims: open ones, and those that a dead holder left.
 
-        One that cannot be read is among them, with the reason as its `unreadable`: its instances are no garbage, and its claims are on
-        their way, as far as they can be read.
+        One that cannot be read is among them, with the reason as its `unreadable`: its instances are no garbage, and
+        its claims are on their way, as far as they can be read.
         """
         listed = self._query(
             item_keys.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True}
@@ -180,7 +181,8 @@ class Ledger(DynamoTable):
         self._try_update(
             item_keys.LAUNCH,
             launch_id,
-            "SET recorded = :yes, expires = :expires REMOVE #request, #details",  # tens of KB that each query would read
+            # tens of KB that each query would read
+            "SET recorded = :yes, expires = :expires REMOVE #request, #details",
             {":yes": True, ":expires": now + RECORDED_KEPT, ":closed": "closed"},
             condition="#state = :closed",
             names={"#state": "state", "#request": "request", "#details": "details"},
@@ -244,7 +246,9 @@ class Ledger(DynamoTable):
         }
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
-        """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than `lease_number` stays."""
+        """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than
+        `lease_number` stays.
+        """
         asked: dict[str, Any] = {"TableName": self._table, "Key": item_keys.item_key(item_keys.ASSIGNMENT, claim)}
         if lease_number is not None:
             asked["ConditionExpression"] = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
@@ -279,7 +283,9 @@ class Ledger(DynamoTable):
     # What dies at its launch
 
     def back_off(self, what: str, said: str, now: int) -> BackOff:
-        """Count one instance that ended at its launch, and wait longer than the last time; several within one wait count once."""
+        """Count one instance that ended at its launch, and wait longer than the last time; several within one wait
+        count once.
+        """
         item = self._get(item_keys.BACKOFF, what)
         before = BackOff.of(item) if item else BackOff(what, 0, 0, "")
         tries, until = extend_back_off(before.tries, before.until, now)
@@ -354,7 +360,9 @@ class Ledger(DynamoTable):
         )
 
     def ring_wave(self, name: str, at: float) -> str:
-        """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody sleeps, or it ended."""
+        """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody
+        sleeps, or it ended.
+        """
         try:
             answer = write_with_retries(
                 self._client.update_item,

@@ -1,7 +1,7 @@
 """The items of the table, as values. One kind of item a partition; each kind says who writes it.
 
-`kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``.
-Times are whole seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
+`kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``. Times are whole
+seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
 """
 
 import hmac
@@ -12,11 +12,14 @@ from datetime import datetime
 from typing import Any, Final
 
 UNSEEN_FOR: Final = 180
-"""Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look may be tried again."""
+"""Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look
+may be tried again.
+"""
 
 STORED_AFTER: Final = 0.5
-"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not rung for again.
-Where a ring itself takes longer, the sweep finds what was missed."""
+"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not
+rung for again. Where a ring itself takes longer, the sweep finds what was missed.
+"""
 
 Item = Mapping[str, Mapping[str, Any]]
 
@@ -39,8 +42,8 @@ class LeaseLost(Exception):  # the state machine catches it by this name
 class DoorbellSecrets:
     """The secrets that the doorbell's path may hold. Written by the installer, which rotates them in two steps.
 
-    `following` is set before the webhook gets it, and becomes `current` when the webhook has it; `previous` is valid until
-    `previous_until` (epoch), because API servers learn of a changed webhook one after the other.
+    `following` is set before the webhook gets it, and becomes `current` when the webhook has it; `previous` is valid
+    until `previous_until` (epoch), because API servers learn of a changed webhook one after the other.
     """
 
     current: str = ""
@@ -63,10 +66,11 @@ class DoorbellSecrets:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may plan and launch. Written by the state machine (take, release), by each function under it (renew) and by rings.
+    """Who may plan and launch. Written by the state machine (take, release), by each function under it (renew) and by
+    rings.
 
-    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows. `stored_at` is when all that rang can
-    usually be read (epoch), 0 if nothing ever rang before it was stored.
+    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows. `stored_at` is when
+    all that rang can usually be read (epoch), 0 if nothing ever rang before it was stored.
     """
 
     holder: str
@@ -96,9 +100,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """One CreateFleet: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by record_launches.
+    """One CreateFleet: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by
+    record_launches.
 
-    `details` is the rest of the launch (JSON text of `joiner.launching.Launch` without its request): templates, images, prices.
+    `details` is the rest of the launch (JSON text of `joiner.launching.Launch` without its request): templates, images,
+    prices.
     """
 
     id: str
@@ -134,7 +140,9 @@ class LaunchRecord:
 
     @classmethod
     def of_unreadable(cls, item: Item, reason: str) -> "LaunchRecord":
-        """What stands for a launch whose item cannot be read: neither its instances nor its claims are taken for left over."""
+        """What stands for a launch whose item cannot be read: neither its instances nor its claims are taken for left
+        over.
+        """
         try:
             claims = texts(item, "claims")
         except ValueError:
@@ -157,7 +165,9 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which pod classes, and how many pods of each, a claim is for. Written under the lease only; each writing raises `version`."""
+    """Which pod classes, and how many pods of each, a claim is for. Written under the lease only; each writing raises
+    `version`.
+    """
 
     claim: str
     classes: Mapping[str, int]
@@ -167,16 +177,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Why and until when a claim's node is being retired, and by whom. Written by begin_retirement (owner, attempt), handle_interruption
-    (reason, deadline), survey_instances (a loss; takes the owner off when nobody is behind it), whatever acts for the owner (`seen_at`;
-    terminate_instances takes a loss back that was none) and forget_nodes (deletes).
+    """Why and until when a claim's node is being retired, and by whom. Written by begin_retirement (owner, attempt),
+    handle_interruption (reason, deadline), survey_instances (a loss; takes the owner off when nobody is behind it),
+    whatever acts for the owner (`seen_at`; terminate_instances takes a loss back that was none) and forget_nodes
+    (deletes).
 
-    `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not known; `deadline` is 0
-    when there is none, and only ever gets shorter; `look_at` is until when it may rest without an owner
-    (`joiner.lifecycle.retirement_back_off`).
-    `ends_by` is when the owner has ended whatever happens, 0 for one that can be asked after. `said` is what EC2 says of an instance that
-    ended at its launch, written by handle_interruption and survey_instances. `noted_at` is when an interruption was noted last, 0 if none
-    was, and `instance` the one that it was noted for.
+    `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not
+    known; `deadline` is 0 when there is none, and only ever gets shorter; `look_at` is until when it may rest without
+    an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is when the owner has ended whatever happens, 0 for one
+    that can be asked after. `said` is what EC2 says of an instance that ended at its launch, written by
+    handle_interruption and survey_instances. `noted_at` is when an interruption was noted last, 0 if none was, and
+    `instance` the one that it was noted for.
     """
 
     claim: str
@@ -245,7 +256,9 @@ class OfferingKey:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """An offering that is not asked for again before `until`. Written by launch_instances, record_launches and handle_interruption."""
+    """An offering that is not asked for again before `until`. Written by launch_instances, record_launches and
+    handle_interruption.
+    """
 
     offering: OfferingKey
     until: int
@@ -258,9 +271,11 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """A node class or an offering whose instances ended at their launch: how often in a row, until when nothing is launched, and why.
+    """A node class or an offering whose instances ended at their launch: how often in a row, until when nothing is
+    launched, and why.
 
-    Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.launch_failures.class_id` or an offering's.
+    Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.launch_failures.class_id` or an
+    offering's.
     """
 
     id: str
@@ -275,10 +290,11 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by the doorbell.
+    """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by
+    the doorbell.
 
-    `planned` and `placed` count, over the nodes that opened so far, the pods they were for and those that check_registration bound.
-    `rung_at` is when it was rung for last (epoch).
+    `planned` and `placed` count, over the nodes that opened so far, the pods they were for and those that
+    check_registration bound. `rung_at` is when it was rung for last (epoch).
     """
 
     name: str

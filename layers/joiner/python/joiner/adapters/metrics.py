@@ -1,4 +1,6 @@
-"""Metrics as log lines (CloudWatch's embedded metric format): one dimension, the cluster, because each series costs money."""
+"""Metrics as log lines (CloudWatch's embedded metric format): one dimension, the cluster, because each series costs
+money.
+"""
 
 from collections.abc import Mapping
 

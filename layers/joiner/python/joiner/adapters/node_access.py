@@ -1,7 +1,9 @@
-"""What lets nodes into a cluster: access entries of node roles, instance profiles of a deployment, and the node role that it made.
+"""What lets nodes into a cluster: access entries of node roles, instance profiles of a deployment, and the node role
+that it made.
 
-None of it goes while an instance uses it: without its access entry a node is cut off, without its role and profile the kubelet has no
-credentials. "Uses" is what EC2 says: an instance that is not terminated has an instance profile, and the profile has a role.
+None of it goes while an instance uses it: without its access entry a node is cut off, without its role and profile the
+kubelet has no credentials. "Uses" is what EC2 says: an instance that is not terminated has an instance profile, and the
+profile has a role.
 
 Source: EKS user guide, "Create access entries"; IAM user guide, "Use instance profiles".
 """
@@ -113,7 +115,9 @@ class NodeAccess:
             self._iam.delete_instance_profile(InstanceProfileName=name)
 
     def remove_role(self, role: str) -> None:
-        """Delete a role that no instance profile has. Raises Kept for a role with inline policies, which no deployment writes."""
+        """Delete a role that no instance profile has. Raises Kept for a role with inline policies, which no deployment
+        writes.
+        """
         with _unless_gone("NoSuchEntity"):
             if inline := self._iam.list_role_policies(RoleName=role)["PolicyNames"]:
                 raise Kept(

@@ -1,6 +1,7 @@
 """Many similar calls at a time, each with its own result: a refusal for one object does not stop the others.
 
-A function has a timeout. `call_each_in_time` begins no call when that time is over, and returns the items that are left.
+A function has a timeout. `call_each_in_time` begins no call when that time is over, and returns the items that are
+left.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +14,9 @@ Result = TypeVar("Result")
 Failure = TypeVar("Failure", bound=Exception)
 
 RESERVE: Final = 12.0
-"""Seconds of a function's timeout in which nothing more begins: calls that are under way end, and the answer is written."""
+"""Seconds of a function's timeout in which nothing more begins: calls that are under way end, and the answer is
+written.
+"""
 
 WORKERS = 8  # enough to hide the round trip, far below what API priority and fairness grants one user
 
@@ -36,7 +39,8 @@ UNBOUNDED: Final = TimeLeft()
 def call_each(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
 ) -> list[tuple[Item, Result | Failure]]:
-    """`call` for each item, several at a time; the result or the `failure` it raised stands beside the item, in the items' order.
+    """`call` for each item, several at a time; the result or the `failure` it raised stands beside the item, in the
+    items' order.
 
     >>> call_each([4, 0], lambda n: 8 // n, ZeroDivisionError)[0]
     (4, 2)

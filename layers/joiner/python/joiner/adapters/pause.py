@@ -1,7 +1,9 @@
-"""Is Joiner paused? One SSM parameter, asked right before something acts: whoever pauses does not wait for an execution to end.
+"""Is Joiner paused? One SSM parameter, asked right before something acts: whoever pauses does not wait for an execution
+to end.
 
-Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing acts), `drain` (nothing is launched, all nodes are retired),
-`keep` (nothing acts, and the stack may be deleted while nodes run) and `deleting` (nothing acts, while the deletion of the stack looks).
+Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing acts), `drain` (nothing is launched, all
+nodes are retired), `keep` (nothing acts, and the stack may be deleted while nodes run) and `deleting` (nothing acts,
+while the deletion of the stack looks).
 """
 
 from typing import Any, Protocol
@@ -19,7 +21,8 @@ class PauseSwitch(Protocol):
 
 
 class Pause:
-    """The parameter of one cluster. One that is not there pauses nobody; one that cannot be read raises what boto3 raises.
+    """The parameter of one cluster. One that is not there pauses nobody; one that cannot be read raises what boto3
+    raises.
 
     `launching` is for what launches instances: for it `drain` is a pause, too.
     """

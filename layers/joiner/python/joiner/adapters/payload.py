@@ -1,7 +1,8 @@
-"""What every Task of the state machines hands to its function: which execution, which cluster, under which lease, in which round.
+"""What every Task of the state machines hands to its function: which execution, which cluster, under which lease, in
+which round.
 
-The keys are those of `infra/`'s state machines. A payload of another schema number is refused: an execution that started before an upgrade
-ends with a reason instead of guessing.
+The keys are those of `infra/`'s state machines. A payload of another schema number is refused: an execution that
+started before an upgrade ends with a reason instead of guessing.
 """
 
 import base64
@@ -13,7 +14,9 @@ from typing import Any, Final
 SCHEMA: Final = 1
 
 REASON_AT_MOST: Final = 300
-"""Characters of one reason in an answer. A state's data end at 256 KiB, and States.DataLimitExceeded is caught by no States.ALL."""
+"""Characters of one reason in an answer. A state's data end at 256 KiB, and States.DataLimitExceeded is caught by no
+States.ALL.
+"""
 
 EXPRESS_SECONDS: Final = 300
 """So long AWS lets an Express execution run, whatever its machine says."""

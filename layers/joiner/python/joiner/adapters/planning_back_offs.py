@@ -1,7 +1,7 @@
 """The back-off of pods that no plan helped: one item `ANSWERED`, written under the lease.
 
-plan_capacity writes it when no plan helps, record_node_claims and record_launches when nothing can be launched. It only saves planning:
-without the item, or with an old one, every pod is planned for.
+plan_capacity writes it when no plan helps, record_node_claims and record_launches when nothing can be launched. It only
+saves planning: without the item, or with an old one, every pod is planned for.
 """
 
 import json
@@ -20,7 +20,9 @@ class PlanningBackOffs(DynamoTable):
     """The back-off of pods that no plan helped."""
 
     def all(self) -> dict[str, PlanningBackOff]:
-        """The last answers, by class of pods. An item that cannot be read counts as none: every pod is looked at, and it is replaced."""
+        """The last answers, by class of pods. An item that cannot be read counts as none: every pod is looked at, and
+        it is replaced.
+        """
         item = self._get(ANSWERED, PENDING_PODS)
         return next(iter(self._read(ANSWERED, [item] if item else [], _answers)), {})
 

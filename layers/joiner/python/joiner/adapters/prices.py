@@ -1,6 +1,7 @@
 """What instances cost: the Price List API for on-demand, the spot price history for spot, both in $/h.
 
-A price that is not known is left out; an offering without a price is none, so nobody ever launches what nobody can compare.
+A price that is not known is left out; an offering without a price is none, so nobody ever launches what nobody can
+compare.
 """
 
 import json
@@ -16,9 +17,12 @@ LINUX_ON_DEMAND: Final = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",  # no SQL Server
 }
-"""What all questions have in common. Any product more that matches could give a type a wrong price: they come in no order."""
+"""What all questions have in common. Any product more that matches could give a type a wrong price: they come in no
+order.
+"""
 
-# Dedicated hardware is priced under another family and tenancy: bare metal would be missing without the second question.
+# Dedicated hardware is priced under another family and tenancy: bare metal would be missing without the second
+# question.
 QUESTIONS: Final = (
     {"tenancy": "Shared", "productFamily": "Compute Instance"},
     {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"},

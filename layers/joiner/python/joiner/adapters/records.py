@@ -1,7 +1,7 @@
 """Reading items of the memory table: one that cannot be read is left out and named, and stops no other.
 
-An item cannot be read if an attribute has another type than it was written with, if its JSON is broken, or if it carries a schema number
-that this version of Joiner does not know.
+An item cannot be read if an attribute has another type than it was written with, if its JSON is broken, or if it
+carries a schema number that this version of Joiner does not know.
 """
 
 import logging
@@ -13,7 +13,9 @@ from joiner.adapters.ledger_items import Item, number, text
 Record = TypeVar("Record")
 
 SCHEMA_NUMBER: Final = "schemaNumber"
-"""The attribute with the number of an item's schema; SCHEMA is a reserved word of DynamoDB. An item without it has number 1."""
+"""The attribute with the number of an item's schema; SCHEMA is a reserved word of DynamoDB. An item without it has
+number 1.
+"""
 
 KNOWN_SCHEMA: Final = 1
 

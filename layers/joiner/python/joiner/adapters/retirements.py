@@ -1,9 +1,9 @@
 """The records of retirements: which claims are being retired, by which execution, why and until when.
 
-One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice) only adds itself and
-shortens the deadline, which the owner reads at each look. An owner says at each look that it is there; one that has not for three minutes
-may be followed by another. Nobody can ask whether an Express execution runs: when it becomes the owner it is written down by when it has
-ended, and from then on it may be followed, too.
+One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice)
+only adds itself and shortens the deadline, which the owner reads at each look. An owner says at each look that it is
+there; one that has not for three minutes may be followed by another. Nobody can ask whether an Express execution runs:
+when it becomes the owner it is written down by when it has ended, and from then on it may be followed, too.
 """
 
 import logging
@@ -28,8 +28,9 @@ class Retirements(DynamoTable):
     """The retirements of one deployment."""
 
     def begin(self, claim: str, owner: str, reason: str, now: int, *, ends_by: int = 0) -> Retirement | None:
-        """Take a claim's retirement for the execution `owner`, which has ended at `ends_by` (0 if that is not known); None if another one
-        has it and sees to it. Safe to say again."""
+        """Take a claim's retirement for the execution `owner`, which has ended at `ends_by` (0 if that is not known);
+        None if another one has it and sees to it. Safe to say again.
+        """
         values: Mapping[str, Any] = {
             ":me": owner,
             ":now": now,
@@ -58,8 +59,10 @@ class Retirements(DynamoTable):
             return Retirement(claim, owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
 
     def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:
-        """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim sees it soon;
-        without an owner the claim rests no longer. `instance` is the one that the reason is about, if that is known."""
+        """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim
+        sees it soon; without an owner the claim rests no longer. `instance` is the one that the reason is about, if
+        that is known.
+        """
         values: dict[str, Any] = {":now": now, ":expires": now + KEPT, ":reason": frozenset({reason})}
         known = ", #instance = :instance" if instance else ""
         self._update(
@@ -116,7 +119,9 @@ class Retirements(DynamoTable):
         )
 
     def disown(self, claim: str, owner: str, look_at: int = 0) -> bool:
-        """Take the claim from an owner that does not see to it; False if it has another one by now. Nobody need follow before `look_at`."""
+        """Take the claim from an owner that does not see to it; False if it has another one by now. Nobody need follow
+        before `look_at`.
+        """
         values = {":owner": owner, ":look": look_at}
         return self._try_update(
             RETIREMENT, claim, "SET lookAt = :look REMOVE #owner", values, condition="#owner = :owner", names=OWNER
@@ -128,7 +133,9 @@ class Retirements(DynamoTable):
         return self._read_one(RETIREMENT, item, Retirement.of) if item else None
 
     def all(self) -> dict[str, Retirement]:
-        """Every retirement that can be read, by claim; those that cannot are in `unreadable`, and their claims must not be retired anew."""
+        """Every retirement that can be read, by claim; those that cannot are in `unreadable`, and their claims must not
+        be retired anew.
+        """
         return {each.claim: each for each in self._read(RETIREMENT, self._query(RETIREMENT), Retirement.of)}
 
     def forget(self, claim: str, owner: str) -> None:

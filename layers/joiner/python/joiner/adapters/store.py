@@ -71,8 +71,8 @@ class Store:
     def get_seldom_changed(self, key: str, read: Callable[[Any], Read]) -> Read:
         """What `read` makes of the document under `key`, the same value until another document lies there.
 
-        For what is large and written once an hour: the bucket is asked each time, but answers with bytes only if they are new.
-        `read` must always be the same for a key, its value unchangeable. Raises as `get`.
+        For what is large and written once an hour: the bucket is asked each time, but answers with bytes only if they
+        are new. `read` must always be the same for a key, its value unchangeable. Raises as `get`.
         """
         tag, value = self._known.get(key, ("", None))
         try:

@@ -1,8 +1,8 @@
 """Deletions start a sweep at once: many at a time start one, and none is lost.
 
-The webhook runs before the object is changed, so the sweep waits a second before it looks. The item `LEASE/sweep` says when the latest
-started sweep looks (`looksAt`, epoch milliseconds): whoever rings well before that is covered by it. While deletions go on and on, the
-next look comes a few seconds after the last.
+The webhook runs before the object is changed, so the sweep waits a second before it looks. The item `LEASE/sweep` says
+when the latest started sweep looks (`looksAt`, epoch milliseconds): whoever rings well before that is covered by it.
+While deletions go on and on, the next look comes a few seconds after the last.
 """
 
 from datetime import datetime

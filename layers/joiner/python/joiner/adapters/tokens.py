@@ -1,8 +1,8 @@
 """Bearer tokens for an EKS API server, signed here: a presigned STS URL whose signed header names the cluster.
 
-No network and no permission is needed: the API server's authenticator sends the URL to STS. A token is good for 15 minutes after its
-signature whatever ``X-Amz-Expires`` says (aws-iam-authenticator, ``pkg/token``), so one is kept for ten.
-It is a bearer secret: nothing here logs or prints it.
+No network and no permission is needed: the API server's authenticator sends the URL to STS. A token is good for 15
+minutes after its signature whatever ``X-Amz-Expires`` says (aws-iam-authenticator, ``pkg/token``), so one is kept for
+ten. It is a bearer secret: nothing here logs or prints it.
 """
 
 import base64
@@ -60,7 +60,9 @@ class EksTokens:
     def __init__(
         self, cluster: str, region: str, credentials: Callable[[], Credentials], clock: Callable[[], float]
     ) -> None:
-        """`credentials` is asked for each signature, because a Lambda's session changes under it; `clock` gives epoch seconds."""
+        """`credentials` is asked for each signature, because a Lambda's session changes under it; `clock` gives epoch
+        seconds.
+        """
         self._cluster = cluster
         self._region = region
         self._credentials = credentials

@@ -1,7 +1,7 @@
 """What a node of a type can allocate, given its class: capacity less what kubelet, system and eviction keep back.
 
-The formulas are Karpenter's (aws provider, ``pkg/providers/instancetype/types.go``), which are EKS' own for AL2023: what is kept
-for the kubelet grows with the pods that the network interfaces can serve, whatever maxPods says.
+The formulas are Karpenter's (aws provider, ``pkg/providers/instancetype/types.go``), which are EKS' own for AL2023:
+what is kept for the kubelet grows with the pods that the network interfaces can serve, whatever maxPods says.
 
 >>> small = compute_default_capacity(vcpus=2, memory_mib=4096 - 64, interfaces=Interfaces(3, 10))
 >>> subtract_reserves(small, Interfaces(3, 10), KubeletConfiguration()).to_kube()

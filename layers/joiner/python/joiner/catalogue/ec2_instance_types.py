@@ -1,7 +1,8 @@
 """Instance types as EC2 describes them, turned into the labels, capacity and allocatable that their nodes have.
 
-Labels are derived as Karpenter derives them (aws provider, ``computeRequirements``), so that a NodePool means the same types.
-A fact that a type lacks is a label that is missing. What DescribeInstanceTypes does not tell stands in ``load_network_facts.json``.
+Labels are derived as Karpenter derives them (aws provider, ``computeRequirements``), so that a NodePool means the same
+types. A fact that a type lacks is a label that is missing. What DescribeInstanceTypes does not tell stands in
+``load_network_facts.json``.
 """
 
 import json
@@ -108,7 +109,8 @@ def _devices(info: Description, facts: NetworkFacts) -> Resources:
         amounts["aws.amazon.com/neuron"] = sum(one["Count"] for one in neurons)
         amounts["aws.amazon.com/neuroncore"] = neurons[0]["Count"] * neurons[0]["CoreInfo"]["Count"]
     amounts["vpc.amazonaws.com/pod-eni"] = facts.branch_interfaces
-    # No EFA interfaces: launch templates make none, so no node of ours would ever register them (catalogue.types.NOT_MADE)
+    # No EFA interfaces: launch templates make none, so no node of ours would ever register them
+    # (catalogue.types.NOT_MADE)
     return Resources(amounts).without_zeros()
 
 

@@ -1,7 +1,7 @@
 """Instance types and their offerings, as values: what a node of a type carries, holds and costs.
 
-An *offering* is a type in a zone under a capacity type, at a price. Sizes and overhead of a type are those of a node with the
-defaults of AL2023; ``joiner.catalogue.allocatable`` says what a node class makes of them.
+An *offering* is a type in a zone under a capacity type, at a price. Sizes and overhead of a type are those of a node
+with the defaults of AL2023; ``joiner.catalogue.allocatable`` says what a node class makes of them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,8 +16,8 @@ from joiner.cluster import Resources
 class Offering:
     """One way to get an instance type, in $/h; not ``available`` where it is known to be short.
 
-    ``reservation`` is the id of the capacity reservation that a reserved offering is had from, and ``count`` how many instances are left
-    in it (None where nobody has said: as many as one likes).
+    ``reservation`` is the id of the capacity reservation that a reserved offering is had from, and ``count`` how many
+    instances are left in it (None where nobody has said: as many as one likes).
     """
 
     zone: str

@@ -3,7 +3,8 @@
 from typing import Final
 
 UNAVAILABLE_SECONDS: Final = 180
-"""Seconds from an insufficient-capacity error, or from an interruption of a spot instance, to the next launch from the same offering.
+"""Seconds from an insufficient-capacity error, or from an interruption of a spot instance, to the next launch from the
+same offering.
 
 Karpenter's cache of unavailable offerings (``pkg/cache``) keeps an entry for the same time.
 """

@@ -46,7 +46,8 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             continue
         strange = [value for value in values if value not in _values(key, catalogue)]
         if not strange or (key == names.CAPACITY_TYPE and len(strange) < len(list(values))):
-            continue  # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
+            # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
+            continue
         if known := frozenset(_values(key, catalogue)):
             told = ", ".join(strange[:MOST_SHOWN]) + (
                 f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else ""
@@ -100,7 +101,9 @@ def _field(pool: NodePool) -> str:
 
 
 def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
-    """All that a label can be in this catalogue, one after another: what there is is found soon. None for one that types do not decide."""
+    """All that a label can be in this catalogue, one after another: what there is is found soon. None for one that
+    types do not decide.
+    """
     types = catalogue.types.values()
     if key == names.INSTANCE_TYPE:
         return catalogue.types
@@ -127,7 +130,8 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
 
 
 def suggest_instance_types(said: str, known: Collection[str]) -> list[str]:
-    """Two instance types at most that may have been meant: of the family if there is one, else of families whose name is near.
+    """Two instance types at most that may have been meant: of the family if there is one, else of families whose name
+    is near.
 
     >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]
     >>> [suggest_instance_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]

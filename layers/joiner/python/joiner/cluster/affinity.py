@@ -54,7 +54,9 @@ class NodeSelectorTerm:
 
     @property
     def suits_new_nodes(self) -> bool:
-        """Whether a node that does not exist yet can suit: its name, not chosen yet, can only be excluded, never be asked for."""
+        """Whether a node that does not exist yet can suit: its name, not chosen yet, can only be excluded, never be
+        asked for.
+        """
         return not self.empty and (self.names is None or not self.names.finite)
 
 
@@ -70,7 +72,8 @@ class NodePreference:
 class PodAffinityTerm:
     """Pods beside which (affinity) or away from which (anti-affinity) a pod wants to be, within one topology domain.
 
-    ``namespaces`` holds the names said, or the pod's own if nothing is said; ``namespace_selector`` adds those it selects.
+    ``namespaces`` holds the names said, or the pod's own if nothing is said; ``namespace_selector`` adds those it
+    selects.
     """
 
     topology_key: str
@@ -147,8 +150,9 @@ class TopologySpreadConstraint:
     def lowest_count(self, counts: Iterable[int], domains: int, *, default: int = 0) -> int:
         """Return the number of pods in the emptiest domain, which skew is measured against.
 
-        ``counts`` are pods by domain, ``domains`` the number of domains that exist. While there are fewer than minDomains the result is
-        0; ``default`` is returned for no counts. Source: Kubernetes, "Pod Topology Spread Constraints" (minDomains).
+        ``counts`` are pods by domain, ``domains`` the number of domains that exist. While there are fewer than
+        minDomains the result is 0; ``default`` is returned for no counts. Source: Kubernetes, "Pod Topology Spread
+        Constraints" (minDomains).
         """
         return min(counts, default=default) if domains >= self.min_domains else 0
 

@@ -4,7 +4,9 @@ from typing import Any
 
 
 class InvalidField(ValueError):
-    """One field that cannot be read. The reader of the whole object adds the name of the object, the readers between add the path."""
+    """One field that cannot be read. The reader of the whole object adds the name of the object, the readers between
+    add the path.
+    """
 
     def __init__(self, field: str, value: Any, remedy: str) -> None:
         self.field = field

@@ -11,10 +11,10 @@ True
 >>> ABSENT in ~ValueSet.of("a"), ABSENT in ValueSet.above(4), "5" in ValueSet.above(4)
 (True, False, True)
 
-The form is canonical: a set is a rule for all values (are words in it? which intervals of integers?) and the finitely many
-values that break the rule. An integer has endlessly many spellings ("5", "05", "+5"), so no finite list can imitate a rule,
-equal sets have equal forms, and ``==`` and ``hash`` mean what they say. Rules combine interval by interval; the exceptions of
-the result are among those of its parts.
+The form is canonical: a set is a rule for all values (are words in it? which intervals of integers?) and the finitely
+many values that break the rule. An integer has endlessly many spellings ("5", "05", "+5"), so no finite list can
+imitate a rule, equal sets have equal forms, and ``==`` and ``hash`` mean what they say. Rules combine interval by
+interval; the exceptions of the result are among those of its parts.
 """
 
 import re
@@ -40,7 +40,8 @@ Value = str | Absent
 
 
 def parse_integer(value: str) -> int | None:
-    """The integer that Kubernetes' ``Gt`` and ``Lt`` read in a label, if any (64 bits, signs and leading zeros allowed).
+    """The integer that Kubernetes' ``Gt`` and ``Lt`` read in a label, if any (64 bits, signs and leading zeros
+    allowed).
 
     >>> parse_integer("05"), parse_integer("5.0"), parse_integer("large")
     (5, None, None)
@@ -55,8 +56,8 @@ def parse_integer(value: str) -> int | None:
 class ValueSet:
     """An immutable set of label values, ABSENT perhaps among them.
 
-    ``words``: whether values that are no integers belong to it. ``intervals``: which integers do, ascending, never touching.
-    ``exceptions``: the values for which that rule is wrong.
+    ``words``: whether values that are no integers belong to it. ``intervals``: which integers do, ascending, never
+    touching. ``exceptions``: the values for which that rule is wrong.
     """
 
     absent: bool = False

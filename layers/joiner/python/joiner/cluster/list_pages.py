@@ -1,7 +1,8 @@
 """Pages of a list as the API server sends them, decoded into the fields that Joiner reads.
 
-Most of a listed object is managed fields, environments and statuses. They are skipped while the bytes are decoded, so memory grows with
-what is kept: about a quarter of a pod of 5 kB. A page is decoded at a time; ``Packed`` keeps what is left of it as JSON.
+Most of a listed object is managed fields, environments and statuses. They are skipped while the bytes are decoded, so
+memory grows with what is kept: about a quarter of a pod of 5 kB. A page is decoded at a time; ``Packed`` keeps what is
+left of it as JSON.
 
 Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
 
@@ -198,8 +199,8 @@ DECODERS: Final[Mapping[str, Any]] = {
 def read_page(page: bytes, plural: str) -> tuple[list[Manifest], str]:
     """The objects of one answer to a list request, and its continue token (empty on the last page).
 
-    ``msgspec.DecodeError`` if the answer is not JSON. An object that does not have the shape of its kind is read whole, so that the reader
-    of its values can name the field.
+    ``msgspec.DecodeError`` if the answer is not JSON. An object that does not have the shape of its kind is read whole,
+    so that the reader of its values can name the field.
     """
     decoder = DECODERS.get(plural)
     try:

@@ -1,7 +1,8 @@
-"""Where a pod's volumes let it run: a volume that exists is where it is, one that does not yet may only come where its class allows.
+"""Where a pod's volumes let it run: a volume that exists is where it is, one that does not yet may only come where its
+class allows.
 
-Sources: Kubernetes, "Persistent Volumes" (node affinity, access modes), "Storage Classes" (volume binding mode, allowed topologies),
-"Ephemeral Volumes", "Node-specific Volume Limits".
+Sources: Kubernetes, "Persistent Volumes" (node affinity, access modes), "Storage Classes" (volume binding mode, allowed
+topologies), "Ephemeral Volumes", "Node-specific Volume Limits".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,17 +20,23 @@ Manifest = Mapping[str, Any]
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 DRIVER_ZONE: Final = "topology.ebs.csi.aws.com/zone"
-"""The EBS driver's own word for a zone. It labels a node only after it runs there, and always like Kubernetes' own label."""
+"""The EBS driver's own word for a zone. It labels a node only after it runs there, and always like Kubernetes' own
+label.
+"""
 ZONE_LABELS: Final = {
     ZONE: ZONE,
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     REGION: REGION,
     "failure-domain.beta.kubernetes.io/region": REGION,
 }
-"""Labels of a volume that say where it is (Kubernetes, "Well-Known Labels"); several values are joined by two underscores."""
+"""Labels of a volume that say where it is (Kubernetes, "Well-Known Labels"); several values are joined by two
+underscores.
+"""
 
 IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
-"""In-tree provisioners and volume sources: these CSI drivers serve them, and their volumes count against the limits of the drivers."""
+"""In-tree provisioners and volume sources: these CSI drivers serve them, and their volumes count against the limits of
+the drivers.
+"""
 BY_HAND: Final = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS: Final = (
     "storageclass.kubernetes.io/is-default-class",
@@ -37,7 +44,9 @@ DEFAULT_CLASS: Final = (
 )
 ONE_POD_ONLY: Final = "ReadWriteOncePod"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""An annotation: the scheduler has chosen this node, and the volume is being made for it. Until it is there, nothing else will do."""
+"""An annotation: the scheduler has chosen this node, and the volume is being made for it. Until it is there, nothing
+else will do.
+"""
 HOSTNAME: Final = "kubernetes.io/hostname"
 EVERYWHERE: Final = frozenset(
     {
@@ -49,7 +58,9 @@ EVERYWHERE: Final = frozenset(
         "smb.csi.k8s.io",
     }
 )
-"""Drivers of network file systems, whose volumes belong to no zone; what a driver says of itself on a node (topology keys) goes first."""
+"""Drivers of network file systems, whose volumes belong to no zone; what a driver says of itself on a node (topology
+keys) goes first.
+"""
 
 MOST_ALTERNATIVES: Final = 64
 
@@ -60,9 +71,11 @@ class VolumeUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Claims by ``namespace/name``, volumes and storage classes by name, as manifests. ``limits`` counts by node name and driver how many
-    volumes can be attached there; ``zonal`` says of drivers whether their volumes belong to a zone; ``hosts`` are nodes' hostname labels.
-    ``given`` are the volumes made by hand that claims have been dealt, by claim; empty where none was left."""
+    """Claims by ``namespace/name``, volumes and storage classes by name, as manifests. ``limits`` counts by node name
+    and driver how many volumes can be attached there; ``zonal`` says of drivers whether their volumes belong to a zone;
+    ``hosts`` are nodes' hostname labels. ``given`` are the volumes made by hand that claims have been dealt, by claim;
+    empty where none was left.
+    """
 
     claims: Mapping[str, Manifest] = field(default_factory=dict)
     volumes: Mapping[str, Manifest] = field(default_factory=dict)
@@ -105,7 +118,9 @@ class Volumes:
         )
 
     def made_by_hand(self, namespace: str, name: str) -> tuple[str, ...] | None:
-        """The volumes that a claim may have which is not bound and for which none will be made, the best first; None for other claims."""
+        """The volumes that a claim may have which is not bound and for which none will be made, the best first; None
+        for other claims.
+        """
         key = f"{namespace}/{name}"
         claim = self.claims.get(key) or {}
         spec: Manifest = claim.get("spec") or {}
@@ -126,7 +141,9 @@ class Volumes:
         return self._places[volume]
 
     def where(self, namespace: str, claims: Sequence[str]) -> tuple[Requirements, ...]:
-        """Alternatives that a node must meet one of, for all these claims at once; VolumeUnusable if one cannot be used anywhere."""
+        """Alternatives that a node must meet one of, for all these claims at once; VolumeUnusable if one cannot be used
+        anywhere.
+        """
         each = [self._where(namespace, claim) for claim in claims]
         found: list[Requirements] = []
         for combination in product(*each):
@@ -187,7 +204,9 @@ class Volumes:
         return IN_TREE.get(maker, maker)
 
     def _class_of(self, spec: Manifest) -> Manifest | None:
-        """The claim's storage class; the default one for a claim that leaves it open (which is not the same as naming none)."""
+        """The claim's storage class; the default one for a claim that leaves it open (which is not the same as naming
+        none).
+        """
         name = spec.get("storageClassName")
         if name is not None:
             return self.classes.get(name)
@@ -264,7 +283,9 @@ def _drivers(csi_node: Manifest) -> Sequence[Manifest]:
 
 
 def _zonal(csi_nodes: Iterable[Manifest]) -> dict[str, bool]:
-    """By driver, whether it names topology keys on any node: on one that it has just come to it may not have said so yet."""
+    """By driver, whether it names topology keys on any node: on one that it has just come to it may not have said so
+    yet.
+    """
     found: dict[str, bool] = {}
     for driver in (driver for one in csi_nodes for driver in _drivers(one)):
         name = driver.get("name") or ""

@@ -1,7 +1,8 @@
 """The constraints of a pod: every field that decides where it may run, read once for all pods that have the same ones.
 
-Replicas say the same: a thousand pods of twenty deployments have twenty constraints. ``essence`` takes a manifest down to the
-bytes that matter, ``PodConstraints.read`` parses those bytes (once: it remembers), and their digest is the pod's **class**.
+Replicas say the same: a thousand pods of twenty deployments have twenty constraints. ``essence`` takes a manifest down
+to the bytes that matter, ``PodConstraints.read`` parses those bytes (once: it remembers), and their digest is the pod's
+**class**.
 """
 
 import hashlib
@@ -56,8 +57,9 @@ IDENTITY_LABELS: Final = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
-"""Labels that tell replicas and revisions apart, and those that the pod gets with its binding (PodTopologyLabels, since 1.35: the node's,
-and ours). They do not make a class, unless the pod's own rules name them."""
+"""Labels that tell replicas and revisions apart, and those that the pod gets with its binding (PodTopologyLabels, since
+1.35: the node's, and ours). They do not make a class, unless the pod's own rules name them.
+"""
 
 
 def encode_constraints(manifest: Manifest) -> bytes:
@@ -94,7 +96,9 @@ def _container(container: Manifest) -> dict[str, Any]:
 
 
 def _resizing(spec: Manifest, status: Manifest) -> dict[str, Any]:
-    """What containers have been given, where it is not what they ask for: kubelets tell it of every container that runs."""
+    """What containers have been given, where it is not what they ask for: kubelets tell it of every container that
+    runs.
+    """
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     asked = {each.get("name"): (each.get("resources") or {}).get("requests") for each in containers}
     names = ("containerStatuses", "initContainerStatuses")
@@ -163,7 +167,8 @@ def volume_claims(manifest: Manifest) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PodConstraints:
-    """Where a pod may run. ``terms`` are the alternatives of required node affinity: one of them must suit; None if nothing is required.
+    """Where a pod may run. ``terms`` are the alternatives of required node affinity: one of them must suit; None if
+    nothing is required.
 
     ``shape_key`` is the class but for the names of its volume claims: replicas of a stateful set differ in those alone.
     """
@@ -202,8 +207,9 @@ class PodConstraints:
         return find_untolerated(self.tolerations, taints)
 
     def bears(self, taint: Taint, seconds: int) -> bool:
-        """Is it let stay on a node with this taint for so long? Of the tolerations that match, the one that stands first decides for the
-        controller that evicts; their order is not kept here, so all of them must allow it."""
+        """Is it let stay on a node with this taint for so long? Of the tolerations that match, the one that stands
+        first decides for the controller that evicts; their order is not kept here, so all of them must allow it.
+        """
         matching = [toleration for toleration in self.tolerations if toleration.tolerates(taint)]
         return bool(matching) and all(toleration.bears(taint, seconds) for toleration in matching)
 
@@ -215,11 +221,15 @@ class PodConstraints:
 
     @property
     def suits_no_node(self) -> bool:
-        """Whether required node affinity says nothing in any of its terms: such a term matches no node, whatever its labels and name."""
+        """Whether required node affinity says nothing in any of its terms: such a term matches no node, whatever its
+        labels and name.
+        """
         return self.terms is not None and all(term.empty for term in self.terms)
 
     def on_new_nodes(self) -> tuple[Requirements, ...]:
-        """What it requires of a node yet to be made: alternatives, each the selector with one term; none if it asks for a name."""
+        """What it requires of a node yet to be made: alternatives, each the selector with one term; none if it asks for
+        a name.
+        """
         if self.terms is None:
             return (self.selector,)
         return tuple(self.selector & term.labels for term in self.terms if term.suits_new_nodes)

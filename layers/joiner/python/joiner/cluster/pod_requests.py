@@ -1,8 +1,8 @@
 """What a pod requests, counted as kube-scheduler counts it.
 
-Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources", KEP-1287
-(in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so they add up with
-everything that comes after them.
+Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources",
+KEP-1287 (in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so
+they add up with everything that comes after them.
 
 >>> sum_pod_requests({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "initContainers": [
 ...     {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, {"resources": {"requests": {"cpu": "2"}}}]}).to_kube()
@@ -25,7 +25,8 @@ class PodTooSmall(InvalidField):
 def sum_pod_requests(spec: Manifest, status: Manifest | None = None) -> Resources:
     """Requests of the whole pod, ``pods: 1`` included; ``status`` matters while a pod is resized in place.
 
-    InvalidField for what is no quantity; PodTooSmall where ``spec.resources`` gives the whole pod less than its containers ask for.
+    InvalidField for what is no quantity; PodTooSmall where ``spec.resources`` gives the whole pod less than its
+    containers ask for.
     """
     resized = _resized(status or {})
     infeasible = any(
@@ -77,8 +78,9 @@ def _resized(status: Manifest) -> dict[str, Resources]:
 
 
 def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
-    """The API server's own check (``validatePodResourceConsistency``): the pod requests at least what its containers do together, and no
-    container's limit is above the pod's. Where only the pod's limit is given, its request is what the containers ask for: within the limit.
+    """The API server's own check (``validatePodResourceConsistency``): the pod requests at least what its containers do
+    together, and no container's limit is above the pod's. Where only the pod's limit is given, its request is what the
+    containers ask for: within the limit.
     """
     said = spec["resources"]
     limits, requests = _read(said.get("limits"), "resources.limits"), _read(said.get("requests"), "resources.requests")

@@ -25,7 +25,8 @@ DRAINING: Final = Taint(names.DISRUPTED, "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod. ``owner_kind`` is its controller's kind; ``unschedulable`` the message of the scheduler that found no node, or None.
+    """One pod. ``owner_kind`` is its controller's kind; ``unschedulable`` the message of the scheduler that found no
+    node, or None.
 
     ``key`` and ``provisionable`` follow from the rest, and are worked out once: plans ask for them again and again."""
 
@@ -50,7 +51,8 @@ class Pod:
     key: str = field(init=False, repr=False, compare=False)
     """``namespace/name``."""
     provisionable: bool = field(init=False, repr=False, compare=False)
-    """Whether a new node could help it: its scheduler found none, nothing will be preempted for it, and it is not a daemon's.
+    """Whether a new node could help it: its scheduler found none, nothing will be preempted for it, and it is not a
+    daemon's.
 
     A gated pod is not: its scheduler has not tried it, and its condition says SchedulingGated.
     """
@@ -118,9 +120,11 @@ class Pod:
 
     @property
     def moves(self) -> bool:
-        """Whether it will soon want another place if its node is being drained: somebody makes it anew once it has left.
+        """Whether it will soon want another place if its node is being drained: somebody makes it anew once it has
+        left.
 
-        One that tolerates the drain's taint stays to the end, and one that asks not to be disrupted leaves nobody knows when.
+        One that tolerates the drain's taint stays to the end, and one that asks not to be disrupted leaves nobody knows
+        when.
         """
         stays = self.stays_with_node or self.protected or self.constraints.untolerated((DRAINING,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
@@ -138,7 +142,9 @@ def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """One mapping for all pods with these labels: replicas have the same. Labels that cannot be hashed are kept as they are."""
+    """One mapping for all pods with these labels: replicas have the same. Labels that cannot be hashed are kept as they
+    are.
+    """
     try:
         return _labels(tuple(labels.items()))
     except (AttributeError, TypeError):

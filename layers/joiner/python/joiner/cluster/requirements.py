@@ -1,4 +1,5 @@
-"""Requirements: which value each label of a node may have. A pool's, a type's, a pod's; together they are one conjunction.
+"""Requirements: which value each label of a node may have. A pool's, a type's, a pod's; together they are one
+conjunction.
 
 >>> pool = Requirements.from_kube([{"key": "size", "operator": "Gt", "values": ["2"]}])
 >>> pod = Requirements.from_kube([{"key": "size", "operator": "NotIn", "values": ["4"]}])
@@ -164,7 +165,8 @@ class Requirements(Mapping[str, ValueSet]):
 
 
 def write_expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
-    """One set as Kubernetes expressions; ValueError for a set that no conjunction of them means (a union, such as "5 or missing").
+    """One set as Kubernetes expressions; ValueError for a set that no conjunction of them means (a union, such as "5 or
+    missing").
 
     >>> write_expressions("size", ~ValueSet.of("a") & ValueSet.above(4))
     [{'key': 'size', 'operator': 'Gt', 'values': ['4']}]

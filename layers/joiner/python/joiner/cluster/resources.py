@@ -1,6 +1,7 @@
 """Amounts of resources: what pods request, nodes can allocate, pools may use.
 
-cpu is counted in millicores and everything else in its base unit (bytes, devices, pods), as whole numbers, so that sums are exact.
+cpu is counted in millicores and everything else in its base unit (bytes, devices, pods), as whole numbers, so that sums
+are exact.
 
 >>> node = Resources.from_kube({"cpu": "2", "memory": "4Gi", "pods": "29"})
 >>> pod = Resources.of(cpu="1500m", memory="1Gi", pods=1)

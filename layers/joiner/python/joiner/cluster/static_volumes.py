@@ -1,7 +1,7 @@
 """Statically provisioned volumes: which of them a PersistentVolumeClaim may be bound to.
 
-The scheduler takes, on the node at hand, the one that is kept for the claim, or else the smallest free one that does. Sources: Kubernetes,
-"Persistent Volumes" (binding, reserving a volume, volume mode, selector) and "Storage Classes".
+The scheduler takes, on the node at hand, the one that is kept for the claim, or else the smallest free one that does.
+Sources: Kubernetes, "Persistent Volumes" (binding, reserving a volume, volume mode, selector) and "Storage Classes".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,9 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StaticVolume:
-    """A volume that waits for its claim. ``size`` is in bytes, ``kept`` the uid of the only claim that may have it, empty for any."""
+    """A volume that waits for its claim. ``size`` is in bytes, ``kept`` the uid of the only claim that may have it,
+    empty for any.
+    """
 
     name: str
     size: int
@@ -30,7 +32,9 @@ class StaticVolume:
 
 @dataclass(frozen=True, slots=True)
 class StaticVolumes:
-    """Volumes without a claim by storage class, and those that are kept for one by that (``namespace/name``); the smallest first."""
+    """Volumes without a claim by storage class, and those that are kept for one by that (``namespace/name``); the
+    smallest first.
+    """
 
     free: Mapping[str, Sequence[StaticVolume]]
     kept: Mapping[str, Sequence[StaticVolume]]
@@ -57,8 +61,9 @@ class StaticVolumes:
         return cls(free, kept)
 
     def for_claim(self, key: str, claim: Manifest, storage_class: str) -> tuple[str, ...]:
-        """Names of those that this claim (``namespace/name``) may have, the best first. InvalidField if its size or its selector cannot be
-        read."""
+        """Names of those that this claim (``namespace/name``) may have, the best first. InvalidField if its size or its
+        selector cannot be read.
+        """
         own, others = self.kept.get(key, ()), self.free.get(storage_class, ())
         if not own and not others:
             return ()

@@ -106,7 +106,9 @@ class Toleration:
 def find_untolerated(
     tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False
 ) -> Taint | None:
-    """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts, too."""
+    """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts,
+    too.
+    """
     known = tuple(tolerations)
     return next(
         (taint for taint in taints if (taint.hard or wishes) and not any(one.tolerates(taint) for one in known)), None

@@ -1,6 +1,7 @@
 """What EBS refuses of a node class's volumes, found before anything is launched: ranges, ratios, snapshots, keys.
 
-Source: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throughput by type); Amazon EBS user guide, "EBS encryption".
+Source: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throughput by type); Amazon EBS user guide,
+"EBS encryption".
 """
 
 import re
@@ -55,7 +56,8 @@ class EbsDefaults:
 
 @dataclass(frozen=True, slots=True)
 class VolumeAnswers:
-    """What EC2 says about the volumes of one class: the images that it may boot, the snapshots that it names, the defaults.
+    """What EC2 says about the volumes of one class: the images that it may boot, the snapshots that it names, the
+    defaults.
 
     ``defaults`` is None where the role may not ask for them.
     """
@@ -217,8 +219,8 @@ def _of_images(device: BlockDevice, world: VolumeAnswers) -> list[Answer]:
 def _image_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
     """A volume of the image that is made smaller than the image has it, or unencrypted.
 
-    The size in an image's mapping stands for its snapshot's, which may not be visible. Where only some of the images are larger, the
-    others can be launched, and the condition says it without refusing the class.
+    The size in an image's mapping stands for its snapshot's, which may not be visible. Where only some of the images
+    are larger, the others can be launched, and the condition says it without refusing the class.
     """
     mapped = _of_images(device, world)
     sizes = [int(ebs.get("VolumeSize", 0)) for ebs in mapped]

@@ -45,7 +45,9 @@ ALL_SPOT_ERRORS = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 """What stops every spot offering."""
 
 WHOLE_ZONE_ERRORS = frozenset({"InsufficientFreeAddressesInSubnet"})
-"""What stops every type in the zone (of one capacity type: the subnet is the same for the other, which will learn it as well)."""
+"""What stops every type in the zone (of one capacity type: the subnet is the same for the other, which will learn it as
+well).
+"""
 
 
 TEMPLATE_DIFFERS = "LaunchTemplateDiffers"

@@ -1,9 +1,9 @@
 """The CreateFleet request: which offers EC2 may choose among, and how it shall choose.
 
-Type instant: the answer says at once what was launched and what was not. Each offer is one override with subnet *and* zone (the zone
-is redundant, but an error then names it). The planner's order stands in Priority; on-demand EC2 takes the cheapest that it has, for
-spot the best of price and depth. Never a maximum price.
-Source: EC2 API reference, CreateFleet.
+Type instant: the answer says at once what was launched and what was not. Each offer is one override with subnet *and*
+zone (the zone is redundant, but an error then names it). The planner's order stands in Priority; on-demand EC2 takes
+the cheapest that it has, for spot the best of price and depth. Never a maximum price. Source: EC2 API reference,
+CreateFleet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,9 @@ def build_fleet_request(
     tags: Mapping[str, str],
     token: str,
 ) -> dict[str, Any]:
-    """``templates``: launch template name -> the offers whose nodes start from it; ``order`` ranks the offers of all of them."""
+    """``templates``: launch template name -> the offers whose nodes start from it; ``order`` ranks the offers of all of
+    them.
+    """
     rank = {offer: float(index) for index, offer in enumerate(order)}
     request: dict[str, Any] = {
         "ClientToken": token,

@@ -1,4 +1,5 @@
-"""Whose images nodes may boot: a term of a node class that reaches beyond the settings' owners is refused, never replaced.
+"""Whose images nodes may boot: a term of a node class that reaches beyond the settings' owners is refused, never
+replaced.
 
 Source: EC2 API reference, DescribeImages (Owners, ImageOwnerAlias); the condition key ``ec2:Owner`` has the same words.
 """
@@ -11,7 +12,8 @@ AMAZON = "amazon"
 
 
 def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, field: str) -> list[NodeClassProblem]:
-    """A problem for each term that names an owner beyond the settings' ``imageOwners``, and for images of Amazon where it is not named.
+    """A problem for each term that names an owner beyond the settings' ``imageOwners``, and for images of Amazon where
+    it is not named.
 
     ``field`` is where the class lists them.
     """
@@ -32,8 +34,8 @@ def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, fie
 
 
 def _allowed(owner: str, ceilings: NodeClassPolicy) -> bool:
-    """The owner as the settings name it. Only `self` and the account's own number are the same to everybody: the alias ``amazon`` stands
-    for the images of partners, too, so that a number says nothing about it.
+    """The owner as the settings name it. Only `self` and the account's own number are the same to everybody: the alias
+    ``amazon`` stands for the images of partners, too, so that a number says nothing about it.
     """
     if owner == "self":
         return not {"self", ceilings.account}.isdisjoint(ceilings.image_owners)

@@ -1,6 +1,7 @@
 """A launch: the exact CreateFleet request for some claims, and what is needed to understand its answer.
 
-It is stored before it is sent, and sent again byte for byte if the answer is lost: the same ``ClientToken`` gets the same instances.
+It is stored before it is sent, and sent again byte for byte if the answer is lost: the same ``ClientToken`` gets the
+same instances.
 """
 
 import json
@@ -22,8 +23,8 @@ class LaunchTemplate:
 class Launch:
     """One request for the nodes of ``claims`` (sorted), any of which may get any of the instances.
 
-    ``images``, ``prices`` ($/h, by ``type/zone``) and ``zone_ids`` tell what the answer does not: what an instance started from, what it
-    costs, and which zone it really is.
+    ``images``, ``prices`` ($/h, by ``type/zone``) and ``zone_ids`` tell what the answer does not: what an instance
+    started from, what it costs, and which zone it really is.
     """
 
     id: str

@@ -1,7 +1,8 @@
 """Claims that may share one fleet request: those whose nodes may be exchanged for each other.
 
-That is so if they are of one pool and class, one capacity type, the same offers and the same user data: then any instance that comes
-serves any of the claims. A claim for which no request can be made is refused, with the reason and the remedy.
+That is so if they are of one pool and class, one capacity type, the same offers and the same user data: then any
+instance that comes serves any of the claims. A claim for which no request can be made is refused, with the reason and
+the remedy.
 """
 
 import hashlib
@@ -24,7 +25,9 @@ MAXIMUM_CLAIMS = 50  # one throttled request must not take hundreds of nodes wit
 
 @dataclass(frozen=True, slots=True)
 class ClaimToLaunch:
-    """A claim to launch, with all that its node is made from; ``offers`` in the order in which the planner prefers them."""
+    """A claim to launch, with all that its node is made from; ``offers`` in the order in which the planner prefers
+    them.
+    """
 
     claim: NodeClaim
     pool: NodePool

@@ -1,4 +1,6 @@
-"""An offer: one instance type in one zone at its price, that can hold what a claim is for. The capacity type is the launch's."""
+"""An offer: one instance type in one zone at its price, that can hold what a claim is for. The capacity type is the
+launch's.
+"""
 
 from dataclasses import dataclass
 

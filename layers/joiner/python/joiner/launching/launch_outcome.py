@@ -1,8 +1,8 @@
 """The outcome of a CreateFleet answer: launched instances, capacity shortages, and failures that have a remedy.
 
-HTTP 200 with instances *and* errors is normal. An error about capacity or a quota says: not this offering, for a while. A throttle
-says nothing about capacity, even inside an answer of 200: the same again, later. Everything else is a mistake with a remedy.
-Source: EC2 API reference, CreateFleet and "Error codes"; Karpenter, `pkg/errors`.
+HTTP 200 with instances *and* errors is normal. An error about capacity or a quota says: not this offering, for a while.
+A throttle says nothing about capacity, even inside an answer of 200: the same again, later. Everything else is a
+mistake with a remedy. Source: EC2 API reference, CreateFleet and "Error codes"; Karpenter, `pkg/errors`.
 """
 
 import json
@@ -59,7 +59,8 @@ class LaunchFailure:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOutcome:
-    """What became of a launch. ``unmet`` are the claims that got no instance; what they may hope for, ``short`` and ``failed`` say.
+    """What became of a launch. ``unmet`` are the claims that got no instance; what they may hope for, ``short`` and
+    ``failed`` say.
 
     ``throttled``: EC2 had no time to look; nothing is known about capacity.
     """
@@ -88,7 +89,9 @@ class LaunchOutcome:
         return self.throttled or any(failure.code in TRANSIENT_ERRORS for failure in self.failed)
 
     def as_paired(self, claims: Mapping[str, str]) -> "LaunchOutcome":
-        """This outcome with the claim that each instance (id -> claim) is really for: the first word on an instance stands."""
+        """This outcome with the claim that each instance (id -> claim) is really for: the first word on an instance
+        stands.
+        """
         stands: dict[str, PairedInstance] = {}
         for one in self.launched:
             claim = claims.get(one.instance_id, one.claim)
@@ -145,7 +148,8 @@ class LaunchOutcome:
 def pair_claims(
     claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim) stay so.
+    """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim)
+    stay so.
 
     >>> pair_claims(["b", "a"], ["i-2"])
     {'a': 'i-2'}
@@ -178,7 +182,9 @@ def read_instances(
     errors: Iterable[Mapping[str, Any]] = (),
     standing: Mapping[str, str] | None = None,
 ) -> LaunchOutcome:
-    """The outcome where the instances are known from the answer, by their launch tag from EC2, or both; ``standing`` as in ``pair``."""
+    """The outcome where the instances are known from the answer, by their launch tag from EC2, or both; ``standing`` as
+    in ``pair``.
+    """
     paired = pair_claims(launch.claims, instances, standing)
     launched = []
     for claim, instance in paired.items():

@@ -1,9 +1,9 @@
 """Compares the content of a launch template that EC2 shows with the content that a launch wants.
 
-EC2 does not return a template byte for byte: it reports fields that were not set (`MetadataOptions.State`), leaves out empty ones, orders
-tags and groups as it likes, and may name an instance profile by ARN. Such differences are none. Everything else is one, a field that was
-not wanted included: it could be a key pair or a network interface of somebody else.
-Source: EC2 API reference, RequestLaunchTemplateData and ResponseLaunchTemplateData.
+EC2 does not return a template byte for byte: it reports fields that were not set (`MetadataOptions.State`), leaves out
+empty ones, orders tags and groups as it likes, and may name an instance profile by ARN. Such differences are none.
+Everything else is one, a field that was not wanted included: it could be a key pair or a network interface of somebody
+else. Source: EC2 API reference, RequestLaunchTemplateData and ResponseLaunchTemplateData.
 """
 
 import base64
@@ -31,7 +31,8 @@ KEYS: Final = {
 
 
 def compare_launch_templates(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields in which ``found`` (EC2's) is not what is ``wanted``, by path, sorted; empty if the template may be used.
+    """The fields in which ``found`` (EC2's) is not what is ``wanted``, by path, sorted; empty if the template may be
+    used.
 
     >>> compare_launch_templates({"SecurityGroupIds": ["sg-1", "sg-2"]}, {"SecurityGroupIds": ["sg-2", "sg-1"]})
     ()
@@ -60,7 +61,9 @@ def _is_value(found: Any) -> bool:
 
 
 def _plain(said: Any, key: str = "") -> Any:
-    """One form for what EC2 may write in several; entries of keyed lists become fields of which the name begins with ``=``."""
+    """One form for what EC2 may write in several; entries of keyed lists become fields of which the name begins with
+    ``=``.
+    """
     if isinstance(said, Mapping):
         if key == "IamInstanceProfile":
             return {"Name": said.get("Name") or str(said.get("Arn", "")).rpartition("/")[2]}

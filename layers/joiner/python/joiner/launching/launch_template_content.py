@@ -1,8 +1,8 @@
 """Launch templates: all that EC2 wants to know of a node beside its type, zone and capacity type.
 
-A template's name is a digest of its content, so equal content is one template. A template that exists already is compared with the content
-that was wanted before it is used (`template_content`): any principal that may create launch templates could have made it.
-Source: EC2 API reference, RequestLaunchTemplateData.
+A template's name is a digest of its content, so equal content is one template. A template that exists already is
+compared with the content that was wanted before it is used (`template_content`): any principal that may create launch
+templates could have made it. Source: EC2 API reference, RequestLaunchTemplateData.
 """
 
 import base64
@@ -90,7 +90,9 @@ def build_device_mapping(device: BlockDevice) -> dict[str, Any]:
 
 
 def build_owner_tags(cluster: str, pool: NodePool, node_class: NodeClass) -> dict[str, str]:
-    """Whose a resource is: the user's own tags, and over them ours, on which permissions hang. A Provisioner's carry both pool tags."""
+    """Whose a resource is: the user's own tags, and over them ours, on which permissions hang. A Provisioner's carry
+    both pool tags.
+    """
     ours = {
         names.cluster_tag(cluster): "owned",
         names.CLUSTER_NAME_TAG: cluster,

@@ -1,7 +1,9 @@
-"""What the settings of a cluster let node classes name: roles, image owners, subnets, security groups, snapshots, KMS keys.
+"""What the settings of a cluster let node classes name: roles, image owners, subnets, security groups, snapshots, KMS
+keys.
 
-Whoever may write a node class chooses what its nodes are made of, within these ceilings. The permissions of `launch_instances` hold the
-same ceilings (`infra/aws_permissions.py`): the resolver refuses first, because it can name the field and the remedy.
+Whoever may write a node class chooses what its nodes are made of, within these ceilings. The permissions of
+`launch_instances` hold the same ceilings (`infra/aws_permissions.py`): the resolver refuses first, because it can name
+the field and the remedy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -62,8 +64,9 @@ class AllowedResources:
 class NodeClassPolicy:
     """What the settings of the cluster allow node classes to name.
 
-    The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty ``image_owners`` allows all.
-    ``account`` is the number that the owner ``self`` stands for. ``kms_keys`` are ARNs of customer-managed keys.
+    The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty
+    ``image_owners`` allows all. ``account`` is the number that the owner ``self`` stands for. ``kms_keys`` are ARNs of
+    customer-managed keys.
     """
 
     node_roles: tuple[str, ...]
@@ -89,7 +92,9 @@ class NodeClassPolicy:
         )
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":
-        """The same with the subnets and the security group that EKS describes as the cluster's own, where the settings allow them."""
+        """The same with the subnets and the security group that EKS describes as the cluster's own, where the settings
+        allow them.
+        """
         return replace(
             self,
             subnets=self.subnets.with_own(subnets),
@@ -97,7 +102,8 @@ class NodeClassPolicy:
         )
 
     def allows_owner(self, allowed: Iterable[str], *, owner: str, alias: str = "") -> bool:
-        """Whether the owner of an image or a snapshot (number and alias as EC2 describes them) is among the allowed ones.
+        """Whether the owner of an image or a snapshot (number and alias as EC2 describes them) is among the allowed
+        ones.
 
         >>> NodeClassPolicy((), "", account="123456789012").allows_owner(("self",), owner="123456789012")
         True

@@ -75,7 +75,9 @@ def _tagged(tags: Mapping[str, str]) -> Filters:
 
 
 def _owners(term: ImageTerm, ceiling: Sequence[str]) -> tuple[str, ...]:
-    """The owner that the term names; of a term that names none the ceiling's, and Karpenter's default where there is no ceiling."""
+    """The owner that the term names; of a term that names none the ceiling's, and Karpenter's default where there is no
+    ceiling.
+    """
     if term.owner:
         return (term.owner,)
     return tuple(ceiling) or (("self", "amazon") if term.name else ())

@@ -1,6 +1,8 @@
-"""Resolves a node class: the subnets, security groups, images and instance profile of its nodes, or conditions with what is missing.
+"""Resolves a node class: the subnets, security groups, images and instance profile of its nodes, or conditions with
+what is missing.
 
-A class that cannot be resolved is still a value: its problems become conditions, its pools plan nothing, and the others go on.
+A class that cannot be resolved is still a value: its problems become conditions, its pools plan nothing, and the others
+go on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +32,9 @@ IPV6: Final = "ipv6"
 class NodeClassAnswers:
     """The answers to ``questions``, put together.
 
-    ``profile_roles``: the role names of each instance profile that was asked for and exists. ``asked_at`` (RFC 3339, UTC) tells which
-    images are deprecated by now; left empty, none are. ``parameter_images`` describes the images that ``parameters`` name, where the
-    class has volumes of its own; ``ebs_defaults`` is None where they could not be read.
+    ``profile_roles``: the role names of each instance profile that was asked for and exists. ``asked_at`` (RFC 3339,
+    UTC) tells which images are deprecated by now; left empty, none are. ``parameter_images`` describes the images that
+    ``parameters`` name, where the class has volumes of its own; ``ebs_defaults`` is None where they could not be read.
     """
 
     subnets: Sequence[Answer] = ()
@@ -158,7 +160,9 @@ def _volume_problems(
 
 
 def _network_problems(ip_family: str) -> list[NodeClassProblem]:
-    """Nodes of an IPv6 cluster need interfaces with IPv6 addresses, which launch templates do not make yet: they could not join."""
+    """Nodes of an IPv6 cluster need interfaces with IPv6 addresses, which launch templates do not make yet: they could
+    not join.
+    """
     if ip_family != IPV6:
         return []
     message = "the cluster's ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: use a cluster of ipFamily ipv4"
@@ -248,7 +252,9 @@ def _image_problems(
 def _instance_profile(
     node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
 ) -> tuple[str, list[NodeClassProblem]]:
-    """The profile of the class's nodes: its own, its role's, or the default one; never one with a role that the settings do not name."""
+    """The profile of the class's nodes: its own, its role's, or the default one; never one with a role that the
+    settings do not name.
+    """
     profile = node_class.instance_profile or ceilings.instance_profile
     wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None
     wrong = wrong or (_wrong_with_role(node_class.role, ceilings) if node_class.role else None)

@@ -1,4 +1,5 @@
-"""Which image a node starts from: the parameters where AWS names its EKS images, and the one of a class that fits a type.
+"""Which image a node starts from: the parameters where AWS names its EKS images, and the one of a class that fits a
+type.
 
 Source: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Karpenter, spec.amiSelectorTerms (alias).
 """
@@ -78,7 +79,9 @@ def requirements_of(arch: str, variant: str | None = None) -> Requirements:
 
 
 def choose_image(resolved: ResolvedNodeClass, labels: Mapping[str, str]) -> Image | None:
-    """The image for an instance type with these labels: of those that fit the newest, and a deprecated one only if there is no other."""
+    """The image for an instance type with these labels: of those that fit the newest, and a deprecated one only if
+    there is no other.
+    """
     return next((image for image in resolved.images if image.requirements.allow(labels)), None)
 
 

@@ -1,9 +1,10 @@
 """User data: what a node reads at its first start to join the cluster. AL2023's nodeadm, and images of one's own.
 
-MIME parts: the user's own first, then ours, because nodeadm lets later parts win. Ours is a NodeConfig; JSON is YAML, and in JSON
-every value is quoted. All that comes from manifests is checked against its grammar before: whoever may write a NodePool must not
-reach the shell of a node. Nothing in it is secret (anybody with ec2:DescribeInstanceAttribute reads it).
-Sources: nodeadm's API reference (node.eks.aws/v1alpha1); Kubernetes, NodeRestriction; Karpenter, spec.userData.
+MIME parts: the user's own first, then ours, because nodeadm lets later parts win. Ours is a NodeConfig; JSON is YAML,
+and in JSON every value is quoted. All that comes from manifests is checked against its grammar before: whoever may
+write a NodePool must not reach the shell of a node. Nothing in it is secret (anybody with ec2:DescribeInstanceAttribute
+reads it). Sources: nodeadm's API reference (node.eks.aws/v1alpha1); Kubernetes, NodeRestriction; Karpenter,
+spec.userData.
 """
 
 import email
@@ -69,7 +70,8 @@ def build_user_data(
 ) -> str:
     """The user data of a claim's node, as text; raises UserDataRefused.
 
-    The same for all claims of one pool and class, but for whether they ask for devices, so that few launch templates are needed.
+    The same for all claims of one pool and class, but for whether they ask for devices, so that few launch templates
+    are needed.
     """
     if family == "AL2023":
         taints = (*claim.taints, *claim.startup_taints, *choose_registration_taints(claim, pool))
@@ -98,8 +100,9 @@ def build_user_data(
 def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
     """The taints that keep pods away until the node is known, and until those planned for it are there.
 
-    A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter. So does a node that waits for its own daemons:
-    no daemon set that does not tolerate it would bring its device plugin, or the agent that takes a start-up taint off.
+    A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter. So does a node that waits for
+    its own daemons: no daemon set that does not tolerate it would bring its device plugin, or the agent that takes a
+    start-up taint off.
     """
     said = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
     devices = any(amount > 0 for name, amount in claim.requests.items() if name not in COUNTED_BY_EVERY_KUBELET)
@@ -107,8 +110,8 @@ def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint,
 
 
 def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
-    """The labels that the kubelet sets on its own node: not those that NodeRestriction forbids (registration sets them instead),
-    nor those that only the launched instance decides.
+    """The labels that the kubelet sets on its own node: not those that NodeRestriction forbids (registration sets them
+    instead), nor those that only the launched instance decides.
     """
     ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
     said = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}

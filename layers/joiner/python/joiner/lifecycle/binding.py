@@ -1,12 +1,12 @@
 """Which pods to bind to a node while it is filling, so that the plan comes true.
 
-First the node's own daemon pods that the filling taint kept out, then pods of the classes that were assigned to its claim, the highest
-priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. A binding checks nothing, so everything is
-checked here against the node as it is now.
+First the node's own daemon pods that the filling taint kept out, then pods of the classes that were assigned to its
+claim, the highest priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. A
+binding checks nothing, so everything is checked here against the node as it is now.
 
-Bound are only pods whose rules are exact while the node is closed: resources, selectors, tolerations, host ports, rules about this very
-host, and zone spread if the live skew allows. Everything else is left to the scheduler, which finds the node open a moment later:
-(anti-)affinity wider than a host, volumes, resource claims, gates, other schedulers.
+Bound are only pods whose rules are exact while the node is closed: resources, selectors, tolerations, host ports, rules
+about this very host, and zone spread if the live skew allows. Everything else is left to the scheduler, which finds the
+node open a moment later: (anti-)affinity wider than a host, volumes, resource claims, gates, other schedulers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,9 @@ class Placement:
 
     @property
     def for_the_scheduler(self) -> bool:
-        """Do pods wait for this node that we never bind to it? A spread that is uneven now is even once other nodes have their pods."""
+        """Do pods wait for this node that we never bind to it? A spread that is uneven now is even once other nodes
+        have their pods.
+        """
         return any(why != NO_POD_WAITS and not why.startswith(UNEVEN) for why in self.left.values())
 
     @property
@@ -177,7 +179,8 @@ class SpreadCounts:
 
 
 def choose_bindings(targets: Iterable[tuple[Node, Mapping[str, int]]], world: BindingInput) -> dict[str, Placement]:
-    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and waits; by node.
+    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and
+    waits; by node.
 
     Pods that are spread go to their domains in turns: each look at a node binds as many as the others allow so far.
     """
@@ -233,7 +236,9 @@ def count_open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -
 
 
 def list_smallest_waiting(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod]) -> list[WaitingPod]:
-    """The most modest and most important of the pods that wait and have a slot somewhere: where none of these fits, none of all does."""
+    """The most modest and most important of the pods that wait and have a slot somewhere: where none of these fits,
+    none of all does.
+    """
     classes = _classes(assigned)
     return _least(pod for pod in pods if _waits(pod) and pod.class_key in classes)
 

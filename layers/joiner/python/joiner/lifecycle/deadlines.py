@@ -19,13 +19,19 @@ CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 """A node that may take pods stays closed for our own placing no longer than this."""
 
 CLOSED_TO_OTHER_PODS: Final = timedelta(seconds=30)
-"""How long it stays closed to a pod whose own node boots and which would fit in here. Nodes of one plan are ready that far apart."""
+"""How long it stays closed to a pod whose own node boots and which would fit in here. Nodes of one plan are ready that
+far apart.
+"""
 
 CLOSED_TO_PREEMPTION: Final = timedelta(minutes=2)
-"""How long it stays closed to a more important pod whose own node boots, and which would push out what runs here. As long as a boot."""
+"""How long it stays closed to a more important pod whose own node boots, and which would push out what runs here. As
+long as a boot.
+"""
 
 PLANNED_WITHIN: Final = timedelta(seconds=20)
-"""A pod younger than this may have no node yet only because no plan has seen it: as long as two scale-ups take until they launch."""
+"""A pod younger than this may have no node yet only because no plan has seen it: as long as two scale-ups take until
+they launch.
+"""
 
 CLOSED_AT_MOST: Final = timedelta(minutes=5)
 """No node is closed for longer, whatever became of it."""

@@ -1,7 +1,7 @@
 """The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to fix it.
 
-Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors look. A pool whose nodes
-nobody has counted has none: it says so besides, as a column that is empty would not.
+Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors
+look. A pool whose nodes nobody has counted has none: it says so besides, as a column that is empty would not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,9 @@ def status_patches(
     problems: Sequence[InvalidManifest],
     at: datetime,
 ) -> list[StatusPatch]:
-    """A patch for each manifest (its kind said) whose status would change; pools and classes by their keys (``Kind/name``)."""
+    """A patch for each manifest (its kind said) whose status would change; pools and classes by their keys
+    (``Kind/name``).
+    """
     patches = []
     for manifest in manifests:
         kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])

@@ -1,9 +1,10 @@
 """Draining a node: which pods have to go, in which order, who may not be asked yet, and when nobody is asked any more.
 
-Source: Karpenter, core `pkg/controllers/node/termination/terminator`, `pkg/utils/pod/scheduling.go`; Kubernetes, "API-initiated Eviction".
-Pods that belong to the node stay: those of daemon sets and static ones; so do those that tolerate the taint of a disrupted node, and those
-that have ended. All others are asked to leave through the eviction API, the critical ones last. A pod may ask not to be disrupted, for ever
-or for a time. A deadline ends all that: whoever would outlive it is deleted early enough to end by itself, and what is left then is left.
+Source: Karpenter, core `pkg/controllers/node/termination/terminator`, `pkg/utils/pod/scheduling.go`; Kubernetes,
+"API-initiated Eviction". Pods that belong to the node stay: those of daemon sets and static ones; so do those that
+tolerate the taint of a disrupted node, and those that have ended. All others are asked to leave through the eviction
+API, the critical ones last. A pod may ask not to be disrupted, for ever or for a time. A deadline ends all that:
+whoever would outlive it is deleted early enough to end by itself, and what is left then is left.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +28,8 @@ STUCK: Final = timedelta(minutes=1)
 """A pod that is still there so long after it should have ended waits for something that the drain does not bring."""
 
 AT_LEAST: Final = timedelta(seconds=5)
-"""From the taint to the end of the drain: what the scheduler had decided before it saw the taint has arrived by then."""
+"""From the taint to the end of the drain: what the scheduler had decided before it saw the taint has arrived by then.
+"""
 
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -37,9 +39,11 @@ SELDOM: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class DrainingPod:
-    """One pod of a node that is being drained. `ends` is when its grace is over, if it was asked to end; `grace` is in seconds.
+    """One pod of a node that is being drained. `ends` is when its grace is over, if it was asked to end; `grace` is in
+    seconds.
 
-    `protected` is what it says against being disrupted: ``true``, a duration, or nothing; `claims` are its volume claims.
+    `protected` is what it says against being disrupted: ``true``, a duration, or nothing; `claims` are its volume
+    claims.
     """
 
     namespace: str
@@ -127,7 +131,9 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What to do for one node now. `waiting` are all pods that keep it from being drained, `blockers` says what keeps them."""
+    """What to do for one node now. `waiting` are all pods that keep it from being drained, `blockers` says what keeps
+    them.
+    """
 
     evict: tuple[DrainingPod, ...] = ()
     delete: tuple[Deletion, ...] = ()

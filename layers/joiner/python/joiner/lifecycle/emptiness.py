@@ -1,7 +1,8 @@
 """When a node is empty: nothing runs on it that would have to run elsewhere.
 
-Source: Karpenter, core `pkg/utils/pod/scheduling.go` (IsReschedulable). Pods of daemon sets and static pods belong to their node; a pod
-that has ended or is ending holds nothing, but for one of a stateful set, whose successor wants the same volume.
+Source: Karpenter, core `pkg/utils/pod/scheduling.go` (IsReschedulable). Pods of daemon sets and static pods belong to
+their node; a pod that has ended or is ending holds nothing, but for one of a stateful set, whose successor wants the
+same volume.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,10 +14,13 @@ from joiner.cluster import Node, Pod
 from joiner.pools import NodeClaim, NodePool
 
 SETTLING: Final = timedelta(seconds=20)
-"""A node that has just opened stays at least so long: what it was made for, the scheduler may still be putting there."""
+"""A node that has just opened stays at least so long: what it was made for, the scheduler may still be putting there.
+"""
 
 AHEAD: Final = 90
-"""Seconds by which a retirement is asked for before its time at most: so long it waits. Where sweeps are rarer, a later one asks."""
+"""Seconds by which a retirement is asked for before its time at most: so long it waits. Where sweeps are rarer, a later
+one asks.
+"""
 
 SHORTEST: Final = 15
 """Seconds for which a node must be empty even where its pool says 0; as long as Karpenter validates."""
@@ -51,8 +55,8 @@ def must_not_be_disrupted(claim: NodeClaim, node: Node) -> bool:
 
 
 def find_disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int) -> str:
-    """Why the node must be left in peace by whatever is not urgent; empty if it need not. `pods` are of any node, `slots` counts the pods
-    that an assignment still sends to this one.
+    """Why the node must be left in peace by whatever is not urgent; empty if it need not. `pods` are of any node,
+    `slots` counts the pods that an assignment still sends to this one.
     """
     if must_not_be_disrupted(claim, node):
         return f"it is annotated {names.DO_NOT_DISRUPT}"

@@ -1,9 +1,9 @@
 """Claims that failed: their node never registered, is gone, or never became ready for pods.
 
-No pods are planned for a failed claim and no execution awaits it. It counts against the limits of its pool until it is retired, because its
-instance may cost money. A node that registers late is accepted for a while; after that it is retired.
-The reason of the condition identifies a failed claim, not its status: a condition that is Unknown, absent or False for another reason
-belongs to a node that boots.
+No pods are planned for a failed claim and no execution awaits it. It counts against the limits of its pool until it is
+retired, because its instance may cost money. A node that registers late is accepted for a while; after that it is
+retired. The reason of the condition identifies a failed claim, not its status: a condition that is Unknown, absent or
+False for another reason belongs to a node that boots.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """When a node that was filled with its planned pods opens to all pods, and why it stays closed until then.
 
-A node that has its pods stays closed a little longer while a pod that is planned for another node fits into its free resources, or could
-preempt a pod on it. The scheduler would bind that pod to this node, and the plan would no longer hold. `joiner.lifecycle.deadlines` limits
-each of these waits.
+A node that has its pods stays closed a little longer while a pod that is planned for another node fits into its free
+resources, or could preempt a pod on it. The scheduler would bind that pod to this node, and the plan would no longer
+hold. `joiner.lifecycle.deadlines` limits each of these waits.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +19,8 @@ from joiner.names import FILLING
 class FilledNode:
     """A node of the claim `claim`, with the pods on it.
 
-    `here` are all pods on the node, `bound` those that were bound in this look. Of the `planned` slots of the claim, `open` have no pod.
-    `failed` are the errors of bindings that failed.
+    `here` are all pods on the node, `bound` those that were bound in this look. Of the `planned` slots of the claim,
+    `open` have no pod. `failed` are the errors of bindings that failed.
     """
 
     claim: str
@@ -44,9 +44,9 @@ class FilledNode:
 class FilledNodes:
     """The nodes of one look, and the smallest of the pods that other nodes are planned for.
 
-    `important` includes pods that were bound in this look: the scheduler learns of pods and of nodes separately, and may see a node open
-    before it sees that a pod is bound. A second binding of that pod is refused, but the pods that it preempts are lost. `newcomers` are
-    new pods that no plan has seen.
+    `important` includes pods that were bound in this look: the scheduler learns of pods and of nodes separately, and
+    may see a node open before it sees that a pod is bound. A second binding of that pod is refused, but the pods that
+    it preempts are lost. `newcomers` are new pods that no plan has seen.
     """
 
     nodes: Sequence[FilledNode]

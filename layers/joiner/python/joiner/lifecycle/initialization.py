@@ -1,7 +1,8 @@
 """When a registered node may take pods, what is still missing, and who may come before.
 
-Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/initialization.go`. It matters more here than there: a real kubelet rejects
-a pod for good (phase Failed) if it is bound before the kubelet itself sees its start-up taints gone and its devices present.
+Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/initialization.go`. It matters more here than there: a real
+kubelet rejects a pod for good (phase Failed) if it is bound before the kubelet itself sees its start-up taints gone and
+its devices present.
 """
 
 from dataclasses import replace
@@ -15,9 +16,10 @@ from joiner.pools import NodeClaim
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
 LINGERING: Final = Taint("node.kubernetes.io/not-ready", "NoExecute")
-"""The node controller looks at all nodes every five seconds (--node-monitor-period). One that it found not ready keeps this taint until
-it looks again, long after the kubelet is ready. Neither scheduler nor kubelet minds it for a pod that tolerates it, as pods do that say
-nothing of it: the API server lets them for 300 s."""
+"""The node controller looks at all nodes every five seconds (--node-monitor-period). One that it found not ready keeps
+this taint until it looks again, long after the kubelet is ready. Neither scheduler nor kubelet minds it for a pod that
+tolerates it, as pods do that say nothing of it: the API server lets them for 300 s.
+"""
 EPHEMERAL: Final = (
     Taint("node.kubernetes.io/not-ready", "NoSchedule"),
     LINGERING,
@@ -56,7 +58,9 @@ def missing_for_initialization(claim: NodeClaim, node: Node) -> str:
 
 
 def may_be_filled(claim: NodeClaim, node: Node) -> bool:
-    """May the planned pods that tolerate what lingers be bound already? It does not open to others before it is initialized."""
+    """May the planned pods that tolerate what lingers be bound already? It does not open to others before it is
+    initialized.
+    """
     settled = replace(node, taints=tuple(taint for taint in node.taints if not taint.matches(LINGERING)))
     return not missing_for_initialization(claim, settled)
 

@@ -1,6 +1,7 @@
 """What EventBridge tells of instances that are about to go, or went: one value for the five kinds of event.
 
-Events come at least once, late, or not at all; each only says *look*. Shapes: the EventBridge reference for EC2 and for AWS Health.
+Events come at least once, late, or not at all; each only says *look*. Shapes: the EventBridge reference for EC2 and for
+AWS Health.
 
 >>> warning = {"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "detail": {"instance-id": "i-0a"}}
 >>> read_interruptions(warning)
@@ -28,7 +29,9 @@ class InterruptionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One instance and what is said of it. `state` is the instance's new state where the event tells one, `told_at` the event's time."""
+    """One instance and what is said of it. `state` is the instance's new state where the event tells one, `told_at` the
+    event's time.
+    """
 
     kind: InterruptionKind
     instance: str
@@ -70,7 +73,8 @@ class UnknownEvent(ValueError):
 def read_interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
     """The instances that an EventBridge event speaks of; none for an instance that merely starts.
 
-    UnknownEvent for anything else, so that a message that cannot be read is told and dropped instead of coming back for ever.
+    UnknownEvent for anything else, so that a message that cannot be read is told and dropped instead of coming back for
+    ever.
     """
     try:
         source, kind, detail = str(event["source"]), str(event["detail-type"]), event["detail"]

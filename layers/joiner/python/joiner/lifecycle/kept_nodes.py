@@ -1,7 +1,9 @@
-"""Empty nodes that are kept for pods that leave another node: the plan placed them there, or the nodes were launched for them.
+"""Empty nodes that are kept for pods that leave another node: the plan placed them there, or the nodes were launched
+for them.
 
-Each pod keeps at most one node, the first by name that suits it and has enough free resources. So one pod that cannot leave keeps one node,
-not all nodes that it would fit. A drain that takes long keeps no node, because its end is unknown and a new node is launched quickly.
+Each pod keeps at most one node, the first by name that suits it and has enough free resources. So one pod that cannot
+leave keeps one node, not all nodes that it would fit. A drain that takes long keeps no node, because its end is unknown
+and a new node is launched quickly.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,9 +1,9 @@
 """Instances that end right after their launch: the reason, and how long the same launch is not repeated.
 
-EC2 accepts such a launch and fails it seconds later: the caller may not use the key of a volume, a snapshot is gone, the account's quota of
-volume storage is used up, the host failed. Only ``StateReason`` of the instance shows it. The same launch repeated at once fails the same
-way and costs a minute of each instance.
-Source: EC2 API reference, StateReason; EC2 user guide, "Instance terminates immediately"; karpenter-provider-aws#1407.
+EC2 accepts such a launch and fails it seconds later: the caller may not use the key of a volume, a snapshot is gone,
+the account's quota of volume storage is used up, the host failed. Only ``StateReason`` of the instance shows it. The
+same launch repeated at once fails the same way and costs a minute of each instance. Source: EC2 API reference,
+StateReason; EC2 user guide, "Instance terminates immediately"; karpenter-provider-aws#1407.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,9 @@ OTHER_REMEDY: Final = "look at the message, and at the class's volumes, image an
 
 @dataclass(frozen=True, slots=True)
 class LaunchFailure:
-    """Why an instance ended at its launch. ``scope`` is what is not launched for a while: a class's id, or empty for its offering alone."""
+    """Why an instance ended at its launch. ``scope`` is what is not launched for a while: a class's id, or empty for
+    its offering alone.
+    """
 
     instance: str
     code: str
@@ -91,7 +93,9 @@ def find_launch_failure(
     tags: Mapping[str, str],
     now: datetime,
 ) -> LaunchFailure | None:
-    """Why an instance of ours (with these ``tags``) that ended did so at its launch; None if it lives, or ended of something else."""
+    """Why an instance of ours (with these ``tags``) that ended did so at its launch; None if it lives, or ended of
+    something else.
+    """
     young = launched_at is not None and now - launched_at <= AT_LAUNCH
     if not ended or not young or not code.startswith(("Client.", "Server.")) or code in NOT_AT_LAUNCH:
         return None
@@ -103,7 +107,8 @@ def find_launch_failure(
 
 
 def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
-    """How many deaths in a row there are with one more at ``now``, and until when nothing is launched, given those before.
+    """How many deaths in a row there are with one more at ``now``, and until when nothing is launched, given those
+    before.
 
     Instances that were launched together die together: deaths within a wait are one.
 

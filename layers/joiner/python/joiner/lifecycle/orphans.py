@@ -1,8 +1,8 @@
 """Nothing is garbage by one look: what may be done about what was found, and what has to be seen again first.
 
-Something that was *absent* is acted upon when two looks agree, at least some time apart. And however many looks agree, if more than
-a few of our instances turn out orphaned at once, it is rather our own eyes that are at fault (a wrong account, an empty list, a table
-that was restored): then nothing ends, and people are warned.
+Something that was *absent* is acted upon when two looks agree, at least some time apart. And however many looks agree,
+if more than a few of our instances turn out orphaned at once, it is rather our own eyes that are at fault (a wrong
+account, an empty list, a table that was restored): then nothing ends, and people are warned.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,9 @@ REBUILT_AT_ONCE: Final = 20  # the rest at the next sweep; each is a few writes 
 
 @dataclass(frozen=True, slots=True)
 class OrphanVerdict:
-    """What to do now. `waiting` names what is absent and was not seen so for long enough; `refused` counts what is too much to end."""
+    """What to do now. `waiting` names what is absent and was not seen so for long enough; `refused` counts what is too
+    much to end.
+    """
 
     retire: tuple[Mismatch, ...] = ()
     collect: tuple[Mismatch, ...] = ()
@@ -39,7 +41,8 @@ def removal_limit(instances: int) -> int:
 def judge_orphans(
     cases: Iterable[Mismatch], *, absent_since: Mapping[str, int], now: int, apart: int, instances: int
 ) -> OrphanVerdict:
-    """`absent_since` is when each absence was first seen, the look being over; `now` is when this look began (both in epoch seconds).
+    """`absent_since` is when each absence was first seen, the look being over; `now` is when this look began (both in
+    epoch seconds).
 
     `apart` is how many seconds must lie between the two.
     """

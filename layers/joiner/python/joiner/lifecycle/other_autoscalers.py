@@ -1,8 +1,9 @@
 """One autoscaler at a time: who else makes nodes in this cluster, and whether Joiner may act beside it.
 
-Karpenter would launch an instance for each claim that Joiner writes, so beside a running Karpenter, or where the definitions of the kinds
-are not Joiner's, every path that acts refuses. Cluster Autoscaler owns other nodes; both would answer the same pod, so people are warned.
-Sources: Karpenter, `LeaderElectionID`; Cluster Autoscaler, `--leader-elect-resource-name`; Kubernetes, coordination.k8s.io/v1 Lease.
+Karpenter would launch an instance for each claim that Joiner writes, so beside a running Karpenter, or where the
+definitions of the kinds are not Joiner's, every path that acts refuses. Cluster Autoscaler owns other nodes; both would
+answer the same pod, so people are warned. Sources: Karpenter, `LeaderElectionID`; Cluster Autoscaler,
+`--leader-elect-resource-name`; Kubernetes, coordination.k8s.io/v1 Lease.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +29,9 @@ DEFINITIONS: Final = (
 """The definitions that a deployment of Joiner installs, and labels as its own."""
 
 FRESH_FOR: Final = timedelta(seconds=60)
-"""A leader renews its lease every few seconds and gives it back when it ends well; four times Karpenter's 15 s allow for a slow clock."""
+"""A leader renews its lease every few seconds and gives it back when it ends well; four times Karpenter's 15 s allow
+for a slow clock.
+"""
 
 
 class AutoscalerSign(StrEnum):
@@ -55,8 +58,9 @@ class OtherAutoscaler:
 def find_other_autoscalers(
     leases: Iterable[Mapping[str, Any]], strangers: Iterable[str], now: datetime
 ) -> tuple[OtherAutoscaler, ...]:
-    """Everybody else, those first who keep Joiner from acting. `leases` are those named in LEASES, of any namespace; `strangers` are
-    definitions of ours that somebody else manages."""
+    """Everybody else, those first who keep Joiner from acting. `leases` are those named in LEASES, of any namespace;
+    `strangers` are definitions of ours that somebody else manages.
+    """
     held = {str(lease["metadata"]["name"]): lease for lease in leases if is_fresh(lease, now)}
     found = []
     if lease := held.get(KARPENTER_LEASE):

@@ -1,9 +1,10 @@
 """Pods that no plan helped, and when it is worth to look again: a hopeless pod costs nothing.
 
-The pods of a class *ask*: how many they are, how new the newest is, and a digest of all that an answer depends on (pools and their
-classes, nodes, claims, daemons, offerings that are short; neighbours and volumes for those classes whose rules are about them). A plan
-that leaves them pending *answers*, and so does a launch that is refused. The same question is asked again after one minute, then two,
-four, eight, ten: what only AWS knows may have changed (a subnet was tagged, a quota was raised). Another question is asked at once.
+The pods of a class *ask*: how many they are, how new the newest is, and a digest of all that an answer depends on
+(pools and their classes, nodes, claims, daemons, offerings that are short; neighbours and volumes for those classes
+whose rules are about them). A plan that leaves them pending *answers*, and so does a launch that is refused. The same
+question is asked again after one minute, then two, four, eight, ten: what only AWS knows may have changed (a subnet was
+tagged, a quota was raised). Another question is asked at once.
 """
 
 import hashlib
@@ -15,7 +16,8 @@ from typing import Any, Final
 from joiner.cluster import Pod, PodAffinityTerm
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
-"""Seconds between two looks at the same question. Ten minutes is how long a person may wait for what no signal tells."""
+"""Seconds between two looks at the same question. Ten minutes is how long a person may wait for what no signal tells.
+"""
 
 CLASSES_KEPT: Final = 2000
 """Answers remembered, so that they fit into one item. Pods of further classes are looked at every time."""
@@ -37,7 +39,9 @@ class PendingPodClass:
 
 @dataclass(frozen=True, slots=True)
 class PlanningBackOff:
-    """A question to which the answer was that no node can be made: how often in a row, and until when (epoch s) nobody looks again."""
+    """A question to which the answer was that no node can be made: how often in a row, and until when (epoch s) nobody
+    looks again.
+    """
 
     question: PendingPodClass
     tries: int
@@ -47,7 +51,9 @@ class PlanningBackOff:
 def describe_pending_classes(
     pods: Iterable[Pod], *, bound: Iterable[Pod], lists: Lists, unavailable: Iterable[str]
 ) -> dict[str, PendingPodClass]:
-    """What these pending pods ask, by class. `bound` are the pods that have a node, `unavailable` the ids of offerings that are short."""
+    """What these pending pods ask, by class. `bound` are the pods that have a node, `unavailable` the ids of offerings
+    that are short.
+    """
     classes: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         classes[pod.class_key].append(pod)
@@ -89,7 +95,9 @@ def back_off_after_plan(
 def back_off_after_refusal(
     asked: Mapping[str, PendingPodClass], classes: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """What is remembered after launches for pods of these classes were refused, in a way that trying again at once does not fix."""
+    """What is remembered after launches for pods of these classes were refused, in a way that trying again at once does
+    not fix.
+    """
     again = {key: _again(asked[key], before.get(key), at) for key in classes if key in asked}
     return dict(sorted({**before, **again}.items())[:CLASSES_KEPT])
 
@@ -138,7 +146,9 @@ def _leaving(manifest: Mapping[str, Any]) -> str:
 
 
 class _Neighbours:
-    """Where pods run, by namespace and labels: one entry for all that are alike, because clusters are large and labels are few."""
+    """Where pods run, by namespace and labels: one entry for all that are alike, because clusters are large and labels
+    are few.
+    """
 
     def __init__(self, bound: Iterable[Pod]) -> None:
         self._nodes: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = defaultdict(list)

@@ -14,7 +14,9 @@ def sum_usage(pool: NodePool, claims: Iterable[NodeClaim]) -> tuple[Resources, i
 
 
 def usage_patches(pools: Iterable[NodePool], claims: Iterable[NodeClaim]) -> list[tuple[NodePool, dict[str, Any]]]:
-    """The merge patch of the status of each pool whose numbers changed. A resource that it no longer has stands at zero."""
+    """The merge patch of the status of each pool whose numbers changed. A resource that it no longer has stands at
+    zero.
+    """
     known = list(claims)
     patches: list[tuple[NodePool, dict[str, Any]]] = []
     for pool in pools:

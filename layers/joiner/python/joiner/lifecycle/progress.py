@@ -1,8 +1,9 @@
-"""Where each claim stands between being written and being a node: what is on its way, for which pods, and what nobody sees to.
+"""Where each claim stands between being written and being a node: what is on its way, for which pods, and what nobody
+sees to.
 
-A claim is *entering* while its launch is recorded but not yet on the claim, *stale* when its lease passed without a launch (it was never
-sent, so it may go), and *unwatched* when it was launched and no execution awaits its node. One that was given up is none of these, but
-for one whose node joined late: somebody has to take that in.
+A claim is *entering* while its launch is recorded but not yet on the claim, *stale* when its lease passed without a
+launch (it was never sent, so it may go), and *unwatched* when it was launched and no execution awaits its node. One
+that was given up is none of these, but for one whose node joined late: somebody has to take that in.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -32,9 +33,11 @@ def assess_progress(
     lease: int,
     late: Collection[str] = (),
 ) -> Progress:
-    """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after, `late` late joiners.
+    """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after, `late`
+    late joiners.
 
-    `lease` is the number under which claims may still be launched; claims that a person made (no number) are never stale.
+    `lease` is the number under which claims may still be launched; claims that a person made (no number) are never
+    stale.
     """
     living = [claim for claim in claims if not claim.deleting]
     mine = [claim for claim in living if not failure_reason(claim)]
@@ -57,7 +60,9 @@ def open_assignments(
     nodes: Iterable[Node],
     pods: Collection[Pod],
 ) -> dict[str, dict[str, int]]:
-    """What each claim on its way still keeps room for: its assignment less the pods of its classes that run on its node already."""
+    """What each claim on its way still keeps room for: its assignment less the pods of its classes that run on its node
+    already.
+    """
     node_of = {node.provider_id: node.name for node in nodes if node.provider_id}
     bound = [pod for pod in pods if pod.node_name]
     found = {}
@@ -73,7 +78,8 @@ def list_uncovered_pods(
 ) -> list[Pod]:
     """The pods for which no node is on its way, counted by class: a slot is for a class, not for a pod.
 
-    They are those that found no node, and those that will soon have to leave theirs: `leaving` names the nodes that are being drained.
+    They are those that found no node, and those that will soon have to leave theirs: `leaving` names the nodes that are
+    being drained.
     """
     slots: dict[str, int] = {}
     for assigned in assignments:

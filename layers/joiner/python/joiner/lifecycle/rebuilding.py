@@ -1,7 +1,7 @@
 """A claim that is gone while its node lives: what it must have said, read back from the node and its pool.
 
-Without a claim nobody drains the node, counts it or ends its instance; and an instance whose node is there is never garbage. What only the
-claim knew is lost: its launch, its price, and when it was made, so that its expiry begins anew.
+Without a claim nobody drains the node, counts it or ends its instance; and an instance whose node is there is never
+garbage. What only the claim knew is lost: its launch, its price, and when it was made, so that its expiry begins anew.
 """
 
 from datetime import datetime
@@ -26,7 +26,9 @@ def pool_key_of(node: Node) -> str:
 
 
 def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime) -> NodeClaim | None:
-    """The claim of `node`, under its old `name` if that is known; None if the node is not of a pool, or nothing tells its class."""
+    """The claim of `node`, under its old `name` if that is known; None if the node is not of a pool, or nothing tells
+    its class.
+    """
     kind: ClaimKind = "Machine" if names.PROVISIONER in node.labels else "NodeClaim"
     _, _, pool_name = pool_key_of(node).partition("/")
     class_ref = pool.class_ref if pool is not None else _class_of(node, kind, pool_name)

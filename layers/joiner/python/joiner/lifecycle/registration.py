@@ -1,7 +1,8 @@
 """A node joins: which claim it belongs to, and what it carries from then on.
 
-Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/registration.go`. The kubelet may not set labels of Kubernetes' own domains
-on itself (NodeRestriction), and does not know its owner: these are put on the Node when it is first seen.
+Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/registration.go`. The kubelet may not set labels of
+Kubernetes' own domains on itself (NodeRestriction), and does not know its owner: these are put on the Node when it is
+first seen.
 
 Its finalizer makes a deleted Node wait until it is drained and its instance is gone, whoever deleted it.
 """
@@ -20,7 +21,9 @@ NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that sa
 
 @dataclass(frozen=True, slots=True)
 class ClaimAndNode:
-    """A launched claim and the node of its instance, if one has joined. `others` are nodes that claim the same instance."""
+    """A launched claim and the node of its instance, if one has joined. `others` are nodes that claim the same
+    instance.
+    """
 
     claim: NodeClaim
     node: Node | None
@@ -28,7 +31,9 @@ class ClaimAndNode:
 
 
 def match_nodes(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[ClaimAndNode]:
-    """Each claim with the node of its provider id, in the claims' order. Two nodes of one instance meet nobody: a person must look."""
+    """Each claim with the node of its provider id, in the claims' order. Two nodes of one instance meet nobody: a
+    person must look.
+    """
     by_provider_id: dict[str, list[Node]] = {}
     for node in nodes:
         if node.provider_id:

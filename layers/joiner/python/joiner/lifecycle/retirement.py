@@ -2,8 +2,9 @@
 
     draining ▸ drained ▸ terminating ▸ terminated ▸ forgotten
 
-Source: Karpenter, core `pkg/controllers/node/termination` and `nodeclaim/lifecycle/termination`. The truth is always read again: a stage is
-only what the execution that retires knows about a claim; one that dies is continued by another, which starts from the beginning.
+Source: Karpenter, core `pkg/controllers/node/termination` and `nodeclaim/lifecycle/termination`. The truth is always
+read again: a stage is only what the execution that retires knows about a claim; one that dies is continued by another,
+which starts from the beginning.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,9 @@ from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 EXCLUDED: Final = "karpenter"
-"""The value of the label that takes a node out of load balancers; the key alone counts, and this is what Karpenter writes."""
+"""The value of the label that takes a node out of load balancers; the key alone counts, and this is what Karpenter
+writes.
+"""
 
 DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
@@ -37,7 +40,9 @@ STILL_LAUNCHED: Final = "it may still be launched"
 """The objection that goes by itself, within seconds: what became of the launch will stand on the claim."""
 
 VOLUMES_AWAITED: Final = timedelta(minutes=6)
-"""From the last pod's end until the instance goes with volumes attached: as long as Kubernetes waits before it detaches by force."""
+"""From the last pod's end until the instance goes with volumes attached: as long as Kubernetes waits before it detaches
+by force.
+"""
 
 
 class RetirementReason(StrEnum):
@@ -95,8 +100,8 @@ class RetirementRequest:
 class RetiringClaim:
     """One claim on its way out, as the states hand it from one to the next.
 
-    `since` is when it began, `launched` when its instance was launched, and `emptied` when its last pod was seen gone (epoch seconds, 0 for
-    not known or not yet).
+    `since` is when it began, `launched` when its instance was launched, and `emptied` when its last pod was seen gone
+    (epoch seconds, 0 for not known or not yet).
     """
 
     claim: str
@@ -154,8 +159,8 @@ class RetiringClaim:
     def unknown_is_gone(self, now: datetime) -> bool:
         """Is its instance gone if EC2 does not know it?
 
-        Where it began without claim and node nothing waits for the answer: most often another retirement came to its end, and an instance
-        that EC2 shows after all is no claim's, and the sweep collects it.
+        Where it began without claim and node nothing waits for the answer: most often another retirement came to its
+        end, and an instance that EC2 shows after all is no claim's, and the sweep collects it.
         """
         forgotten = not self.kind and not self.node
         return forgotten or now.timestamp() - (self.launched or self.since) >= KNOWN_TO_EC2_AFTER
@@ -163,9 +168,10 @@ class RetiringClaim:
 
 @dataclass(frozen=True, slots=True)
 class RetirementContext:
-    """What a decision to begin looks at. `launching` are claims that may still be launched, `pods` those of the nodes concerned,
-    `slots` how many pods an assignment still counts on a claim's node for, and `kept_for` pods that will soon want an empty node, by its
-    name."""
+    """What a decision to begin looks at. `launching` are claims that may still be launched, `pods` those of the nodes
+    concerned, `slots` how many pods an assignment still counts on a claim's node for, and `kept_for` pods that will
+    soon want an empty node, by its name.
+    """
 
     pods: tuple[Pod, ...] = ()
     launching: frozenset[str] = frozenset()
@@ -241,7 +247,9 @@ def _patch(node: Node, taints: Iterable[Taint], label: str | None) -> dict[str, 
 
 
 def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
-    """Until when its node may drain: what was noted (epoch seconds, 0 for nothing), or what the claim allows, whichever comes first."""
+    """Until when its node may drain: what was noted (epoch seconds, 0 for nothing), or what the claim allows, whichever
+    comes first.
+    """
     found = [datetime.fromtimestamp(noted, UTC)] if noted else []
     if claim is not None and claim.deletion is not None and claim.termination_grace_period is not None:
         found.append(claim.deletion + timedelta(seconds=claim.termination_grace_period))
@@ -273,7 +281,9 @@ def as_detaching(claim: NodeClaim, volumes: Iterable[str], *, at: datetime) -> N
 
 
 def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClaim:
-    """The claim whose instance is terminated next; `in_time` says that volumes were detached rather than the deadline over."""
+    """The claim whose instance is terminated next; `in_time` says that volumes were detached rather than the deadline
+    over.
+    """
     drained = claim.with_condition(DRAINED, "True", DRAINED, at=at)
     if in_time:
         detached = drained.with_condition(VOLUMES_DETACHED, "True", VOLUMES_DETACHED, at=at)

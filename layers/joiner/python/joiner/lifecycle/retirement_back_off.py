@@ -1,7 +1,9 @@
-"""A retirement that ended because something kept its node rests for a while: a world that stays as it is shall not always cost one.
+"""A retirement that ended because something kept its node rests for a while: a world that stays as it is shall not
+always cost one.
 
-It rests after an execution that ended well and left the claim blocked (a disruption budget, a pod that asks not to be disrupted, a volume),
-for longer each time. Not while its deadline is near, which ends what keeps it; and not if its instance is gone, which ends everything.
+It rests after an execution that ended well and left the claim blocked (a disruption budget, a pod that asks not to be
+disrupted, a volume), for longer each time. Not while its deadline is near, which ends what keeps it; and not if its
+instance is gone, which ends everything.
 
 >>> [back_off_seconds(attempts) for attempts in (1, 2, 3, 9)]
 [60, 120, 240, 600]

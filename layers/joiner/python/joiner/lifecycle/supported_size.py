@@ -1,7 +1,7 @@
 """How large a cluster may be: what `python -m bench.list_memory` measures every listing function at.
 
-Larger clusters are still served while memory and time last. That they are larger is reported, because a function that is killed for its
-memory cannot say so itself.
+Larger clusters are still served while memory and time last. That they are larger is reported, because a function that
+is killed for its memory cannot say so itself.
 """
 
 from typing import Final

@@ -4,4 +4,6 @@ from datetime import timedelta
 from typing import Final
 
 WATCHED_FOR: Final = timedelta(minutes=2)
-"""A living execution looks at its wave every few seconds; one that has not for this long is dead, or will be found again by the sweep."""
+"""A living execution looks at its wave every few seconds; one that has not for this long is dead, or will be found
+again by the sweep.
+"""

@@ -1,4 +1,6 @@
-"""Planning: pods, pools, catalogue and cluster → a plan, its price, its bound, its explanation. Pure: the same state, the same plan."""
+"""Planning: pods, pools, catalogue and cluster → a plan, its price, its bound, its explanation. Pure: the same state,
+the same plan.
+"""
 
 from joiner.planning.inputs.snapshot import LISTED, Snapshot
 from joiner.planning.plan import Ceilings, ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason

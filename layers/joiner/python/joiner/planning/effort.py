@@ -1,7 +1,8 @@
-"""How hard to look for a cheaper plan, and when to stop: counted in steps, so that the same state gives the same plan every time.
+"""How hard to look for a cheaper plan, and when to stop: counted in steps, so that the same state gives the same plan
+every time.
 
-A *step* is a fixed amount of work. A deadline in seconds becomes a number of steps by what an ordinary machine does in that time, so the
-clock itself decides only on a machine that is much slower; then the plan says that it was cut short.
+A *step* is a fixed amount of work. A deadline in seconds becomes a number of steps by what an ordinary machine does in
+that time, so the clock itself decides only on a machine that is much slower; then the plan says that it was cut short.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,10 @@ STEPS_PER_SECOND: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``seconds`` is the deadline; without one the default number of ``steps`` is used up or the search ends by itself. ``clock`` tells
-    seconds (``time.perf_counter``); without it, steps alone count. ``seed`` decides between plans that look alike."""
+    """``seconds`` is the deadline; without one the default number of ``steps`` is used up or the search ends by itself.
+    ``clock`` tells seconds (``time.perf_counter``); without it, steps alone count. ``seed`` decides between plans that
+    look alike.
+    """
 
     seconds: float | None = None
     steps: int | None = None
@@ -36,8 +39,9 @@ DEFAULT_STEPS: Final = 250.0
 
 
 class Meter:
-    """Counts the steps of one plan. ``cut_short`` once the clock, not the count, has stopped the search, or has kept other orders of
-    carrying out from being tried."""
+    """Counts the steps of one plan. ``cut_short`` once the clock, not the count, has stopped the search, or has kept
+    other orders of carrying out from being tried.
+    """
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
@@ -55,7 +59,9 @@ class Meter:
         self.used += steps
 
     def keep_back(self, seconds: float) -> None:
-        """Time before the deadline that the search may not use, because carrying out takes about as much; at most half of it."""
+        """Time before the deadline that the search may not use, because carrying out takes about as much; at most half
+        of it.
+        """
         self._kept_back = min(seconds, (self._effort.seconds or 0.0) / 2)
 
     def spent(self, share: float = 1.0) -> bool:
@@ -74,7 +80,9 @@ class Meter:
 
     @property
     def share(self) -> float:
-        """How much of the allowance is used, 1 at most: by steps, for what the clock says may end a search and not change it."""
+        """How much of the allowance is used, 1 at most: by steps, for what the clock says may end a search and not
+        change it.
+        """
         return min(self.used / max(self._effort.allowance, 1.0), 1.0)
 
     @property

@@ -38,10 +38,10 @@ class Offer:
 class PlannedNode:
     """A node to make. ``name`` is only for this plan; ``pool`` is the pool's key (``NodePool/default``).
 
-    ``alternatives`` are all offers that hold its pods for about the same price, its own first. ``requirements`` are what its
-    claim says: the pool's, narrowed to the alternatives and to what its pods ask. ``labels`` are those of its own offer.
-    ``requests`` are of its pods and ``daemon_overhead`` of what runs on every node; together they fit ``allocatable``.
-    ``classes`` counts its pods by class, which is what slots are for.
+    ``alternatives`` are all offers that hold its pods for about the same price, its own first. ``requirements`` are
+    what its claim says: the pool's, narrowed to the alternatives and to what its pods ask. ``labels`` are those of its
+    own offer. ``requests`` are of its pods and ``daemon_overhead`` of what runs on every node; together they fit
+    ``allocatable``. ``classes`` counts its pods by class, which is what slots are for.
     """
 
     name: str
@@ -124,7 +124,9 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class ExistingNode:
-    """Pods that fit capacity which is there (``node``) or on its way (``claim``, with ``node`` empty until it has joined)."""
+    """Pods that fit capacity which is there (``node``) or on its way (``claim``, with ``node`` empty until it has
+    joined).
+    """
 
     node: str
     claim: str
@@ -227,11 +229,13 @@ class Ceilings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Price and bound are of the new nodes: no plan that places the same pods can be cheaper than ``lower_bound_per_hour``.
+    """Price and bound are of the new nodes: no plan that places the same pods can be cheaper than
+    ``lower_bound_per_hour``.
 
-    ``greedy_price_per_hour`` is what first-fit, as Karpenter packs, would cost for the same pods; 0 where it was not tried, or pods stay
-    pending. ``cut_short``: the clock ended the search, or kept the plan from being carried out in other orders, so a faster machine might
-    find a better one. ``seconds`` is how long planning took, by the effort's clock.
+    ``greedy_price_per_hour`` is what first-fit, as Karpenter packs, would cost for the same pods; 0 where it was not
+    tried, or pods stay pending. ``cut_short``: the clock ended the search, or kept the plan from being carried out in
+    other orders, so a faster machine might find a better one. ``seconds`` is how long planning took, by the effort's
+    clock.
     """
 
     nodes: tuple[PlannedNode, ...] = ()

@@ -1,7 +1,7 @@
 """``plan``: one snapshot in, one plan out.
 
-Builds the state, searches for the cheapest plan, applies preferences, and writes the plan with the reasons of pending pods. Pure and
-deterministic: the same snapshot gives the same plan, whatever the order of its lists.
+Builds the state, searches for the cheapest plan, applies preferences, and writes the plan with the reasons of pending
+pods. Pure and deterministic: the same snapshot gives the same plan, whatever the order of its lists.
 """
 
 import gc
@@ -25,8 +25,9 @@ SOME_EFFORT = Effort()
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the collector of cycles. A plan makes none, and keeps what it makes until the end; looking through all of that and the whole
-    snapshot again and again takes a quarter of the time of a large one."""
+    """Without the collector of cycles. A plan makes none, and keeps what it makes until the end; looking through all of
+    that and the whole snapshot again and again takes a quarter of the time of a large one.
+    """
     if not gc.isenabled():
         yield
         return
@@ -50,11 +51,11 @@ def plan(
 ) -> Plan:
     """What to do for the pending pods of this snapshot.
 
-    ``unavailable`` are offerings known to be short: (capacity type, instance type, zone), ``*`` for any. ``classes`` are the resolved node
-    classes by key (``EC2NodeClass/default``); a pool whose class is missing or not ready plans nothing, the others go on.
-    ``best_effort`` keeps minValues of pools as far as they can be kept, instead of strictly.
-    What pools require and this catalogue does not have joins the problems of the snapshot.
-    ``effort`` says how long to look for a cheaper plan.
+    ``unavailable`` are offerings known to be short: (capacity type, instance type, zone), ``*`` for any. ``classes``
+    are the resolved node classes by key (``EC2NodeClass/default``); a pool whose class is missing or not ready plans
+    nothing, the others go on. ``best_effort`` keeps minValues of pools as far as they can be kept, instead of strictly.
+    What pools require and this catalogue does not have joins the problems of the snapshot. ``effort`` says how long to
+    look for a cheaper plan.
     """
     from joiner.planning.output.plan_writer import (
         write_plan,
@@ -68,7 +69,8 @@ def plan(
     found = search(state, meter, effort.seed)
     apply_preferences(state)
     made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven)
-    # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be the plan
+    # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be
+    # the plan
     comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
     strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}

@@ -1,8 +1,8 @@
 """Search for the cheapest plan: propose, realize, repair, prove.
 
-A proposal comes from arrays (``packing``), and each of its pods is placed by the scheduler's rules (``placement``). Small plans, and plans
-that leave pods out, are also made by the slower methods. A plan is better if it places more pods, higher priorities first; then if it is
-cheaper; then if it has fewer nodes.
+A proposal comes from arrays (``packing``), and each of its pods is placed by the scheduler's rules (``placement``).
+Small plans, and plans that leave pods out, are also made by the slower methods. A plan is better if it places more
+pods, higher priorities first; then if it is cheaper; then if it has fewer nodes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,9 +35,13 @@ from joiner.planning.state.domain_assignment import DomainAssignment, assign_dom
 from joiner.planning.state.plan_state import PlanState
 
 SMALL_BATCH_PODS = 40
-"""Up to here, first-fit always runs for comparison, and sequential placement runs where arrays could not express every rule."""
+"""Up to here, first-fit always runs for comparison, and sequential placement runs where arrays could not express every
+rule.
+"""
 SMALL_GAP = 1.02
-"""A small plan with rules between pods whose price is above its bound by more than this factor is placed sequentially as well."""
+"""A small plan with rules between pods whose price is above its bound by more than this factor is placed sequentially
+as well.
+"""
 MOST_FIRST_FIT_PODS = 300
 """With more pods, first-fit costs more time than the comparison is worth."""
 MOST_SEQUENTIAL_PODS = 3_000
@@ -57,8 +61,9 @@ LEAST_PODS_FOR_TIME = 1000
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What is known of the plan that the state was left with: the bound for the pods that it places, and what the greedy would pay (0 where
-    it was not tried)."""
+    """What is known of the plan that the state was left with: the bound for the pods that it places, and what the
+    greedy would pay (0 where it was not tried).
+    """
 
     proven: float
     greedy: float
@@ -66,8 +71,9 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class ProposedPlan:
-    """The plan by arrays. ``proven``: a bound if all pods have a place; ``hopeful``: pods are left that some offer could hold.
-    ``exceeded``: limits that keep pods out, and the problem that they do in."""
+    """The plan by arrays. ``proven``: a bound if all pods have a place; ``hopeful``: pods are left that some offer
+    could hold. ``exceeded``: limits that keep pods out, and the problem that they do in.
+    """
 
     attempt: ScoredPlan
     greedy: float
@@ -79,8 +85,8 @@ class ProposedPlan:
 def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     """Leave the state with the best plan found: propose, realize, repair, prove.
 
-    ``_propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places what was left, within limits and in other
-    orders. ``_prove`` finds the lower bound for the pods that the plan places.
+    ``_propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places what was left, within
+    limits and in other orders. ``_prove`` finds the lower bound for the pods that the plan places.
     """
     pods = state.pods_left
     if not pods:
@@ -221,8 +227,9 @@ def _within_limits(
 
 
 def _provable(state: PlanState, problem: PackingProblem, dealt: DomainAssignment, relaxation: Relaxation) -> bool:
-    """Whether this relaxation is a bound for all plans that place its pods. To be asked before anything is opened: it looks at what is left
-    of the limits."""
+    """Whether this relaxation is a bound for all plans that place its pods. To be asked before anything is opened: it
+    looks at what is left of the limits.
+    """
     within = is_within_limits(limit_rows_of(state, problem), relaxation)
     # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
     everywhere = problem.merged is not None or not dealt.shares_of
@@ -233,8 +240,10 @@ def _provable(state: PlanState, problem: PackingProblem, dealt: DomainAssignment
 def _realize(
     state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, meter: Meter
 ) -> PackingRealizer:
-    """The proposal in the state. Which of many pods that look alike goes where is left open by it; if some clash with their neighbours
-    and find no place, they may do so in another order, while there is time; the best of these is made again unless it was the last."""
+    """The proposal in the state. Which of many pods that look alike goes where is left open by it; if some clash with
+    their neighbours and find no place, they may do so in another order, while there is time; the best of these is made
+    again unless it was the last.
+    """
     began = meter.seconds
     carrier = _realize_once(state, problem, dealt, packing, 0)
     once, missing = meter.seconds - began, [int(carrier.left().sum())]
@@ -311,7 +320,8 @@ def _sequential(
         if not approach.dealt or keeps_all_rules(state):
             improve_plan(state, frontier, known.shares, meter)
             attempt = score_plan(state)
-            complete = True  # whatever else is tried could only be cheaper, or place more: that is worth no more than the effort
+            # whatever else is tried could only be cheaper, or place more: that is worth no more than the effort
+            complete = True
             yield attempt
         clear_plan(state)
         if complete and meter.spent():
@@ -319,8 +329,9 @@ def _sequential(
 
 
 def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy]:
-    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot. ``scarce``: places may be
-    taken by pods that could go elsewhere, so those with little choice go first as well."""
+    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot.
+    ``scarce``: places may be taken by pods that could go elsewhere, so those with little choice go first as well.
+    """
     spread = any(state.rules[one.index].assigned_spread for one in state.left)
     many = state.pods_left > 4 * SMALL_BATCH_PODS
     ways = [("worth", None), *([("scarce", None)] if scarce else []), ("cpu", 32_000 if many else None)]
@@ -338,7 +349,9 @@ def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
 
 
 def _prove(state: PlanState, meter: Meter) -> float:
-    """Return the lower bound ($/h) for the pods that this plan places. For a first plan, cuts are left out to save time."""
+    """Return the lower bound ($/h) for the pods that this plan places. For a first plan, cuts are left out to save
+    time.
+    """
     missing = dict(state.left)
     with emptied(state):
         for one, number in missing.items():

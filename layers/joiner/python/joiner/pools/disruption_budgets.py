@@ -1,7 +1,8 @@
 """Disruption budgets: how many nodes of a pool may go at one time, for one reason.
 
-Source: Karpenter, core `pkg/apis/v1/nodepool.go` (GetAllowedDisruptionsByReason). Of all budgets that are active and speak of the reason,
-the strictest counts; a percentage is rounded up. A schedule says when a budget begins to be active, its duration for how long.
+Source: Karpenter, core `pkg/apis/v1/nodepool.go` (GetAllowedDisruptionsByReason). Of all budgets that are active and
+speak of the reason, the strictest counts; a percentage is rounded up. A schedule says when a budget begins to be
+active, its duration for how long.
 """
 
 import re
@@ -28,11 +29,14 @@ LONGEST: Final = timedelta(days=366)
 FIELD: Final = re.compile(r"(?:\*|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d+))?")
 
 Schedule = tuple[frozenset[int], frozenset[int], frozenset[int], frozenset[int], frozenset[int], bool]
-"""Minutes, hours, days of the month, months, days of the week; and whether a day must be in both lists of days, not in one of them."""
+"""Minutes, hours, days of the month, months, days of the week; and whether a day must be in both lists of days, not in
+one of them.
+"""
 
 
 def count_allowed_disruptions(budgets: Iterable[DisruptionBudget], reason: Reason, *, nodes: int, now: datetime) -> int:
-    """How many of a pool's `nodes` may be on their way out at `now` for `reason`; those that are already count against it.
+    """How many of a pool's `nodes` may be on their way out at `now` for `reason`; those that are already count against
+    it.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> count_allowed_disruptions([DisruptionBudget("10%"), DisruptionBudget("3", reasons=("Empty",))], "Empty", nodes=11, now=noon)

@@ -1,7 +1,9 @@
-"""Digests of the fields of a pool and of its class that a node is made from. Claims store both, so that drift can be detected later.
+"""Digests of the fields of a pool and of its class that a node is made from. Claims store both, so that drift can be
+detected later.
 
-As in Karpenter ("Drift"), what chooses among things that exist is left out: requirements and selector terms are compared with what the
-node has, not with what was said. The digests are our own, and say so by their version: those of another version compare with nothing.
+As in Karpenter ("Drift"), what chooses among things that exist is left out: requirements and selector terms are
+compared with what the node has, not with what was said. The digests are our own, and say so by their version: those of
+another version compare with nothing.
 """
 
 import hashlib

@@ -1,7 +1,9 @@
-"""A NodeClaim: one node that was asked for, from before its instance exists until after it is gone. A Machine is the same value.
+"""A NodeClaim: one node that was asked for, from before its instance exists until after it is gone. A Machine is the
+same value.
 
-The claim is Joiner's memory in the cluster: it is written before an instance is asked for, and its finalizer keeps it until that
-instance is gone. Its life is told by three conditions, Launched, Registered and Initialized, which roll up into Ready.
+The claim is Joiner's memory in the cluster: it is written before an instance is asked for, and its finalizer keeps it
+until that instance is gone. Its life is told by three conditions, Launched, Registered and Initialized, which roll up
+into Ready.
 """
 
 from collections.abc import Mapping
@@ -147,7 +149,8 @@ class NodeClaim:
         launch: str = "",
         joins_by: datetime | None = None,
     ) -> "NodeClaim":
-        """Return this claim with its instance: provider id, image, the labels that the instance decides, condition Launched.
+        """Return this claim with its instance: provider id, image, the labels that the instance decides, condition
+        Launched.
 
         Args:
             instance: what EC2 launched.
@@ -204,8 +207,8 @@ class NodeClaim:
 class NodeClaimTemplate:
     """What a plan decides for one node: what the claim takes besides the fields of its pool.
 
-    ``requirements`` narrow the pool's to what is planned, ``requests`` are those of the node's pods and daemons, ``labels`` are those that
-    the plan decides already.
+    ``requirements`` narrow the pool's to what is planned, ``requests`` are those of the node's pods and daemons,
+    ``labels`` are those that the plan decides already.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
@@ -222,9 +225,8 @@ def build_node_claim(
     """Return the claim to create for one planned node of a pool.
 
     Args:
-        pool: the pool that the node belongs to.
-        template: what the plan decides for the node.
-        suffix: the end of the claim's name. It must be the same whenever the same plan is written again (a digest of execution, round and
+        pool: the pool that the node belongs to. template: what the plan decides for the node. suffix: the end of the
+        claim's name. It must be the same whenever the same plan is written again (a digest of execution, round and
             index), so that a retry finds the claims that exist.
         lease: the number of the lease under which the claim is written.
         execution: the name of the execution that writes it.

@@ -1,4 +1,6 @@
-"""A node class: what the nodes of a pool are made of in EC2. AWSNodeTemplate and the inline provider read into the same value."""
+"""A node class: what the nodes of a pool are made of in EC2. AWSNodeTemplate and the inline provider read into the same
+value.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,7 +38,9 @@ class SecurityGroupTerm:
 
 @dataclass(frozen=True, slots=True)
 class ImageTerm:
-    """Images by alias (``al2023@latest``), by id, by SSM parameter, or by tags, name and owner together. Terms are OR-ed."""
+    """Images by alias (``al2023@latest``), by id, by SSM parameter, or by tags, name and owner together. Terms are
+    OR-ed.
+    """
 
     alias: str = ""
     id: str = ""

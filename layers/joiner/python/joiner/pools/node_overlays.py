@@ -1,7 +1,9 @@
-"""NodeOverlay (karpenter.sh/v1alpha1): what users know of instance types that the catalogue does not, prices and extended resources.
+"""NodeOverlay (karpenter.sh/v1alpha1): what users know of instance types that the catalogue does not, prices and
+extended resources.
 
-An overlay speaks of every offering that meets its requirements; they may name anything that a node would carry, the pool's name and
-labels included. Of several the heaviest counts; of equally heavy ones the last by name. Source: Karpenter, "NodeOverlays".
+An overlay speaks of every offering that meets its requirements; they may name anything that a node would carry, the
+pool's name and labels included. Of several the heaviest counts; of equally heavy ones the last by name. Source:
+Karpenter, "NodeOverlays".
 """
 
 import re
@@ -16,7 +18,9 @@ ADJUSTMENT: Final = re.compile(r"(?P<amount>[+-]\d+(\.\d+)?)(?P<share>%?)")
 
 @dataclass(frozen=True, slots=True)
 class NodeOverlay:
-    """``price`` replaces an offering's price ($/h), ``adjustment`` (+0.5, -10%) changes it; ``capacity`` adds resources."""
+    """``price`` replaces an offering's price ($/h), ``adjustment`` (+0.5, -10%) changes it; ``capacity`` adds
+    resources.
+    """
 
     name: str
     requirements: Requirements = field(default_factory=Requirements)

@@ -1,4 +1,6 @@
-"""A NodePool: what nodes may be made, of which class, how many, and when they go. A Provisioner reads into the same value."""
+"""A NodePool: what nodes may be made, of which class, how many, and when they go. A Provisioner reads into the same
+value.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -36,7 +38,9 @@ class NodeClassRef:
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """How many nodes may be disrupted at once: ``nodes`` is a number or a percentage; schedule (cron, UTC) and duration (s) go together."""
+    """How many nodes may be disrupted at once: ``nodes`` is a number or a percentage; schedule (cron, UTC) and duration
+    (s) go together.
+    """
 
     nodes: str = "10%"
     reasons: tuple[str, ...] = ()
@@ -55,11 +59,12 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """One pool. ``limits`` holds only what is limited (and perhaps the pseudo-resource ``nodes``); ``used`` is its status.resources.
+    """One pool. ``limits`` holds only what is limited (and perhaps the pseudo-resource ``nodes``); ``used`` is its
+    status.resources.
 
-    ``min_values`` is, by label key, among how many values the fleet must be able to choose for every node.
-    ``kubelet`` is set where the pool itself says it (a Provisioner's kubeletConfiguration) and then replaces the class's.
-    Times in seconds; None = never (``expire_after``), without limit (``termination_grace_period``).
+    ``min_values`` is, by label key, among how many values the fleet must be able to choose for every node. ``kubelet``
+    is set where the pool itself says it (a Provisioner's kubeletConfiguration) and then replaces the class's. Times in
+    seconds; None = never (``expire_after``), without limit (``termination_grace_period``).
     """
 
     name: str

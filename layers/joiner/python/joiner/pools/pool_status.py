@@ -24,7 +24,8 @@ def compute_pool_conditions(
     at: datetime,
     legacy: bool = False,
 ) -> Conditions:
-    """The conditions of a pool with these problems (its own) and this class; None for a class that is not there or broken.
+    """The conditions of a pool with these problems (its own) and this class; None for a class that is not there or
+    broken.
 
     A Provisioner's carry ``Active`` besides, as they always did.
     """

@@ -35,7 +35,8 @@ class SecurityGroup:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image and the instance types that it is for (``requirements``: architecture, and for variants GPUs or accelerators).
+    """An image and the instance types that it is for (``requirements``: architecture, and for variants GPUs or
+    accelerators).
 
     ``created`` is EC2's text (RFC 3339): of images that fit, the newest that is not deprecated is taken.
     """
@@ -97,7 +98,9 @@ class ResolvedNodeClass:
         return replace(self, problems=(*self.problems, *problems))
 
     def conditions(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> Conditions:
-        """The conditions that say this, given those that stand; ``declared`` are the warnings that the class's manifest earned."""
+        """The conditions that say this, given those that stand; ``declared`` are the warnings that the class's manifest
+        earned.
+        """
         ignored = "; ".join(problem.message for problem in declared)
         warned = (NodeClassProblem("ValidationSucceeded", "WithoutEffect", ignored, "warning"),) if ignored else ()
         problems = (*self.problems, *warned)

@@ -1,9 +1,10 @@
 """Limits the number of events: beyond the limit, one event stands for several like ones and counts them.
 
-In a mass outage, thousands of pods get the same event. Each event is a write to the API server, and API priority and fairness gives each
-client a share of the writes. Beyond the limit, the events of one owner and one reason become a single event on that owner, with their
-number and an example. If there are still too many, the largest groups keep their event and the others are counted together. The rest of
-the limit is for single objects, one of each group, so that `kubectl describe pod` still shows examples.
+In a mass outage, thousands of pods get the same event. Each event is a write to the API server, and API priority and
+fairness gives each client a share of the writes. Beyond the limit, the events of one owner and one reason become a
+single event on that owner, with their number and an example. If there are still too many, the largest groups keep their
+event and the others are counted together. The rest of the limit is for single objects, one of each group, so that
+`kubectl describe pod` still shows examples.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ EVENTS_AT_ONCE: Final = 200
 def limit_events(told: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
     """These events if there are at most `most` of them, or at most `most` that count all of them.
 
-    Events about objects without an owner (nodes, claims, pools) are grouped by kind, and reported on the first object of their group.
+    Events about objects without an owner (nodes, claims, pools) are grouped by kind, and reported on the first object
+    of their group.
     """
     events = list(told)
     if len(events) <= most:

@@ -1,7 +1,7 @@
 """Events on the objects that a decision is about, as `kubectl describe` shows them.
 
-The words are those of Cluster Autoscaler and Karpenter where they have one. A pod that stays pending is never told ``FailedScheduling``:
-that reason is the scheduler's, and an event of it rings our own doorbell.
+The words are those of Cluster Autoscaler and Karpenter where they have one. A pod that stays pending is never told
+``FailedScheduling``: that reason is the scheduler's, and an event of it rings our own doorbell.
 
 An event's name is a digest of what it says and of when, in slots of ten minutes: saying it again makes no second event.
 """
@@ -75,8 +75,8 @@ class Subject:
 class Event:
     """One event about one object: reason and action in one word each, and a note of one sentence.
 
-    `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time. `owner` is the
-    object that is told instead, once, where many of its objects have the same news.
+    `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time.
+    `owner` is the object that is told instead, once, where many of its objects have the same news.
     """
 
     subject: Subject

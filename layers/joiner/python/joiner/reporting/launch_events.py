@@ -47,7 +47,8 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
 
 
 def _as_told(message: str) -> str:
-    """EC2's words without the kilobyte that is another each time: the same refusal must be the same event. The log has it all.
+    """EC2's words without the kilobyte that is another each time: the same refusal must be the same event. The log has
+    it all.
 
     >>> _as_told("You are not authorized. Encoded authorization failure message: x9Zk")
     'You are not authorized'

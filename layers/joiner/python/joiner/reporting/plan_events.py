@@ -1,4 +1,6 @@
-"""Events of a plan: on each pod, the node that it will run on and its price, or why there is none; on pools and classes, their mistakes."""
+"""Events of a plan: on each pod, the node that it will run on and its price, or why there is none; on pools and
+classes, their mistakes.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,7 +24,9 @@ def report_new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: st
 
 
 def report_nominated(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = None) -> Event:
-    """The pod fits what is there or comes anyway; ``claim`` is that of a node that has not joined yet, where it is known."""
+    """The pod fits what is there or comes anyway; ``claim`` is that of a node that has not joined yet, where it is
+    known.
+    """
     where = f"node {existing.node}" if existing.node else f"the node of claim {existing.claim}, which is on its way"
     deadline = registration_deadline(claim) if claim is not None and not existing.node else None
     if claim is not None and deadline is not None:
@@ -31,8 +35,9 @@ def report_nominated(pod: Pod, existing: ExistingNode, claim: NodeClaim | None =
 
 
 def report_no_node(pod: Pod, pending: PendingPod) -> Event:
-    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the same news, and so
-    would the amounts that are used of a limit, and the offer that happens to be nearest."""
+    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the
+    same news, and so would the amounts that are used of a limit, and the offer that happens to be nearest.
+    """
     news = AMOUNT.sub("", _reasons([str(reason) for reason in pending.reasons]))
     note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in pending.reasons])}"
     return Event(

@@ -1,7 +1,7 @@
 """Remedies for capacity shortages that do not pass by themselves, added to the reasons of pending pods.
 
-A shortage of capacity passes. A quota that is used up, or a service-linked role that an account lacks, does not: EC2 answers with the same
-kind of error, and the pods would wait for good.
+A shortage of capacity passes. A quota that is used up, or a service-linked role that an account lacks, does not: EC2
+answers with the same kind of error, and the pods would wait for good.
 """
 
 from collections.abc import Collection
@@ -26,7 +26,9 @@ def find_shortage_remedy(code: str) -> str:
 
 
 def add_remedies(plan: Plan, marks: Collection[tuple[str, str]]) -> Plan:
-    """The plan, whose pods that wait for short offerings say what helps. ``marks``: the capacity type of an offering, and EC2's code."""
+    """The plan, whose pods that wait for short offerings say what helps. ``marks``: the capacity type of an offering,
+    and EC2's code.
+    """
     if not any(find_shortage_remedy(code) for _, code in marks):
         return plan
     pending = tuple(

@@ -1,8 +1,8 @@
 """What a sweep looks for: one file a check, each independent of the others.
 
-A `ClusterCheck` reads a survey of the cluster and returns one sentence for each case that a scale-up has to handle. Its name is the key of
-its count in the sweep's answer. A `RetirementCheck` reads the same survey and returns the claims to retire. An `InstanceCheck` reads a
-survey of the instances and returns what does not agree on the two sides.
+A `ClusterCheck` reads a survey of the cluster and returns one sentence for each case that a scale-up has to handle. Its
+name is the key of its count in the sweep's answer. A `RetirementCheck` reads the same survey and returns the claims to
+retire. An `InstanceCheck` reads a survey of the instances and returns what does not agree on the two sides.
 """
 
 from joiner.lifecycle.checks.closed_nodes import CLOSED_NODES

@@ -20,10 +20,11 @@ RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never
 class ClusterSurvey:
     """One look at the cluster and at the ledger, at `now`.
 
-    `watches` gives, for each wave, when it was last seen to (epoch seconds) and its claims. `empty_since` is the memory of nodes that were
-    empty before, and `asked_until` says until when a retirement that was asked for may still be waiting to begin; both by the claim's
-    name, in epoch seconds. On `obscured` nodes runs something that could not be read. `interval` is the time to the next sweep, in seconds.
-    `lists`, `unavailable` and `answers` tell what pending pods ask and what they were answered (`lifecycle.planning_back_off`).
+    `watches` gives, for each wave, when it was last seen to (epoch seconds) and its claims. `empty_since` is the memory
+    of nodes that were empty before, and `asked_until` says until when a retirement that was asked for may still be
+    waiting to begin; both by the claim's name, in epoch seconds. On `obscured` nodes runs something that could not be
+    read. `interval` is the time to the next sweep, in seconds. `lists`, `unavailable` and `answers` tell what pending
+    pods ask and what they were answered (`lifecycle.planning_back_off`).
     """
 
     now: datetime
@@ -92,7 +93,9 @@ class ClusterCheck:
 
 @dataclass(frozen=True, slots=True)
 class DueRetirement:
-    """A claim that has to go: why, in the contract's word and in a sentence, and not before when (epoch seconds; 0 = now)."""
+    """A claim that has to go: why, in the contract's word and in a sentence, and not before when (epoch seconds; 0 =
+    now).
+    """
 
     claim: NodeClaim
     reason: RetirementReason

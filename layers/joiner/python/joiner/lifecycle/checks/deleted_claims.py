@@ -1,4 +1,5 @@
-"""Claims and nodes that somebody deleted: their finalizers hold them until they are drained and their instances are gone.
+"""Claims and nodes that somebody deleted: their finalizers hold them until they are drained and their instances are
+gone.
 
 A claim that may still be launched is left alone until its launch is recorded: what it gets then is retired with it.
 """

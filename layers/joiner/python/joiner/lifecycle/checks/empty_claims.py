@@ -1,7 +1,7 @@
 """Nodes that have been empty for as long as their pool says, within the pool's disruption budgets.
 
-How long a node is empty is remembered from sweep to sweep. One whose time comes before the next sweep, and soon, is asked for now, for
-that time: the retirement waits, and looks again before it begins.
+How long a node is empty is remembered from sweep to sweep. One whose time comes before the next sweep, and soon, is
+asked for now, for that time: the retirement waits, and looks again before it begins.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,9 @@ def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:
 
 
 def _may_go(pool: NodePool, nodes: Mapping[str, Node], survey: ClusterSurvey) -> int:
-    """How many more of a pool's nodes its budgets let go: nodes that are not ready or on their way out count against them."""
+    """How many more of a pool's nodes its budgets let go: nodes that are not ready or on their way out count against
+    them.
+    """
     mine = [claim for claim in survey.claims if claim.pool_key == pool.key and claim.initialized and claim.key in nodes]
     going = sum(_is_going(claim, nodes[claim.key], survey) for claim in mine)
     return max(0, count_allowed_disruptions(pool.disruption.budgets, "Empty", nodes=len(mine), now=survey.now) - going)

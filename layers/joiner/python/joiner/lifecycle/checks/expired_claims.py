@@ -1,6 +1,7 @@
 """Claims that are older than their pool lets nodes become.
 
-A NodeClaim carries its own `expireAfter`. A Machine has no such field: its Provisioner's `ttlSecondsUntilExpired` counts, as it stands now.
+A NodeClaim carries its own `expireAfter`. A Machine has no such field: its Provisioner's `ttlSecondsUntilExpired`
+counts, as it stands now.
 """
 
 from datetime import timedelta
@@ -10,7 +11,9 @@ from joiner.pools import NodeClaim
 
 
 def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
-    """One claim each; a Machine's node that must not be disrupted stays, as it did then, and so does one with a pod that must not be."""
+    """One claim each; a Machine's node that must not be disrupted stays, as it did then, and so does one with a pod
+    that must not be.
+    """
     nodes, pods = survey.node_of(), survey.pods_of()
     found = []
     for claim in survey.claims:

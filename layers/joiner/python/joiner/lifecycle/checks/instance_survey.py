@@ -1,7 +1,7 @@
 """What a sweep saw on both sides, the cluster's and EC2's, and what a check of the two finds.
 
-The cluster was read first, EC2 after it: what was made in between is on one side only, and looks like an orphan. So nothing that follows
-from something being *absent* is believed at the first look (`joiner.lifecycle.orphans`).
+The cluster was read first, EC2 after it: what was made in between is on one side only, and looks like an orphan. So
+nothing that follows from something being *absent* is believed at the first look (`joiner.lifecycle.orphans`).
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,9 @@ GONE = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
 @dataclass(frozen=True, slots=True)
 class SeenClaim:
-    """A claim as the survey of the cluster noted it: `blocked` if it says what keeps its node, `drained_by` until when that counts."""
+    """A claim as the survey of the cluster noted it: `blocked` if it says what keeps its node, `drained_by` until when
+    that counts.
+    """
 
     name: str
     kind: str
@@ -47,8 +49,10 @@ class SeenInstance:
 
 @dataclass(frozen=True, slots=True)
 class InstanceSurvey:
-    """One look. `nodes` are names of nodes by instance id, `ours` those of them that our finalizer holds, `instances` all of ours by id,
-    `unrecorded` the launches whose outcome is not on their claims yet, and `pairings` says which claim an instance was launched for."""
+    """One look. `nodes` are names of nodes by instance id, `ours` those of them that our finalizer holds, `instances`
+    all of ours by id, `unrecorded` the launches whose outcome is not on their claims yet, and `pairings` says which
+    claim an instance was launched for.
+    """
 
     claims: tuple[SeenClaim, ...] = ()
     nodes: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +66,8 @@ class InstanceSurvey:
 class Mismatch:
     """Something that does not fit together, and what would put it right.
 
-    `absent` names what was not found, if the case follows from that alone; it is empty where EC2 itself says that an instance is gone.
+    `absent` names what was not found, if the case follows from that alone; it is empty where EC2 itself says that an
+    instance is gone.
     """
 
     action: Action

@@ -1,4 +1,6 @@
-"""Claims that have lost their other half: EC2 knows no such instance, or the node that had joined is not there any more."""
+"""Claims that have lost their other half: EC2 knows no such instance, or the node that had joined is not there any
+more.
+"""
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch, SeenClaim
 

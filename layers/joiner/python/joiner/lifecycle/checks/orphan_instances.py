@@ -1,7 +1,8 @@
-"""Instances of ours that no claim knows: their claims are rebuilt if their nodes are there, and they are garbage if not.
+"""Instances of ours that no claim knows: their claims are rebuilt if their nodes are there, and they are garbage if
+not.
 
-One of a launch whose outcome is not on its claims yet will be told to its claim. A claim that was rebuilt and does not know its instance
-yet, because whoever rebuilt it died, is rebuilt to its end.
+One of a launch whose outcome is not on its claims yet will be told to its claim. A claim that was rebuilt and does not
+know its instance yet, because whoever rebuilt it died, is rebuilt to its end.
 """
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch

@@ -1,6 +1,7 @@
 """Nodes of ours that have lost both halves, their claims and their instances: their finalizer would hold them for ever.
 
-They are retired under the name of the claim that was, or under their own if nobody knows it: nothing is left but the Node.
+They are retired under the name of the claim that was, or under their own if nobody knows it: nothing is left but the
+Node.
 """
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch

@@ -1,4 +1,6 @@
-"""Pods that wait for a node while none is on its way for them, but for those that were told why, and nothing has changed since."""
+"""Pods that wait for a node while none is on its way for them, but for those that were told why, and nothing has
+changed since.
+"""
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
 from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan

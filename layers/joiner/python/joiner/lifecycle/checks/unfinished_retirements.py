@@ -1,4 +1,5 @@
-"""Nodes that were closed to be retired, while their claims are not deleted: who closed them died before it could go on or take it back.
+"""Nodes that were closed to be retired, while their claims are not deleted: who closed them died before it could go on
+or take it back.
 
 They are asked for as if they were empty: the retirement looks again, and either goes on or opens the node.
 """

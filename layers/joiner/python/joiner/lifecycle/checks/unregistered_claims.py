@@ -1,8 +1,8 @@
 """Claims whose node never came, or came and never took pods: 15 minutes are more than any node needs.
 
-Whoever awaits a node gives it up after that time and says so on the claim; a claim that nobody awaits is found by its own age.
-A node that comes late is taken in (`unwatched_claims`); one that could not be, or that came later still, goes with its claim.
-A node that never became ready for all its pods, but runs some, stays: a person must look.
+Whoever awaits a node gives it up after that time and says so on the claim; a claim that nobody awaits is found by its
+own age. A node that comes late is taken in (`unwatched_claims`); one that could not be, or that came later still, goes
+with its claim. A node that never became ready for all its pods, but runs some, stays: a person must look.
 """
 
 from joiner.lifecycle import deadlines

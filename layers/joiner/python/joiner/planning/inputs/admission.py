@@ -1,8 +1,8 @@
 """What admission writes into a pod before the scheduler sees it: for manifests that no API server has seen yet.
 
-Priority and RuntimeClass are resolved, and the claims of ephemeral volumes are made, as the API server and the controllers would. What
-has been through admission already says all that, and stays as it is. Sources: Kubernetes, "Pod Priority and Preemption", "Runtime
-Class" (scheduling, pod overhead), "Ephemeral Volumes".
+Priority and RuntimeClass are resolved, and the claims of ephemeral volumes are made, as the API server and the
+controllers would. What has been through admission already says all that, and stays as it is. Sources: Kubernetes, "Pod
+Priority and Preemption", "Runtime Class" (scheduling, pod overhead), "Ephemeral Volumes".
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,9 @@
-"""CapacityBuffers: room that is kept free for pods to come. It is planned for as pods that do not exist, the least important of all.
+"""CapacityBuffers: room that is kept free for pods to come. It is planned for as pods that do not exist, the least
+important of all.
 
-Source: Kubernetes Autoscaling, "CapacityBuffer" (autoscaling.x-k8s.io/v1beta1) and Karpenter's reading of it: the number is the larger
-of ``replicas`` and the percentage of what the scalable object has, and no more than ``limits`` hold.
+Source: Kubernetes Autoscaling, "CapacityBuffer" (autoscaling.x-k8s.io/v1beta1) and Karpenter's reading of it: the
+number is the larger of ``replicas`` and the percentage of what the scalable object has, and no more than ``limits``
+hold.
 """
 
 import math

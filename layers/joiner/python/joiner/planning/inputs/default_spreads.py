@@ -1,8 +1,9 @@
 """The scheduler's default topology spread constraints, for pods that have none of their own.
 
-The cluster's administrator sets them (``defaultConstraints`` of the scheduler's PodTopologySpread plugin); EKS leaves Kubernetes'
-built-in ones in place, which are mere wishes and therefore not planned for unless asked. Whom a constraint counts is deduced from the
-services that select the pod and from its controller. Source: Kubernetes, "Pod Topology Spread Constraints" (cluster-level defaults).
+The cluster's administrator sets them (``defaultConstraints`` of the scheduler's PodTopologySpread plugin); EKS leaves
+Kubernetes' built-in ones in place, which are mere wishes and therefore not planned for unless asked. Whom a constraint
+counts is deduced from the services that select the pod and from its controller. Source: Kubernetes, "Pod Topology
+Spread Constraints" (cluster-level defaults).
 """
 
 import hashlib

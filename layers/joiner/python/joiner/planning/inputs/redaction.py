@@ -1,4 +1,6 @@
-"""What a snapshot keeps of each manifest: what a plan reads, and nothing that could be a secret (environments, commands)."""
+"""What a snapshot keeps of each manifest: what a plan reads, and nothing that could be a secret (environments,
+commands).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """The state at one moment, as the API server told it: what a plan is made from, and from which it can be made again.
 
-``lists`` is one list of manifests a kind, keyed by the kind's plural name (``LISTED``). A manifest that cannot be read becomes a
-problem that names it; all others count.
+``lists`` is one list of manifests a kind, keyed by the kind's plural name (``LISTED``). A manifest that cannot be read
+becomes a problem that names it; all others count.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,13 +49,16 @@ LISTED: Final[Mapping[str, str]] = {
     "replicationcontrollers": "ReplicationController",
     "services": "Service",
 }
-"""Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter to head-room and default spreads only."""
+"""Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter to head-room and
+default spreads only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``assignments`` counts, for each claim on its way, the slots that no pod has taken yet, by pod class; ``entering`` names the
-    claims whose launch is recorded but not answered yet (they are on their way, too)."""
+    """``assignments`` counts, for each claim on its way, the slots that no pod has taken yet, by pod class;
+    ``entering`` names the claims whose launch is recorded but not answered yet (they are on their way, too).
+    """
 
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -81,7 +84,8 @@ class Snapshot:
     ) -> "Snapshot":
         """``in_flight`` are the names of claims with an open launch; launched claims are known by their own conditions.
 
-        ``default_spreads`` are the scheduler's default constraints, for pods that have none (``joiner.planning.inputs.default_spreads``).
+        ``default_spreads`` are the scheduler's default constraints, for pods that have none
+        (``joiner.planning.inputs.default_spreads``).
         """
         problems: list[InvalidManifest] = []
         declared = read_manifests(
@@ -174,7 +178,9 @@ def _admitted(daemon_set: Manifest, admission: Admission) -> Manifest:
 
 
 def _as_they_run(daemons: Sequence[DaemonSet], pods: Iterable[Pod]) -> tuple[DaemonSet, ...]:
-    """Daemon sets with the requests of their newest pod: who resizes pods (a vertical autoscaler) leaves the template alone."""
+    """Daemon sets with the requests of their newest pod: who resizes pods (a vertical autoscaler) leaves the template
+    alone.
+    """
     newest: dict[str, Pod] = {}
     for pod in pods:
         if pod.owner_kind == "DaemonSet" and pod.node_name and not pod.terminal:

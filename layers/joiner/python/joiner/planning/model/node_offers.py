@@ -1,6 +1,7 @@
 """What can be launched, as values: offers, what one pool has of them (``stocking`` makes that), and the choice of one.
 
-Against each offer stands the set of groups whose node rules it meets, as bits, so that the placer never looks at a label again.
+Against each offer stands the set of groups whose node rules it meets, as bits, so that the placer never looks at a
+label again.
 """
 
 import re
@@ -30,7 +31,8 @@ INSTANCE_LABELS: Final = re.compile(
 class PoolInstanceType:
     """What one pool makes of one instance type, whichever zone and capacity type it is had in.
 
-    ``room`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` lack those of the place.
+    ``room`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` lack those of
+    the place.
     """
 
     name: str
@@ -41,10 +43,11 @@ class PoolInstanceType:
 
 
 class NodeOffer:
-    """One offer of one pool: ``room`` is what its pods can request (daemons taken off), in the order of the plan's resources.
+    """One offer of one pool: ``room`` is what its pods can request (daemons taken off), in the order of the plan's
+    resources.
 
-    ``daemons`` are positions among the plan's, ``overhead`` is what they request. There are thousands of offers and a plan looks closely at
-    few: labels are made when somebody asks.
+    ``daemons`` are positions among the plan's, ``overhead`` is what they request. There are thousands of offers and a
+    plan looks closely at few: labels are made when somebody asks.
     """
 
     __slots__ = ("_labels", "_offer", "daemons", "index", "model", "offering", "overhead", "place", "room")
@@ -113,7 +116,9 @@ class NodeOffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolVariant:
-    """A pool with the labels that it leaves open decided (``labels``). ``bits`` of a group are the offers that it may use."""
+    """A pool with the labels that it leaves open decided (``labels``). ``bits`` of a group are the offers that it may
+    use.
+    """
 
     pool: NodePool
     labels: Mapping[str, str]
@@ -121,7 +126,9 @@ class PoolVariant:
 
 
 class OfferSet:
-    """All offers of one pool, and what can be said of them whoever is planned for. Never changed, and shared between plans."""
+    """All offers of one pool, and what can be said of them whoever is planned for. Never changed, and shared between
+    plans.
+    """
 
     __slots__ = ("__weakref__", "_positions", "launchable")
 
@@ -152,7 +159,9 @@ NO_TYPE_AVAILABLE: Final = "no instance type that is available meets the pool's 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolOffers:
-    """What one pool offers. ``closed`` says why it offers nothing, or is empty; ``fixed`` is what a static pool makes its nodes from."""
+    """What one pool offers. ``closed`` says why it offers nothing, or is empty; ``fixed`` is what a static pool makes
+    its nodes from.
+    """
 
     pool: NodePool
     node_class: NodeClass | None
@@ -172,7 +181,9 @@ class PoolOffers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferChoice:
-    """One offer of one pool, with the pool's open labels decided. ``groups`` are the indices of those that may use it, as bits."""
+    """One offer of one pool, with the pool's open labels decided. ``groups`` are the indices of those that may use it,
+    as bits.
+    """
 
     market: PoolOffers
     variant: PoolVariant
@@ -255,7 +266,8 @@ def bit_positions(bits: int) -> list[int]:
 
 
 def bit_positions_descending(bits: int) -> Iterator[int]:
-    """The positions of the bits that are set, the last first: offers come by name, and sizes are spread all over, so it is as good as any.
+    """The positions of the bits that are set, the last first: offers come by name, and sizes are spread all over, so it
+    is as good as any.
 
     >>> list(bit_positions_descending(0b10110))
     [4, 2, 1]

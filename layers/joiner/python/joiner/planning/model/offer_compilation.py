@@ -1,7 +1,7 @@
 """What one pool can launch: its types, zones and capacity types at their price, with the room that daemons leave.
 
-That depends on the pool, its class, the catalogue and the daemons, not on the pods that wait. So it is kept, and a plan that comes later
-with the same of all of these takes it as it is.
+That depends on the pool, its class, the catalogue and the daemons, not on the pods that wait. So it is kept, and a plan
+that comes later with the same of all of these takes it as it is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,8 +35,9 @@ MOST_OFFER_SETS: Final = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferInputs:
-    """What offers are compiled from, the same for every pool. ``attachable`` counts volumes by instance type and driver, as far as a
-    node of the type has told."""
+    """What offers are compiled from, the same for every pool. ``attachable`` counts volumes by instance type and
+    driver, as far as a node of the type has told.
+    """
 
     groups: PodGroups
     catalogue: Catalogue
@@ -69,7 +70,8 @@ class OfferInputs:
 
 
 _kept: list[tuple[tuple[object, ...], OfferSet]] = []
-"""What was asked and what was made of it, the latest in front. A stock is a value that follows from its question alone."""
+"""What was asked and what was made of it, the latest in front. A stock is a value that follows from its question alone.
+"""
 
 
 def compile_offers(
@@ -160,7 +162,9 @@ def _launchable(
 
 
 class PoolPlaces:
-    """Zones and capacity types that a pool and its class allow, with the labels of nodes there: worked out once for each."""
+    """Zones and capacity types that a pool and its class allow, with the labels of nodes there: worked out once for
+    each.
+    """
 
     def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
         self._judge = LabelMatcher(requirements)
@@ -181,7 +185,9 @@ class PoolPlaces:
 
 
 class DaemonOverhead:
-    """Which daemons come with a node of a pool, and what they take of it: asked once for each set of labels that some daemon reads."""
+    """Which daemons come with a node of a pool, and what they take of it: asked once for each set of labels that some
+    daemon reads.
+    """
 
     def __init__(self, pool: NodePool, groups: PodGroups) -> None:
         self._taints = pool.taints
@@ -196,7 +202,9 @@ class DaemonOverhead:
     def on(
         self, labels: Mapping[str, str], place: Mapping[str, str]
     ) -> tuple[tuple[int, ...], tuple[int, ...], Resources]:
-        """Positions of the daemons that come, what they take in the order of the plan's resources, and what they request."""
+        """Positions of the daemons that come, what they take in the order of the plan's resources, and what they
+        request.
+        """
         asked: tuple[str | None, ...] = ()
         if self._keys:
             asked = (*map(labels.get, self._keys), *map(place.get, self._keys))

@@ -1,7 +1,8 @@
 """Which pods a plan is for: pending pods, except those that capacity in flight was launched for.
 
-A claim in flight has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the highest priority and then the
-oldest first. A rollout that replaces pods while a node boots therefore neither leaves the node empty nor needs another.
+A claim in flight has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the highest
+priority and then the oldest first. A rollout that replaces pods while a node boots therefore neither leaves the node
+empty nor needs another.
 """
 
 from collections import defaultdict
@@ -26,8 +27,9 @@ class PodsToPlace:
 
 
 def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
-    """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods are alike in two of
-    them, and names alone are quickly compared."""
+    """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods
+    are alike in two of them, and names alone are quickly compared.
+    """
     found = sorted(pods, key=attrgetter("key"))
     found.sort(key=attrgetter("created"))
     found.sort(key=attrgetter("constraints.priority"), reverse=True)

@@ -1,7 +1,8 @@
-"""Pods that are alike are planned together: a group is a class of pods in one namespace whose labels no rule tells apart.
+"""Pods that are alike are planned together: a group is a class of pods in one namespace whose labels no rule tells
+apart.
 
-Time then depends on how many groups there are, not on how many pods. Pods of a stateful set, each with a volume of its own, are one
-group as long as their volumes may be in the same places.
+Time then depends on how many groups there are, not on how many pods. Pods of a stateful set, each with a volume of its
+own, are one group as long as their volumes may be in the same places.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +21,12 @@ from joiner.planning.model.volume_constraints import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodGroup:
-    """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that a node
-    must meet one of; ``mounted`` is what its volumes ask; ``refused`` says why no node can help at all, or is empty.
-    ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without zeros. ``attaches`` are
-    volumes that it does not have for itself, with the position of the resource that counts them. ``head_room``: its pods do not exist, so
-    nobody else's rules count them."""
+    """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that
+    a node must meet one of; ``mounted`` is what its volumes ask; ``refused`` says why no node can help at all, or is
+    empty. ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without
+    zeros. ``attaches`` are volumes that it does not have for itself, with the position of the resource that counts
+    them. ``head_room``: its pods do not exist, so nobody else's rules count them.
+    """
 
     index: int
     constraints: PodConstraints
@@ -82,8 +84,9 @@ def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints = NO_
 
 @dataclass(frozen=True, slots=True)
 class PodGroups:
-    """All groups of a plan. ``of_pod`` finds that of a pod which has a place, by its key; ``daemons`` go with the daemon sets, in their
-    order."""
+    """All groups of a plan. ``of_pod`` finds that of a pod which has a place, by its key; ``daemons`` go with the
+    daemon sets, in their order.
+    """
 
     resources: tuple[str, ...]
     all: tuple[PodGroup, ...]
@@ -100,7 +103,9 @@ class PodGroups:
 def group_pods(
     pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes
 ) -> PodGroups:
-    """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of importance."""
+    """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of
+    importance.
+    """
     said = [pod.constraints for pod in (*pending, *placed)]
     distinct = dict(zip(map(id, said), said, strict=True)).values()
     keys = label_keys_of_rules([*distinct, *(one.constraints for one in daemon_sets)])
@@ -133,8 +138,9 @@ def group_pods(
 def _alike(
     pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, VolumeConstraints]
 ) -> dict[GroupIdentity, list[Pod]]:
-    """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that count; most are like
-    the one before them."""
+    """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that
+    count; most are like the one before them.
+    """
     found: dict[GroupIdentity, list[Pod]] = {}
     quick: dict[object, list[Pod]] = {}
     before: Pod | None = None
@@ -171,7 +177,9 @@ def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def _made(
     index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]
 ) -> PodGroup:
-    """A group of such pods; if some wait, with their alternatives of node labels, volumes included, or with why they have none."""
+    """A group of such pods; if some wait, with their alternatives of node labels, volumes included, or with why they
+    have none.
+    """
     where, refused = _places(sample.constraints, what) if pods else ((), "")
     vector = _vector(sample.constraints, what, resources)
     return PodGroup(

@@ -49,7 +49,9 @@ def asked_values(groups: PodGroups) -> dict[str, set[str]]:
 
 
 def _bits(labels: Mapping[str, str], stock: OfferSet, groups: PodGroups) -> dict[int, int]:
-    """Group index -> the offers whose labels it accepts, as bits. Taints are looked at elsewhere: they are the pool's, not the offer's."""
+    """Group index -> the offers whose labels it accepts, as bits. Taints are looked at elsewhere: they are the pool's,
+    not the offer's.
+    """
     every = (1 << len(stock.launchable)) - 1
     found: dict[int, int] = {}
     memory: dict[tuple[str, ValueSet], int] = {}

@@ -1,8 +1,8 @@
 """Bind claims to statically provisioned volumes, where there are too few for all claims in every place.
 
-If all claims of a set can have the same volumes, and each volume is in one zone or on one node, only their number counts: a rule limits the
-pods in each place. Otherwise each claim is bound to a volume that its pods can use, and its pods go where that volume is. Source:
-Kubernetes, "Persistent Volumes" (binding).
+If all claims of a set can have the same volumes, and each volume is in one zone or on one node, only their number
+counts: a rule limits the pods in each place. Otherwise each claim is bound to a volume that its pods can use, and its
+pods go where that volume is. Source: Kubernetes, "Persistent Volumes" (binding).
 """
 
 from collections import Counter, deque
@@ -24,7 +24,9 @@ MOST_PLACES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class VolumeSet:
-    """``name`` is that of its first volume, which no other has; ``there`` counts the volumes by the value of the label ``key``."""
+    """``name`` is that of its first volume, which no other has; ``there`` counts the volumes by the value of the label
+    ``key``.
+    """
 
     name: str
     key: str
@@ -34,7 +36,9 @@ class VolumeSet:
 def bind_static_volumes(
     having: Sequence[Pod], waiting: Sequence[Pod], volumes: Volumes
 ) -> tuple[Volumes, Mapping[ClaimName, VolumeSet]]:
-    """What claims are handed (in ``given``), and the families of the others that have to share. ``waiting`` come in order of importance."""
+    """What claims are handed (in ``given``), and the families of the others that have to share. ``waiting`` come in
+    order of importance.
+    """
     users: dict[ClaimName, list[Pod]] = {}
     for pod in (*having, *waiting):
         for name in pod.constraints.claims:
@@ -89,8 +93,9 @@ def _one_key(found: Iterable[str], volumes: Volumes) -> str:
 def _handed(
     wanted: Mapping[ClaimName, Sequence[str]], users: Mapping[ClaimName, Sequence[Pod]], volumes: Volumes
 ) -> dict[ClaimName, str]:
-    """A volume for as many of the claims as can have one, of those that all their pods can come to; empty for the others. Pods with several
-    claims come first: they need all of them in one place."""
+    """A volume for as many of the claims as can have one, of those that all their pods can come to; empty for the
+    others. Pods with several claims come first: they need all of them in one place.
+    """
     known: dict[object, bool] = {}
     left = {
         claim: [volume for volume in found if _suits(users[claim], volumes.places_of(volume), known)]
@@ -138,8 +143,8 @@ def _suits(pods: Iterable[Pod], places: Sequence[Requirements], known: dict[obje
 
 
 def match_volumes(wanting: Mapping[Key, Sequence[str]]) -> dict[Key, str]:
-    """A volume of its own for as many of the claims as can have one, the first of them at any rate. ``wanting``: by claim, the volumes
-    that it may have, the best first.
+    """A volume of its own for as many of the claims as can have one, the first of them at any rate. ``wanting``: by
+    claim, the volumes that it may have, the best first.
 
     >>> match_volumes({"a": ["small", "large"], "b": ["small"], "c": ["small"]})
     {'a': 'large', 'b': 'small'}
@@ -167,7 +172,9 @@ def _nearest(
     lost: Collection[str],
     asked_by: dict[str, Key],
 ) -> str:
-    """The free volume that the fewest owners have to change theirs for; empty if there is none. ``asked_by`` tells who would take what."""
+    """The free volume that the fewest owners have to change theirs for; empty if there is none. ``asked_by`` tells who
+    would take what.
+    """
     queue = deque([claim])
     while queue:
         asking = queue.popleft()

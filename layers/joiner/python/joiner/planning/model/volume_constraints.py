@@ -1,8 +1,8 @@
 """Constraints of volumes on the nodes of their pods: places, and the number of volumes that a node can attach.
 
-A claim that several pods mount before its volume is provisioned keeps these pods in one zone: the volume is provisioned where the first of
-them runs, which may be a node in flight. A ReadWriteOncePod claim goes to the pod of the highest priority that can have a place. Source:
-Kubernetes, "Persistent Volumes".
+A claim that several pods mount before its volume is provisioned keeps these pods in one zone: the volume is provisioned
+where the first of them runs, which may be a node in flight. A ReadWriteOncePod claim goes to the pod of the highest
+priority that can have a place. Source: Kubernetes, "Persistent Volumes".
 """
 
 from collections import Counter
@@ -16,8 +16,9 @@ from joiner.planning.model.volume_binding import ClaimName, VolumeSet, bind_stat
 
 UNLIMITED: Final = 1 << 60
 MOST_SHARED_VOLUMES: Final = 32
-"""So many volumes, those that most pods have, are counted once for all of them on a node; pods of many more, each with few users, would be
-as many groups. Of those each pod counts for itself, which is stricter."""
+"""So many volumes, those that most pods have, are counted once for all of them on a node; pods of many more, each with
+few users, would be as many groups. Of those each pod counts for itself, which is stricter.
+"""
 ATTACHMENT_PREFIX: Final = "attachable-volumes-csi-"
 """As Kubernetes names the resource that a driver's attachments on a node are."""
 
@@ -51,10 +52,12 @@ def node_amount(name: str, known: Resources, attachable: Mapping[str, int]) -> i
 
 @dataclass(frozen=True, slots=True)
 class VolumeConstraints:
-    """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common`` (driver, volume):
-    others have these as well, and a node attaches each once for all of them. ``shared`` names claims (``namespace/name``) that must bring
-    all their pods into one zone, ``alone`` those that one of several waiting pods can have, ``families`` are of volumes made by hand that
-    do not suffice everywhere. ``key`` is equal for what asks the same."""
+    """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common``
+    (driver, volume): others have these as well, and a node attaches each once for all of them. ``shared`` names claims
+    (``namespace/name``) that must bring all their pods into one zone, ``alone`` those that one of several waiting pods
+    can have, ``families`` are of volumes made by hand that do not suffice everywhere. ``key`` is equal for what asks
+    the same.
+    """
 
     key: str = ""
     places: tuple[Requirements, ...] = (Requirements(),)
@@ -72,8 +75,9 @@ NO_VOLUME_CONSTRAINTS: Final = VolumeConstraints()
 def find_volume_constraints(
     pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes
 ) -> Mapping[str, VolumeConstraints]:
-    """By pod key, for the pending pods that mount claims, and for those with a place whom they must follow; ``pending`` must come in order
-    of importance."""
+    """By pod key, for the pending pods that mount claims, and for those with a place whom they must follow; ``pending``
+    must come in order of importance.
+    """
     wanting = [pod for pod in pending if pod.constraints.claims]
     if not wanting:
         return {}
@@ -145,8 +149,9 @@ def _mounted(
     held: Counter[ClaimName],
     several: Collection[tuple[str, str]],
 ) -> VolumeConstraints:
-    """``wanted``: how many who wait want a claim, ``held``: how many with a place have it; ``several``: volumes that are counted once for
-    all who have them."""
+    """``wanted``: how many who wait want a claim, ``held``: how many with a place have it; ``several``: volumes that
+    are counted once for all who have them.
+    """
     namespace, claims = pod.namespace, pod.constraints.claims
     try:
         places = tuple(sorted(volumes.where(namespace, claims), key=str))

@@ -1,6 +1,8 @@
-"""The offers that could be launched in place of a planned node: those that hold the same pods by the same rules, for about the same price.
+"""The offers that could be launched in place of a planned node: those that hold the same pods by the same rules, for
+about the same price.
 
-The fleet chooses among them when some have insufficient capacity. The offers of a pool are arrays, because every node asks.
+The fleet chooses among them when some have insufficient capacity. The offers of a pool are arrays, because every node
+asks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,7 +73,9 @@ class OfferAlternatives:
 
 
 class PriceList:
-    """The offers of one pool in order of price, for plans in which these labels tell nodes apart and these resources are limited."""
+    """The offers of one pool in order of price, for plans in which these labels tell nodes apart and these resources
+    are limited.
+    """
 
     def __init__(self, stock: OfferSet, keys: Sequence[str], limits: Sequence[str]) -> None:
         offers, columns = stock.launchable, columns_of(stock)
@@ -94,8 +98,10 @@ class PriceList:
         self._alike: dict[int, tuple[Whole, Floats]] = {}
 
     def holding(self, own: NodeOffer, need: Sequence[int], open_to: Marks) -> list[NodeOffer]:
-        """Offers of about the price, equal in each label that some rule or wish tells nodes apart by, with the same daemons, and no heavier
-        on the pool's limits, that hold this much and are open to these groups; the cheapest first, without its own."""
+        """Offers of about the price, equal in each label that some rule or wish tells nodes apart by, with the same
+        daemons, and no heavier on the pool's limits, that hold this much and are open to these groups; the cheapest
+        first, without its own.
+        """
         known = self._alike.get(own.index)
         if known is None:
             position = self._place[own.index]
@@ -137,7 +143,9 @@ def _holds(one: NodeOffer, need: Sequence[int]) -> bool:
 
 
 def _heavier(one: NodeOffer, own: NodeOffer, limits: Iterable[str]) -> bool:
-    """Whether it would take more of some limit than what the plan counts on; where minValues ask for it, it is among the last."""
+    """Whether it would take more of some limit than what the plan counts on; where minValues ask for it, it is among
+    the last.
+    """
     return any(one.capacity.get(name, 0) > own.capacity.get(name, 0) for name in limits)
 
 

@@ -1,7 +1,7 @@
 """Why a pod stays pending: for each pool the first rule that excludes it, and the nearest offer.
 
-The order of the rules and most words are Karpenter's, because people search for them: taints, requirements, resources, offerings, limits,
-and then the rules between pods.
+The order of the rules and most words are Karpenter's, because people search for them: taints, requirements, resources,
+offerings, limits, and then the rules between pods.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,8 @@ from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
 
 Alternatives = tuple[Requirements, ...]
 Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str]]
-"""What a pool does not have in stock for pods that may be there: worked out once for all groups that ask for the same."""
+"""What a pool does not have in stock for pods that may be there: worked out once for all groups that ask for the same.
+"""
 
 ENOUGH_TRIED = 200
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
@@ -129,7 +130,9 @@ def _shortfall(group: PodGroup, one: NodeOffer) -> float:
 
 
 def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
-    """Which requirement of the pod no offer of the pool meets, or that only offerings would that are short or full of daemons."""
+    """Which requirement of the pod no offer of the pool meets, or that only offerings would that are short or full of
+    daemons.
+    """
     short, full = lacking(market, group.where)
     if short:
         return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
@@ -155,7 +158,9 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
 
 
 def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, where: Alternatives) -> tuple[str, str]:
-    """A few offerings that would do if they were to be had; and of the types on which daemons leave no room the one that comes nearest."""
+    """A few offerings that would do if they were to be had; and of the types on which daemons leave no room the one
+    that comes nearest.
+    """
     pool, own = market.pool, pool_labels(market.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", ""  # it wants another pool: no need to look at thousands of offerings

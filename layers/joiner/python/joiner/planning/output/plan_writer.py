@@ -159,7 +159,9 @@ class NodeWriter:
         )
 
     def _requests(self, room: NodeState, choice: OfferChoice) -> Resources:
-        """What its pods request together: what they left of its room. A resource that somebody asks none of is named, too."""
+        """What its pods request together: what they left of its room. A resource that somebody asks none of is named,
+        too.
+        """
         named = set[str]().union(*{self._named[group] for group in room.planned})
         taken = zip(self._resources, choice.one.room, room.free, strict=True)
         return Resources({name: before - after for name, before, after in taken if name in named})

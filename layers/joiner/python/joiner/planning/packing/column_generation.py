@@ -1,8 +1,8 @@
 """Column generation: the programme over whole nodes, which knows what fractions of pods hide.
 
-A *column* is one node with what is on it. The master programme mixes the columns known so far; its prices say which new ones would help,
-the kernel packs such nodes, and the mix is rounded to whole nodes. Where pods are large this finds what rounding alone leaves: which sizes
-go together.
+A *column* is one node with what is on it. The master programme mixes the columns known so far; its prices say which new
+ones would help, the kernel packs such nodes, and the mix is rounded to whole nodes. Where pods are large this finds
+what rounding alone leaves: which sizes go together.
 """
 
 from typing import Final
@@ -155,7 +155,9 @@ def _grow(
     good_enough: float,
     stalls: int,
 ) -> tuple[Floats, Floats]:
-    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of items and the mix."""
+    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of
+    items and the mix.
+    """
     stalled, turn = 0, 0
     hot = np.zeros(0, np.int64)
     while True:
@@ -182,8 +184,9 @@ def _grow(
 
 
 class ExactColumnGeneration:
-    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there is, and proven. It
-    has ``ended`` then, or when nothing more is found."""
+    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there
+    is, and proven. It has ``ended`` then, or when nothing more is found.
+    """
 
     def __init__(
         self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, context: SearchContext
@@ -276,7 +279,9 @@ def _rounded_until(
     share: float,
     good_enough: float,
 ) -> Packing:
-    """The best of many roundings, at most as dear as ``packing``; until it is good enough, or this share of the effort is used up."""
+    """The best of many roundings, at most as dear as ``packing``; until it is good enough, or this share of the effort
+    is used up.
+    """
     best, turn = packing, 0
     while best.price > good_enough and not context.meter.spent(share) and turn < TURNS:
         made = _rounded(problem, demand, master, context, mix=mix, worth=worth, turn=turn, under=best.price)
@@ -296,7 +301,9 @@ def _rounded(
     turn: int,
     under: float,
 ) -> Packing:
-    """The mix in whole nodes, rounded at random; what is left is packed greedily, or by rounding a relaxation of its own."""
+    """The mix in whole nodes, rounded at random; what is left is packed greedily, or by rounding a relaxation of its
+    own.
+    """
     mode = (1.0, 0.6, 0.3, 1.0)[turn % 4]
     left, patterns, price = demand.copy(), [], 0.0
     for column in np.argsort(-mix, kind="stable").tolist():

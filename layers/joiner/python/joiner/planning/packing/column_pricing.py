@@ -1,9 +1,11 @@
-"""The best node there can be at given prices of pods, found by trying all that could still be better; and what that proves.
+"""The best node there can be at given prices of pods, found by trying all that could still be better; and what that
+proves.
 
-If pods are worth so much, and no node of any offer holds pods that are worth more than its price, then no plan is cheaper than all pods
-together are worth: in every plan each pod is on a node. If some node holds pods worth a few percent more than its price, all worths are so
-much too high. This knows whole pods and whole nodes' worth of them, so the bound is sharper than that of fractions, and the nodes that it
-finds are the columns that help most. Where many small pods share a node there is too much to try; there, fractions lose little.
+If pods are worth so much, and no node of any offer holds pods that are worth more than its price, then no plan is
+cheaper than all pods together are worth: in every plan each pod is on a node. If some node holds pods worth a few
+percent more than its price, all worths are so much too high. This knows whole pods and whole nodes' worth of them, so
+the bound is sharper than that of fractions, and the nodes that it finds are the columns that help most. Where many
+small pods share a node there is too much to try; there, fractions lose little.
 """
 
 from dataclasses import dataclass, replace
@@ -31,8 +33,9 @@ SURE: Final = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedColumns:
-    """``patterns`` that are worth more than they cost, the best of them ``likely`` times its price. No node is worth more than ``most``
-    times its price (both 1 at least). ``spent`` is in steps of the meter."""
+    """``patterns`` that are worth more than they cost, the best of them ``likely`` times its price. No node is worth
+    more than ``most`` times its price (both 1 at least). ``spent`` is in steps of the meter.
+    """
 
     patterns: tuple[NodePattern, ...]
     likely: float
@@ -55,12 +58,15 @@ class ColumnPricer:
 
     @classmethod
     def of(cls, bench: NodeFiller, demand: Whole, relaxation: Relaxation) -> "ColumnPricer | None":
-        """None where it would not know what it says: without the compiled kernel, or with rules about several items on one node."""
+        """None where it would not know what it says: without the compiled kernel, or with rules about several items on
+        one node.
+        """
         return cls(bench, bench.kernel, demand, relaxation) if bench.kernel and not len(bench.caps) else None
 
     def look(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
-        """At every offer, with pods worth so much (all items of the problem): in haste, and at those where that was not enough by prices of
-        their own, with so many steps for all of them together."""
+        """At every offer, with pods worth so much (all items of the problem): in haste, and at those where that was not
+        enough by prices of their own, with so many steps for all of them together.
+        """
         problem, mine = self._problem, worth[self._active]
         hopes = self._hopes(mine)
         tried: dict[int, NodeSearchResult] = {}
@@ -110,7 +116,9 @@ class ColumnPricer:
         )
 
     def _own_view(self, offer: int, worth: Floats) -> Floats:
-        """The prices of resources by which a node of this offer promises least: what fractions of these pods would pay for its room."""
+        """The prices of resources by which a node of this offer promises least: what fractions of these pods would pay
+        for its room.
+        """
         need, room = self._bench.need[self._active], self._bench.room[offer]
         inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= room).all(axis=1))
         lp = highspy.HighsLp()

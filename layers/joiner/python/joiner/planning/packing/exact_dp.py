@@ -1,7 +1,7 @@
 """The cheapest packing of a few pods, by dynamic programming over all subsets of the batch.
 
-The price of every subset on one node is computed first; then the cheapest way to combine subsets to the whole batch. Resources, offers and
-rules about hosts are kept; all other rules are checked in ``placement``.
+The price of every subset on one node is computed first; then the cheapest way to combine subsets to the whole batch.
+Resources, offers and rules about hosts are kept; all other rules are checked in ``placement``.
 """
 
 from typing import Final
@@ -65,8 +65,9 @@ def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[
 
 
 def _made_up(digits: Whole, sizes: Whole, price: Floats) -> tuple[float, Whole]:
-    """The price of the whole batch, and for each part that is asked for on the way the part that is taken off it first. One of those that
-    make up a part has its first item; what is left when that is taken off has less of it."""
+    """The price of the whole batch, and for each part that is asked for on the way the part that is taken off it first.
+    One of those that make up a part has its first item; what is left when that is taken off has less of it.
+    """
     best, last = np.full(len(digits), np.inf), np.zeros(len(digits), dtype=np.int64)
     best[0] = 0.0
     usable, every = np.flatnonzero(np.isfinite(price)), np.arange(len(digits))
@@ -87,7 +88,9 @@ def _made_up(digits: Whole, sizes: Whole, price: Floats) -> tuple[float, Whole]:
 
 
 def _packed(digits: Whole, sizes: Whole) -> tuple[Whole, int]:
-    """Each part as one number, with a bit above each digit (these bits together: the second answer) that a larger part would borrow."""
+    """Each part as one number, with a bit above each digit (these bits together: the second answer) that a larger part
+    would borrow.
+    """
     widths = [int(size - 1).bit_length() + 1 for size in sizes]
     shifts = np.cumsum([0, *widths])
     packed: Whole = (digits << shifts[:-1]).sum(axis=1)

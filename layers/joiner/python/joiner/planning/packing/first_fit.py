@@ -1,7 +1,8 @@
 """First-fit as other autoscalers pack, on the same arrays: plans are compared with it, and are never more expensive.
 
-Karpenter's order: pods by cpu, then memory, the largest first; each goes to the first node that some type could still be, the emptiest
-nodes first; a node becomes the cheapest offer that holds all of its pods in the end. Domains were assigned before, as for the search.
+Karpenter's order: pods by cpu, then memory, the largest first; each goes to the first node that some type could still
+be, the emptiest nodes first; a node becomes the cheapest offer that holds all of its pods in the end. Domains were
+assigned before, as for the search.
 """
 
 import numpy as np

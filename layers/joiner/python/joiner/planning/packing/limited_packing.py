@@ -1,7 +1,7 @@
 """Packing within limits that exclude some of the pods: which pods are packed, and on which nodes.
 
-Pods of higher priority come first; of equal pods, those that use the least of the limits, because then the most pods are placed. Nodes are
-chosen by what they use of the limits, and only then by price.
+Pods of higher priority come first; of equal pods, those that use the least of the limits, because then the most pods
+are placed. Nodes are chosen by what they use of the limits, and only then by price.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,9 @@ LESS: Final = 0.995
 def pack_within_limits(
     problem: PackingProblem, toll: LimitRows, seed: int, meter: Meter
 ) -> tuple[PackingProblem, Packing]:
-    """A packing of as many pods as these limits let in, and the problem that it is of: offers in another order, at costs that are no
-    prices, and fewer pods."""
+    """A packing of as many pods as these limits let in, and the problem that it is of: offers in another order, at
+    costs that are no prices, and fewer pods.
+    """
     costs = _costs(problem, toll)
     order = np.argsort(costs, kind="stable")
     thrifty = _by_toll(problem, toll, costs, order)
@@ -77,7 +78,9 @@ def _by_toll(problem: PackingProblem, toll: LimitRows, costs: Floats, order: Who
 
 
 def _let_in(problem: PackingProblem, worth: Floats, share: float) -> PackingProblem:
-    """The same with those pods only that come first, worth so much of all together; of the last ones as many in each domain."""
+    """The same with those pods only that come first, worth so much of all together; of the last ones as many in each
+    domain.
+    """
     cost: dict[PodGroup, float] = {}
     for item, members in enumerate(problem.members):
         for group, number in members if problem.open[:, item].any() else ():

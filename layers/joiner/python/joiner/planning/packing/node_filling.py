@@ -1,7 +1,8 @@
 """Filling many nodes at once: the kernel of the search.
 
-One row a node; in each step every row takes some pods of the item that is worth most for what it takes of the room that is left there. Rows
-know nothing of each other: each draws on the same demand, and the caller decides which rows to keep.
+One row a node; in each step every row takes some pods of the item that is worth most for what it takes of the room that
+is left there. Rows know nothing of each other: each draws on the same demand, and the caller decides which rows to
+keep.
 """
 
 from dataclasses import dataclass, replace
@@ -40,8 +41,9 @@ NO_PACKING = Packing(np.inf, ())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FillSettings:
-    """How rows are filled: ``share`` of what fits is taken at a time (by row or for all); ``noise`` on the worth of items, ``tilt`` on the
-    weight of resources, by row."""
+    """How rows are filled: ``share`` of what fits is taken at a time (by row or for all); ``noise`` on the worth of
+    items, ``tilt`` on the weight of resources, by row.
+    """
 
     share: float | Floats = 0.5
     noise: Floats | None = None
@@ -49,8 +51,9 @@ class FillSettings:
 
 
 class NodeFiller:
-    """A problem laid out for filling: made once, used for many fills. ``compiled`` names the compiled loop to be used (the best that there
-    is, if empty); with None, numpy does it."""
+    """A problem laid out for filling: made once, used for many fills. ``compiled`` names the compiled loop to be used
+    (the best that there is, if empty); with None, numpy does it.
+    """
 
     def __init__(self, problem: PackingProblem, *, compiled: str | None = "") -> None:
         self.problem = problem
@@ -106,8 +109,9 @@ class NodeFiller:
         way: FillSettings | None = None,
         seed: Whole | None = None,
     ) -> Whole:
-        """Counts of each active item, by row; ``offers`` may repeat, ``seed`` is what rows hold already. ``worth`` and ``demand`` are of
-        the active items; ``demand`` may differ by row."""
+        """Counts of each active item, by row; ``offers`` may repeat, ``seed`` is what rows hold already. ``worth`` and
+        ``demand`` are of the active items; ``demand`` may differ by row.
+        """
         how = way or FillSettings()
         number, width = len(offers), len(active)
         counts = np.zeros((number, width), dtype=np.int64) if seed is None else seed.astype(np.int64)
@@ -199,8 +203,9 @@ class NodeFiller:
                     self._narrow(rows, rule[inside], active, left, used=used, asked=asked)
 
     def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, *, used: Whole, asked: Marks) -> None:
-        """Takes what counts on rows already off what they may still take: of all that count if somebody asks there, or else of those that
-        would ask."""
+        """Takes what counts on rows already off what they may still take: of all that count if somebody asks there, or
+        else of those that would ask.
+        """
         still = np.maximum(self.caps[caps] - used[rows, caps], 0)[:, None]
         asks, counts = self.asks[caps][:, active], self.counts[caps][:, active]
         members = counts & (asks | asked[rows, caps][:, None])

@@ -1,7 +1,8 @@
 """Small packings: many randomized greedy attempts, computed side by side in the same arrays.
 
-For a few nodes no rule says whether large or small nodes are better. Each attempt has its own limit on the price of a node, its own way of
-filling, and its own random numbers; the cheapest attempt is returned. Side by side, an attempt adds little to the overhead of the arrays.
+For a few nodes no rule says whether large or small nodes are better. Each attempt has its own limit on the price of a
+node, its own way of filling, and its own random numbers; the cheapest attempt is returned. Side by side, an attempt
+adds little to the overhead of the arrays.
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,9 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GreedyAttempts:
-    """How each attempt goes about it: the dearest node that it may take, how much of what fits it takes at a time, and how far its dice
-    may disturb the worth of items and the weight of resources."""
+    """How each attempt goes about it: the dearest node that it may take, how much of what fits it takes at a time, and
+    how far its dice may disturb the worth of items and the weight of resources.
+    """
 
     limit: Floats
     share: Floats
@@ -103,7 +105,9 @@ def _offers(problem: PackingProblem, demand: Whole, limit: float) -> Marks:
 
 
 def _choose(price: Floats, counts: Whole, value: Floats, left: Floats, whose: Whole) -> dict[int, int]:
-    """For each attempt the row that becomes a node: the best for its price, or one that ends it, if that is no dearer than going on."""
+    """For each attempt the row that becomes a node: the best for its price, or one that ends it, if that is no dearer
+    than going on.
+    """
     held = counts @ value
     ratio = held / price
     rest = left @ value

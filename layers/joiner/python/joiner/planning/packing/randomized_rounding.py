@@ -1,8 +1,9 @@
 """From a fraction to a plan: randomised proportional rounding, and the greedy that finishes what is left of it.
 
-The relaxation says which mix of pods each offer carries on average. Rows are seeded with that mix, rounded at random, and filled up; the
-best rows become nodes. What is left keeps the mix of the relaxation, so that no leftover is all of one kind, and the programme is solved
-again as it shrinks. The end of it, too small for averages, is packed greedily, onto smaller nodes, in a few ways.
+The relaxation says which mix of pods each offer carries on average. Rows are seeded with that mix, rounded at random,
+and filled up; the best rows become nodes. What is left keeps the mix of the relaxation, so that no leftover is all of
+one kind, and the programme is solved again as it shrinks. The end of it, too small for averages, is packed greedily,
+onto smaller nodes, in a few ways.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,9 @@ ROWS: Final = 24
 """Rows that are filled at a time: among so many there are good ones."""
 OFTEN: Final = 0.5
 SELDOM: Final = 0.75
-"""The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or time short."""
+"""The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or
+time short.
+"""
 FEW_ITEMS: Final = 120
 SMALLER: Final = 6.0
 """The end is packed onto nodes of at most this fraction of what it is worth."""
@@ -43,9 +46,11 @@ FAVOURED_FOR: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RoundingPace:
-    """How rows become nodes. Of the average mix, ``seeded`` is in a row before it is filled. Those rows do whose worth for their price is
-    ``within`` so much of the best, each on one in ``repeated`` of the nodes that are left of its offer: more would change the mix of what
-    is left. When so little of the worth is left, the programme has no more to say."""
+    """How rows become nodes. Of the average mix, ``seeded`` is in a row before it is filled. Those rows do whose worth
+    for their price is ``within`` so much of the best, each on one in ``repeated`` of the nodes that are left of its
+    offer: more would change the mix of what is left. When so little of the worth is left, the programme has no more to
+    say.
+    """
 
     seeded: float
     within: float
@@ -106,8 +111,9 @@ def _bulk(
     again: float,
     fewest: float,
 ) -> list[NodePattern]:
-    """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left; ``left``
-    shrinks."""
+    """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left;
+    ``left`` shrinks.
+    """
     worth = floor_worth(problem, found.worth)
     urgent = worth * scarcity_factors(problem, found.offers, found.nodes)
     flow = np.zeros((problem.items, len(found.offers)))
@@ -175,8 +181,9 @@ def _commit(
 def _tail(
     problem: PackingProblem, found: Relaxation, demand: Whole, context: SearchContext, *, depth: int, tries: int
 ) -> Packing:
-    """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily only where smaller
-    offers are no way."""
+    """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily
+    only where smaller offers are no way.
+    """
     best = pack_on_one_node(problem, demand)
     worth, rates = floor_worth(problem, found.worth), average_rates(found)
     value = float(worth @ demand)
@@ -246,10 +253,12 @@ def pack_greedily(
     many: float = 0.0,
     rates: Floats | None = None,
 ) -> Packing:
-    """Node after node, each the best for its price of all offers up to ``limit``; given up where it becomes dearer than ``under``.
+    """Node after node, each the best for its price of all offers up to ``limit``; given up where it becomes dearer than
+    ``under``.
 
-    With ``many``, rows within that share of the best become nodes in the same round. With ``rates``, only offers whose room is cheapest by
-    them are looked at, and those that some item needs."""
+    With ``many``, rows within that share of the best become nodes in the same round. With ``rates``, only offers whose
+    room is cheapest by them are looked at, and those that some item needs.
+    """
     left, patterns, price = demand.copy(), [], 0.0
     everything = np.flatnonzero((problem.price <= limit) & problem.open[:, demand > 0].any(axis=1))
     favourites, standard, rounds = everything[:0], 0.0, 0
@@ -297,8 +306,9 @@ def pack_greedily(
 
 
 def _shortlist(problem: PackingProblem, demand: Whole, offers: Whole, rates: Floats | None, value: float) -> Whole:
-    """Where the choice is large: the offers whose room is cheapest, of what can be used, and as many more as it takes to hold every
-    item."""
+    """Where the choice is large: the offers whose room is cheapest, of what can be used, and as many more as it takes
+    to hold every item.
+    """
     items = np.flatnonzero(demand)
     if rates is None or len(offers) * len(items) <= WORTH_A_LIST:
         return offers

@@ -1,7 +1,8 @@
-"""Local search by ruin and recreate: a few nodes are emptied and their pods packed again; a result that is not more expensive stays.
+"""Local search by ruin and recreate: a few nodes are emptied and their pods packed again; a result that is not more
+expensive stays.
 
-Nodes that cost more than their pods are worth are chosen most often, together with others of their domain. The compiled kernel does
-thousands of steps a second. Without it, randomized greedy attempts and swaps do a few.
+Nodes that cost more than their pods are worth are chosen most often, together with others of their domain. The compiled
+kernel does thousands of steps a second. Without it, randomized greedy attempts and swaps do a few.
 """
 
 import numpy as np
@@ -36,9 +37,10 @@ def ruin_and_recreate(
     patience: int = PATIENCE,
     warmth: float = 0.0,
 ) -> Packing:
-    """At most as dear as before; until this share of the effort is used up, the price is ``good_enough``, or ``patience`` turns for each
-    node found nothing. With ``warmth``, what is taken apart may at first become dearer by so much of a node, less and less towards the end;
-    that needs no patience."""
+    """At most as dear as before; until this share of the effort is used up, the price is ``good_enough``, or
+    ``patience`` turns for each node found nothing. With ``warmth``, what is taken apart may at first become dearer by
+    so much of a node, less and less towards the end; that needs no patience.
+    """
     if context.bench.kernel is None:
         return _ruin_and_recreate_in_numpy(problem, packing, worth, context, share=share, good_enough=good_enough)
     value = floor_worth(problem, worth)

@@ -9,13 +9,15 @@ from joiner.planning.packing.node_filling import NodeFiller
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 FIRST_SERVED: Final = 0.5
-"""Pods that may go to few of the nodes that could hold them are worth up to so much more while nodes are filled: who may go anywhere finds
-a place in the end, and fills what others leave."""
+"""Pods that may go to few of the nodes that could hold them are worth up to so much more while nodes are filled: who
+may go anywhere finds a place in the end, and fills what others leave.
+"""
 
 
 def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> Floats:
-    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being made: by how many of
-    the nodes that could hold it are closed to it."""
+    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being
+    made: by how many of the nodes that could hold it are closed to it.
+    """
     number = np.bincount(offers, weights=nodes, minlength=len(problem.price))
     used = np.flatnonzero(number)
     large = np.ones((len(used), problem.items), bool)

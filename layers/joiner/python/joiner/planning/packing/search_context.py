@@ -1,6 +1,7 @@
 """What the steps of a search share, and the relaxations that they solve again and again.
 
-A relaxation that was solved without domains is returned with them. A resource that is almost used up always has a price.
+A relaxation that was solved without domains is returned with them. A resource that is almost used up always has a
+price.
 """
 
 from collections.abc import Callable
@@ -43,8 +44,9 @@ class SearchContext:
         return self.proven.get(demand.tobytes(), 0.0)
 
     def relax(self, problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
-        """Over bundles where many kinds of pods are left. Otherwise by the programme that is kept, or where little is left by a small new
-        one: its old flows would only be in the way."""
+        """Over bundles where many kinds of pods are left. Otherwise by the programme that is kept, or where little is
+        left by a small new one: its old flows would only be in the way.
+        """
         little = demand.sum() < LITTLE * problem.demand.sum()
         kinds = np.count_nonzero(demand)
         self.meter.spend(0.8 + 0.016 * (kinds if little else problem.items))
@@ -97,8 +99,9 @@ def solve_relaxation(
 
 
 def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, known: Relaxation) -> Relaxation:
-    """A relaxation that is ``known`` already, with whole pods counted as such: a higher bound, and prices that know of it. By a programme
-    of its own: what is solved again and again is to stay small."""
+    """A relaxation that is ``known`` already, with whole pods counted as such: a higher bound, and prices that know of
+    it. By a programme of its own: what is solved again and again is to stay small.
+    """
     offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
 
     def relax(shape: PackingProblem, total: Whole) -> Relaxation:
@@ -118,8 +121,9 @@ def _merged(problem: PackingProblem, demand: Whole, relax: Callable[[PackingProb
 
 
 def floor_resource_prices(problem: PackingProblem, demand: Whole, found: Relaxation) -> Relaxation:
-    """A resource that is used up almost everywhere may yet have no price; then leftovers would be all of that resource. So a small part of
-    the value is shared out again, by what items take of such resources."""
+    """A resource that is used up almost everywhere may yet have no price; then leftovers would be all of that resource.
+    So a small part of the value is shared out again, by what items take of such resources.
+    """
     if found.nodes.sum() <= 0 or found.value <= 0:
         return found
     use, there = demand @ problem.need, found.nodes @ problem.room[found.offers]

@@ -1,7 +1,9 @@
-"""The search over arrays: a first packing, then cheaper ones until the gap to the bound is closed or the effort is used up.
+"""The search over arrays: a first packing, then cheaper ones until the gap to the bound is closed or the effort is used
+up.
 
-The method depends on the size. A few pods are packed exactly. Otherwise ruin and recreate runs thousands of steps, for few nodes from
-several first packings. For many nodes and few kinds of pods, column generation comes first: it finds which sizes fit together.
+The method depends on the size. A few pods are packed exactly. Otherwise ruin and recreate runs thousands of steps, for
+few nodes from several first packings. For many nodes and few kinds of pods, column generation comes first: it finds
+which sizes fit together.
 """
 
 from dataclasses import replace
@@ -22,18 +24,23 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.resource_lp import Relaxation
 
 MOST_SWAPPED_PODS: Final = 40
-"""Up to so many pods, single ones that change places find what taking apart does not; with more it takes longer than it is worth."""
+"""Up to so many pods, single ones that change places find what taking apart does not; with more it takes longer than it
+is worth.
+"""
 FEW_NODES: Final = 12
 """Up to so many nodes (of the relaxation) a swarm finds the first packing."""
 MANY_NODES: Final = 60
 """From so many nodes on columns come first: taking apart only finds what is near."""
 FEW_ITEMS: Final = 120
-"""Up to so many items, or where there are MANY_TO_AN_ITEM nodes, columns apply in time; otherwise they are worth it only if there is
-PLENTY_OF_TIME. With more, what was found for a part is repeated."""
+"""Up to so many items, or where there are MANY_TO_AN_ITEM nodes, columns apply in time; otherwise they are worth it
+only if there is PLENTY_OF_TIME. With more, what was found for a part is repeated.
+"""
 MANY_TO_AN_ITEM: Final = 2
 PLENTY_OF_TIME: Final = 1500.0
 SOME_NODES: Final = 100
-"""Up to so many, and not few, a packing that has SETTLED is shaken (WARMTH), which leads to better ones than new beginnings do."""
+"""Up to so many, and not few, a packing that has SETTLED is shaken (WARMTH), which leads to better ones than new
+beginnings do.
+"""
 SETTLED: Final = 100
 WARMTH: Final = 0.02
 COLUMNS: Final = 0.5
@@ -41,7 +48,8 @@ COLUMNS: Final = 0.5
 MOSTLY_COLUMNS: Final = 0.9
 FAR_MORE: Final = 4
 ENOUGH_NODES: Final = 1000
-"""What is learned of so many nodes holds for the next thousand: of a larger plan only a part is searched, and repeated."""
+"""What is learned of so many nodes holds for the next thousand: of a larger plan only a part is searched, and repeated.
+"""
 LEFT_OVER: Final = 0.06
 """At most about this share of the pods does not divide evenly, and is packed apart."""
 PART: Final = 0.75
@@ -65,7 +73,9 @@ def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
 
 
 def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> int:
-    """How often a part of a large plan is repeated; a plan of few items is not, because columns learn as much from the whole."""
+    """How often a part of a large plan is repeated; a plan of few items is not, because columns learn as much from the
+    whole.
+    """
     if problem.items <= FEW_ITEMS:
         return 1
     left_over = np.count_nonzero(demand) / max(float(demand.sum()), 1.0)
@@ -117,8 +127,9 @@ def _searched(
 
 
 def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
-    """A first packing. Its end is packed with care where there are few nodes, and a search goes on from them: of many it is next to
-    nothing."""
+    """A first packing. Its end is packed with care where there are few nodes, and a search goes on from them: of many
+    it is next to nothing.
+    """
     if relaxation.nodes.sum() < FEW_NODES:
         made = _pack_randomized(problem, demand, relaxation, context, FIRST_ATTEMPTS)
         if made.patterns:
@@ -147,7 +158,9 @@ def _restart(
     *,
     goal: float,
 ) -> Packing:
-    """The same from other beginnings, while there is time: taking apart a few nodes of a small plan ends where it began."""
+    """The same from other beginnings, while there is time: taking apart a few nodes of a small plan ends where it
+    began.
+    """
     few = int(demand.sum()) <= MOST_SWAPPED_PODS
     best, idle = swap_pods(problem, packing, context) if few else packing, 0
     while idle < BEGINNINGS and best.price > goal and not context.meter.spent():

@@ -137,7 +137,9 @@ def _exchanges(one: Whole, other: Whole) -> tuple[Whole, Whole]:
 def _priced(
     problem: PackingProblem, need: Floats, able: Marks, arriving: Whole, by_price: Whole
 ) -> tuple[Floats, Whole]:
-    """For each content the cheapest offer that holds it. Who leaves is not looked at: an offer that was closed to it stays closed."""
+    """For each content the cheapest offer that holds it. Who leaves is not looked at: an offer that was closed to it
+    stays closed.
+    """
     held = np.broadcast_to(able[by_price], (len(need), len(by_price))).copy()
     for resource in range(need.shape[1]):
         held &= need[:, resource, None] <= problem.room[by_price, resource][None, :]

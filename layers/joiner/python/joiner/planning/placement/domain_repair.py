@@ -1,8 +1,8 @@
 """Empty a domain of the pods that exclude a group from it.
 
-Pods that may go anywhere go where it is cheapest, and may so exclude other pods from every domain. For a group that was left over, one
-domain after the other is emptied of the pods that exclude it; the group is placed, and the others are placed elsewhere. The plan that
-places more pods is kept.
+Pods that may go anywhere go where it is cheapest, and may so exclude other pods from every domain. For a group that was
+left over, one domain after the other is emptied of the pods that exclude it; the group is placed, and the others are
+placed elsewhere. The plan that places more pods is kept.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Try every partition of a few pods among nodes, so that a very small plan is as cheap as possible.
 
-Resources and node rules decide the price of each part, in each domain that some rule between pods distinguishes. Partitions are placed in
-the plan state, the cheapest first, until one keeps the rules between pods.
+Resources and node rules decide the price of each part, in each domain that some rule between pods distinguishes.
+Partitions are placed in the plan state, the cheapest first, until one keeps the rules between pods.
 """
 
 from collections import Counter
@@ -46,8 +46,9 @@ def repartition_pods(
     meter: Meter,
     waiting: Sequence[PodGroup] = (),
 ) -> bool:
-    """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each group named, as
-    often as it is) among any; then they are. No longer than the effort lasts."""
+    """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each
+    group named, as often as it is) among any; then they are. No longer than the effort lasts.
+    """
     pods = sorted(
         (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))),
         key=lambda one: one.index,
@@ -141,7 +142,9 @@ def _clash(state: PlanState, part: Part) -> bool:
 
 
 def _could_stand(state: PlanState, way: Way) -> bool:
-    """Whether nobody is in a domain with those that it is to be kept apart from, and everybody with those it wants beside it."""
+    """Whether nobody is in a domain with those that it is to be kept apart from, and everybody with those it wants
+    beside it.
+    """
     counted: Counter[tuple[DomainCounts, str | None]] = Counter()
     for number, (choice, part) in enumerate(way):
         for group in part:

@@ -22,8 +22,9 @@ A_TRIAL = 0.03
 
 
 def improve_plan(state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter) -> None:
-    """Makes the plan in this state cheaper if it can, never dearer unless more pods are placed, and never with fewer; until the effort is
-    used up."""
+    """Makes the plan in this state cheaper if it can, never dearer unless more pods are placed, and never with fewer;
+    until the effort is used up.
+    """
     _exchange_nodes(state, frontier, shares, meter)
     if state.pods_left:  # what changed may have opened a place for them
         SequentialPlacer(state, frontier, shares, PlacementStrategy()).fill()

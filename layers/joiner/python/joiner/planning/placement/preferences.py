@@ -1,8 +1,10 @@
-"""Satisfy preferences at no cost: nodes of the finished plan move to offers of the same price that satisfy more preferences.
+"""Satisfy preferences at no cost: nodes of the finished plan move to offers of the same price that satisfy more
+preferences.
 
-kube-scheduler weighs preferences where several nodes are possible; here several *offers* are possible. Karpenter first requires what is
-preferred, then relaxes it step by step. Joiner never pays for a preference, and never leaves a pod pending for one. Preferences are
-preferred node affinity, preferred pod affinity and anti-affinity, and spreads with ScheduleAnyway.
+kube-scheduler weighs preferences where several nodes are possible; here several *offers* are possible. Karpenter first
+requires what is preferred, then relaxes it step by step. Joiner never pays for a preference, and never leaves a pod
+pending for one. Preferences are preferred node affinity, preferred pod affinity and anti-affinity, and spreads with
+ScheduleAnyway.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +17,9 @@ from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 MOST_AUDITS: Final = 60
-"""So many moves of nodes with pods that others' rules count are tried: each needs the whole plan to be looked at once more."""
+"""So many moves of nodes with pods that others' rules count are tried: each needs the whole plan to be looked at once
+more.
+"""
 MOST_OFFERS: Final = 12
 
 
@@ -29,7 +33,8 @@ def apply_preferences(state: PlanState) -> None:
 def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str], name: str) -> float:
     """How much one more pod of the group would like such a node, by weight: the more the better.
 
-    Of pods that it would rather have near or far each counts as much as the wish; of those it is spread among each a little.
+    Of pods that it would rather have near or far each counts as much as the wish; of those it is spread among each a
+    little.
     """
     said = group.constraints
     liked = float(sum(wish.weight for wish in said.preferences if wish.term.suits(labels, name)))

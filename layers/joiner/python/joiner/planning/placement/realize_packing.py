@@ -1,7 +1,7 @@
 """Realize a packing: open its nodes, and place each pod by the scheduler's rules, or not at all.
 
-Arrays cannot express every rule: of pods that are equal to the search, one may conflict with a neighbor where another does not. So members
-of an item are tried in turn. Pods that find no place are left to sequential placement.
+Arrays cannot express every rule: of pods that are equal to the search, one may conflict with a neighbor where another
+does not. So members of an item are tried in turn. Pods that find no place are left to sequential placement.
 """
 
 from collections import deque
@@ -34,7 +34,9 @@ Alike = dict[tuple[str, tuple[int, ...]], list[tuple[NodeState, PodGroup]]]
 
 
 class PackingRealizer:
-    """Puts the pods of one problem into the state, item by item; ``order`` says with which of those that are alike it begins."""
+    """Puts the pods of one problem into the state, item by item; ``order`` says with which of those that are alike it
+    begins.
+    """
 
     def __init__(self, state: PlanState, problem: PackingProblem, deal: DomainAssignment, order: int = 0) -> None:
         self._state = state
@@ -69,8 +71,9 @@ class PackingRealizer:
         self._easy = {group for group in self._watched if state.easy(group)}
 
     def realize(self, packing: Packing) -> None:
-        """Opens the nodes, and puts on each first, together, those whose rules are soon asked, then those who ask something of their
-        neighbours; nodes that nobody could go to are closed."""
+        """Opens the nodes, and puts on each first, together, those whose rules are soon asked, then those who ask
+        something of their neighbours; nodes that nobody could go to are closed.
+        """
         for pattern in packing.patterns:
             choice = self._problem.choices[pattern.offer]
             contents = sorted(
@@ -93,7 +96,9 @@ class PackingRealizer:
     def _place_together(
         self, contents: Sequence[tuple[int, int]], room: NodeState, choice: OfferChoice, limits: dict[DomainCounts, int]
     ) -> list[tuple[int, int]]:
-        """Puts in at once what asks little of its neighbours, if that is kept; answers the rest, which is put in item by item."""
+        """Puts in at once what asks little of its neighbours, if that is kept; answers the rest, which is put in item
+        by item.
+        """
         together: dict[PodGroup, int] = {}
         queues, rest, easy = [], [], self._easy
         for content in contents:
@@ -122,8 +127,9 @@ class PackingRealizer:
         self._state.quotas.clear()
 
     def _resolve_conflicts(self) -> None:
-        """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere, or their neighbour
-        does."""
+        """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere,
+        or their neighbour does.
+        """
         refused, self._refused = self._refused, []
         if not refused:
             return
@@ -152,8 +158,9 @@ class PackingRealizer:
         return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
 
     def _move_neighbor(self, queue: Queue, room: NodeState, alike: Alike) -> None:
-        """The first of the queue goes where it was meant to go, if a neighbour can change places with a pod of that one's size
-        elsewhere."""
+        """The first of the queue goes where it was meant to go, if a neighbour can change places with a pod of that
+        one's size elsewhere.
+        """
         place, newcomer, limits = self._place(room), queue[0][0], self._limits[room]
         for neighbour in [group for group in room.planned if group in self._watched]:
             self._state.take(neighbour, room, 1)
@@ -178,7 +185,9 @@ class PackingRealizer:
         return False
 
     def _smaller(self, newcomer: PodGroup, room: NodeState) -> Iterator[tuple[NodeState, PodGroup]]:
-        """Pods that would fit where the newcomer was meant to go, and that leave enough room for it where they are; a few of them."""
+        """Pods that would fit where the newcomer was meant to go, and that leave enough room for it where they are; a
+        few of them.
+        """
         tried = 0
         for other in self._near[self._place(room)]:
             for group in list(other.planned):
@@ -252,7 +261,9 @@ class PackingRealizer:
         return wished - number
 
     def _allowed_by_neighbors(self, group: PodGroup, room: NodeState, limits: dict[DomainCounts, int]) -> int:
-        """How many of the group the spreads of pods that are here already bear, though the scheduler would not ask them."""
+        """How many of the group the spreads of pods that are here already bear, though the scheduler would not ask
+        them.
+        """
         most = 1 << 30
         host = room.labels[names.HOSTNAME]
         for tally in self._counted[group]:

@@ -1,8 +1,9 @@
 """Place pods one after the other: existing nodes are filled first, then nodes are opened one by one.
 
-Greedy and deterministic. Groups are in a fixed order. For the first group that has pods left, each candidate offer is opened and filled on
-trial; the one with the lowest price for the worth of its pods (their shares of the bound) is kept. Where one more node could take all
-remaining pods, that node is recorded, and used in the end if the rest of the plan is more expensive.
+Greedy and deterministic. Groups are in a fixed order. For the first group that has pods left, each candidate offer is
+opened and filled on trial; the one with the lowest price for the worth of its pods (their shares of the bound) is kept.
+Where one more node could take all remaining pods, that node is recorded, and used in the end if the rest of the plan is
+more expensive.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,9 +33,10 @@ MANY_NODES = 24
 
 @dataclass(frozen=True, slots=True)
 class PlacementStrategy:
-    """One way to go about it: the order of groups, the largest node (cpu, in millicores; None = any), and whether pods that
-    spread over zones are dealt out to the zones beforehand. ``sharing``: of those whom others must be beside a node takes no more than
-    leave one for each follower. A last resort is for when nothing else has placed every pod."""
+    """One way to go about it: the order of groups, the largest node (cpu, in millicores; None = any), and whether pods
+    that spread over zones are dealt out to the zones beforehand. ``sharing``: of those whom others must be beside a
+    node takes no more than leave one for each follower. A last resort is for when nothing else has placed every pod.
+    """
 
     order: str = "worth"
     largest: int | None = None
@@ -119,7 +121,9 @@ class SequentialPlacer:
         self._fill_rooms(self.state.existing)
 
     def _fill_rooms(self, rooms: Sequence[NodeState], groups: Sequence[PodGroup] | None = None) -> None:
-        """Again and again as long as somebody finds a place: a pod may wait for a neighbour that comes later in the order."""
+        """Again and again as long as somebody finds a place: a pod may wait for a neighbour that comes later in the
+        order.
+        """
         moved = True
         while moved:
             moved = False
@@ -185,7 +189,9 @@ class SequentialPlacer:
         return found
 
     def _promising(self, seed: PodGroup, choices: Sequence[OfferChoice]) -> Sequence[OfferChoice]:
-        """Where many pods with rules about others wait, only the choices that look best by resources alone are filled on trial."""
+        """Where many pods with rules about others wait, only the choices that look best by resources alone are filled
+        on trial.
+        """
         if len(choices) <= SHORTLIST or self.state.pods_left <= ALL_OFFERS_PODS or self.plain:
             return choices
         order = [seed, *(group for group in self.order if group is not seed and self.state.left[group])]
@@ -281,7 +287,9 @@ class SequentialPlacer:
         return False
 
     def _open_for_followers(self, stuck: Sequence[PodGroup]) -> None:
-        """Opens nodes for pods that must be beside others, all of whom are where there is no place for more: one of those comes along."""
+        """Opens nodes for pods that must be beside others, all of whom are where there is no place for more: one of
+        those comes along.
+        """
         trials = MOST_LEADS
         for group in stuck:
             own = self.state.rules[group.index]
@@ -296,7 +304,9 @@ class SequentialPlacer:
                         break
 
     def _ways_for_two(self, group: PodGroup) -> Iterator[tuple[OfferChoice, PodGroup]]:
-        """The cheapest offer in each domain that could hold one of the group and one of those that it follows, and the latter."""
+        """The cheapest offer in each domain that could hold one of the group and one of those that it follows, and the
+        latter.
+        """
         keys = sorted(self.state.keys_of(group))
         seen: set[tuple[str | None, ...]] = set()
         for choice in self.frontier.of(group):
@@ -359,8 +369,9 @@ class SequentialPlacer:
 
 
 def order_groups(state: PlanState, shares: Mapping[int, float], order: str) -> list[PodGroup]:
-    """Pending groups: the most important first, of those whoever needs what stands, then those with rules about others (they choose the
-    node), then the largest; or those first that have the least choice (``scarce``)."""
+    """Pending groups: the most important first, of those whoever needs what stands, then those with rules about others
+    (they choose the node), then the largest; or those first that have the least choice (``scarce``).
+    """
     offers = {group: state.offers(group) for group in state.left}
     sizes: dict[str, Callable[[PodGroup], float]] = {
         "scarce": lambda group: -offers[group],

@@ -1,9 +1,10 @@
-"""The relaxation where there are many kinds of pods: over *bundles* of them. That is a small programme, proven to lose next to nothing.
+"""The relaxation where there are many kinds of pods: over *bundles* of them. That is a small programme, proven to lose
+next to nothing.
 
-A bundle is a few items that flow together, in fixed proportions, to offers that are open to all of them. That can only make the mix dearer,
-so its price is above the optimum. The prices of resources that it ends with say what each single pod is worth at best; these worths, scaled
-until no offer earns more than it costs, are below the optimum. Where the two meet, both are it. Where they do not, the bundles are divided
-whose items disagree about the offers.
+A bundle is a few items that flow together, in fixed proportions, to offers that are open to all of them. That can only
+make the mix dearer, so its price is above the optimum. The prices of resources that it ends with say what each single
+pod is worth at best; these worths, scaled until no offer earns more than it costs, are below the optimum. Where the two
+meet, both are it. Where they do not, the bundles are divided whose items disagree about the offers.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ from joiner.planning.relaxation.resource_lp import LARGE_SLACK, TIGHT, Relaxatio
 TURNS: Final = 8
 ROUGH_TURNS: Final = 3
 ROUGH_SLACK: Final = 5e-3
-"""For what is left of a plan that is being rounded: it proves nothing, and half a per cent of a part is little of the whole."""
+"""For what is left of a plan that is being rounded: it proves nothing, and half a per cent of a part is little of the
+whole.
+"""
 WORST: Final = 4
 """So many of the offers that earn too much are looked at in a turn."""
 MOST_BUNDLES: Final = 0.7
@@ -30,8 +33,10 @@ MOST_BUNDLES: Final = 0.7
 def solve_aggregated(
     problem: PackingProblem, demand: Whole, allowed: Marks, offers: Whole, *, rough: bool
 ) -> Relaxation | None:
-    """The relaxation for this demand with these offers allowed, its ``value`` less than a few parts in ten thousand below the optimum; None
-    where bundles do not come that close. ``rough``: whatever a few turns give will do. ``offers`` are likely to be in it."""
+    """The relaxation for this demand with these offers allowed, its ``value`` less than a few parts in ten thousand
+    below the optimum; None where bundles do not come that close. ``rough``: whatever a few turns give will do.
+    ``offers`` are likely to be in it.
+    """
     slack, tightness = (ROUGH_SLACK, 1.0) if rough else (LARGE_SLACK, TIGHT)
     view = DemandView(problem, demand, allowed, np.flatnonzero(demand))
     kept, marks = np.zeros(len(problem.caps), bool), [view.kinds()]
@@ -55,7 +60,9 @@ def solve_aggregated(
 
 
 class DemandView:
-    """One demand of a problem: the ``items`` that are in it, and nothing of the others. ``members``: nodes that each cap asks for."""
+    """One demand of a problem: the ``items`` that are in it, and nothing of the others. ``members``: nodes that each
+    cap asks for.
+    """
 
     def __init__(self, problem: PackingProblem, demand: Whole, allowed: Marks, items: Whole) -> None:
         self.problem = problem
@@ -68,7 +75,9 @@ class DemandView:
         self.members: Floats = self.capped @ self.number / np.maximum(problem.caps, 1)
 
     def kinds(self) -> Whole:
-        """Items that are likely to go together: about as large, about the same mix of resources, welcome on the same large offers."""
+        """Items that are likely to go together: about as large, about the same mix of resources, welcome on the same
+        large offers.
+        """
         need, room = self.need, self.problem.room
         share = need / np.maximum(room[self.allowed].max(axis=0, initial=1.0), 1e-9)
         size = np.maximum(share.max(axis=1), 1e-12)
@@ -114,7 +123,9 @@ class DemandView:
         return small, amount
 
     def cost(self, found: Relaxation, kept: Marks) -> Floats:
-        """What a pod of each item costs on each offer that is used, by the prices of room there; infinite where it may not go."""
+        """What a pod of each item costs on each offer that is used, by the prices of room there; infinite where it may
+        not go.
+        """
         used = np.flatnonzero(found.nodes > 0)
         whole = self._need(found, kept) @ self._rates(found)[used].T
         priced: Floats = np.where(self.open[found.offers[used]].T, whole, np.inf)
@@ -144,8 +155,9 @@ class DemandView:
         )
 
     def disagreements(self, found: Relaxation, disaggregate: Relaxation, kept: Marks, slack: float) -> list[Whole]:
-        """What divides items that should not be in one bundle: the offer that is the cheapest for each, and whether it would rather be on
-        one of those that earn too much."""
+        """What divides items that should not be in one bundle: the offer that is the cheapest for each, and whether it
+        would rather be on one of those that earn too much.
+        """
         cost = self.cost(found, kept)
         marks: list[Whole] = [cost.argmin(axis=1)]
         others, worth = self._others(found), disaggregate.worth[self.items]

@@ -1,9 +1,9 @@
 """What fractions of pods hide: inequalities that hold for every node, because the pods on it are whole.
 
-Of pods that need more than half of a node there is one on it, of those that need more than a third two, and so on: if k + 1 of a size
-are too many, each counts as a k-th of the node. Sizes that divide evenly count as what they are. Counted so, the pods of a node are still
-no more than one node (these are the dual feasible functions of Fekete and Schepers), but fractions of pods may be. Where a relaxation
-breaks such an inequality, adding it makes the bound higher.
+Of pods that need more than half of a node there is one on it, of those that need more than a third two, and so on: if k
++ 1 of a size are too many, each counts as a k-th of the node. Sizes that divide evenly count as what they are. Counted
+so, the pods of a node are still no more than one node (these are the dual feasible functions of Fekete and Schepers),
+but fractions of pods may be. Where a relaxation breaks such an inequality, adding it makes the bound higher.
 """
 
 from typing import Final
@@ -19,7 +19,8 @@ EXACT: Final = 2.0**50
 
 
 def dual_feasible_shares(need: Floats, room: float) -> Floats:
-    """What one pod of each class counts (0 to 1) of a node that has this much room of a resource, for each k up to FINEST (a row each).
+    """What one pod of each class counts (0 to 1) of a node that has this much room of a resource, for each k up to
+    FINEST (a row each).
 
     >>> dual_feasible_shares(np.array([60.0, 50.0, 35.0, 10.0]), 100.0)[:2].tolist()
     [[1.0, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, 0.0]]

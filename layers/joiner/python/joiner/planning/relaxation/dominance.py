@@ -1,7 +1,8 @@
 """The offers that no other offer of the same pool dominates.
 
-An offer dominates another if it costs no more, holds no less of any resource, is open to all groups that the other is open to, is in the
-same domain of every rule and preference, and counts no more against the pool's limits. Leaving out dominated offers loses nothing.
+An offer dominates another if it costs no more, holds no less of any resource, is open to all groups that the other is
+open to, is in the same domain of every rule and preference, and counts no more against the pool's limits. Leaving out
+dominated offers loses nothing.
 """
 
 import numpy as np
@@ -47,8 +48,9 @@ class OfferFrontier:
 
 
 def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:
-    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules and of volumes, and
-    wishes."""
+    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules and
+    of volumes, and wishes.
+    """
     found: set[str] = set()
     for group in groups.all:
         said = group.constraints

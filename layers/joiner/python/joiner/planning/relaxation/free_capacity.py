@@ -1,4 +1,6 @@
-"""Which of many nodes have free capacity for a pod: most nodes of a cluster are full, and only the others need further checks."""
+"""Which of many nodes have free capacity for a pod: most nodes of a cluster are full, and only the others need further
+checks.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +12,9 @@ from joiner.planning.state.plan_state import NodeState
 
 
 class FreeCapacity:
-    """What rooms have free, resource by resource, at this moment. As long as pods only come, who finds no room now finds none later."""
+    """What rooms have free, resource by resource, at this moment. As long as pods only come, who finds no room now
+    finds none later.
+    """
 
     def __init__(self, rooms: Sequence[NodeState]) -> None:
         self._rooms = rooms

@@ -1,4 +1,6 @@
-"""Limits of pools and ceilings of the cluster as rows over offers: what one node of an offer uses, and how much is left."""
+"""Limits of pools and ceilings of the cluster as rows over offers: what one node of an offer uses, and how much is
+left.
+"""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 """The lower bound: what the cheapest plan could cost, and what one pod of each group is worth.
 
-The relaxation (``resource_lp``) of all pending pods. It leaves out topology domains, and rules between pods except how many pods of a kind
-one node may hold; free capacity of existing nodes costs nothing. Limits of pools count where they could bind. What is left out can only
-make plans more expensive, so no plan is cheaper than the bound.
+The relaxation (``resource_lp``) of all pending pods. It leaves out topology domains, and rules between pods except how
+many pods of a kind one node may hold; free capacity of existing nodes costs nothing. Limits of pools count where they
+could bind. What is left out can only make plans more expensive, so no plan is cheaper than the bound.
 """
 
 from collections.abc import Mapping
@@ -28,8 +28,9 @@ class LowerBound:
 
 
 def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool = True) -> LowerBound:
-    """Of all pods that are left to place in this state; ``limited``: pools' limits let them all in, and may keep them off cheaper nodes.
-    ``whole`` counts whole pods as such, which is a sharper bound and takes longer."""
+    """Of all pods that are left to place in this state; ``limited``: pools' limits let them all in, and may keep them
+    off cheaper nodes. ``whole`` counts whole pods as such, which is a sharper bound and takes longer.
+    """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
     if not groups or not any(market.launchable for market in state.markets):
         return LowerBound(0.0, {group.index: float("inf") for group in state.groups.pending})
@@ -50,7 +51,9 @@ def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool 
 
 
 def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
-    """The largest price that one item alone forces: as many of its cheapest node as its pods need, if they cannot share."""
+    """The largest price that one item alone forces: as many of its cheapest node as its pods need, if they cannot
+    share.
+    """
     caps = np.full(problem.items, np.inf)
     for row, cap in zip(problem.capped[problem.firm], problem.caps[problem.firm], strict=True):
         caps[row] = np.minimum(caps[row], cap)
@@ -67,7 +70,9 @@ def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
 
 
 def _spare(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
-    """What is free of what stands, added up over rooms that the same items may use; and supplies that can run out, as if they were free."""
+    """What is free of what stands, added up over rooms that the same items may use; and supplies that can run out, as
+    if they were free.
+    """
     found: dict[bytes, tuple[list[float], Marks]] = {}
     samples = [members[0][0] for members in problem.members]
     most = (problem.demand @ problem.need).tolist()  # more is of no use, and what is endless is too much for a solver

@@ -64,8 +64,9 @@ def columns_of(stock: OfferSet) -> OfferColumns:
 class OfferTable:
     """``sections`` are pool and variant of so many offers each, beginning at ``starts``.
 
-    ``domain`` numbers the ``domains``: what offers say to the labels in question. ``kinds`` are the distinct ways in which groups may use
-    offers: a row of marks each. ``limited``: the offer is of a supply that can run out. ``limits``: what a node counts against its pool's.
+    ``domain`` numbers the ``domains``: what offers say to the labels in question. ``kinds`` are the distinct ways in
+    which groups may use offers: a row of marks each. ``limited``: the offer is of a supply that can run out.
+    ``limits``: what a node counts against its pool's.
     """
 
     sections: tuple[tuple[PoolOffers, PoolVariant], ...]
@@ -175,7 +176,9 @@ _dominance_answers: dict[object, Whole] = {}
 
 
 def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
-    """Offers that no other one beats: as cheap, as roomy, open to as many kinds, of the same pool and domain; in order of price."""
+    """Offers that no other one beats: as cheap, as roomy, open to as many kinds, of the same pool and domain; in order
+    of price.
+    """
     marks = table.kinds[wanted]
     # all that decides: a stock stands for its room, prices and supplies
     stocks = tuple(

@@ -1,8 +1,8 @@
 """A plan as arrays: what is left to place against what can be launched, as far as classes can express it.
 
-*Items* are pods that are alike to the search: the same requests, the same offers, the same rules about hosts, the same domain if they were
-dealt out (``dealing``). *Offers* are those that no other beats. Rules that arrays cannot express are left to the exact placer, which has
-the last word on everything: what is found here is a proposal.
+*Items* are pods that are alike to the search: the same requests, the same offers, the same rules about hosts, the same
+domain if they were dealt out (``dealing``). *Offers* are those that no other beats. Rules that arrays cannot express
+are left to the exact placer, which has the last word on everything: what is found here is a proposal.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,11 +33,12 @@ class PackingProblem:
 
     ``open``: whether one pod of the item fits an empty node of the offer and may go there.
 
-    ``asks``, ``counts``: rules about hosts, a row each: on a node where an item asks, at most ``caps`` pods of those that count may be.
-    ``firm`` rules hold in every plan there is, the others are how this planner reads a spread over hosts.
+    ``asks``, ``counts``: rules about hosts, a row each: on a node where an item asks, at most ``caps`` pods of those
+    that count may be. ``firm`` rules hold in every plan there is, the others are how this planner reads a spread over
+    hosts.
 
-    ``domain`` numbers the domains that items were dealt to; offers come in order of price. ``members``: which pods an item stands for, and
-    how many of each. ``merged``: the same without domains, where pods were dealt out.
+    ``domain`` numbers the domains that items were dealt to; offers come in order of price. ``members``: which pods an
+    item stands for, and how many of each. ``merged``: the same without domains, where pods were dealt out.
     """
 
     need: Floats
@@ -88,7 +89,8 @@ class PackingProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedProblem:
-    """A problem whose domains are all alike, with the domains taken off: a fraction of the size, and no plan is cheaper than it says.
+    """A problem whose domains are all alike, with the domains taken off: a fraction of the size, and no plan is cheaper
+    than it says.
 
     ``item_of`` and ``domain_of`` (-1: any) are of the items with domains; ``offer_in`` gives for each merged offer its
     like in every domain.
@@ -118,9 +120,10 @@ def compile_problem(
     overflow: bool = False,
     narrowed: bool = False,
 ) -> PackingProblem:
-    """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to them are the offers
-    that they may use once heavier pools have come to their limits. ``narrowed``: of pools with minValues no node takes more than as many
-    others could, so that it is no bound any more."""
+    """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to
+    them are the offers that they may use once heavier pools have come to their limits. ``narrowed``: of pools with
+    minValues no node takes more than as many others could, so that it is no bound any more.
+    """
     table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], deal.keys)
     wanted = np.zeros(len(table.kinds), bool)
     wanted[[table.kind_of[group] for group in groups]] = True
@@ -164,8 +167,9 @@ def compile_problem(
 
 
 def _held_by_enough(market: PoolOffers, resources: Sequence[str]) -> Floats:
-    """What so many of the largest types of a pool can hold, each of them, as its minValues ask for; of other resources than those that all
-    nodes have, anything."""
+    """What so many of the largest types of a pool can hold, each of them, as its minValues ask for; of other resources
+    than those that all nodes have, anything.
+    """
     room = np.full(len(resources), np.inf)
     columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
     by_size = sorted(
@@ -255,8 +259,9 @@ def _coarse_units(need: Floats) -> Floats:
 
 @dataclass(slots=True)
 class ItemDraft:
-    """While items are gathered: a sample group, the domain it was dealt to, what it asks of others on its node and what counts it, and its
-    members."""
+    """While items are gathered: a sample group, the domain it was dealt to, what it asks of others on its node and what
+    counts it, and its members.
+    """
 
     group: PodGroup
     key: str
@@ -271,13 +276,17 @@ ANY: Final = "*"
 EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that pods take ports on, not one to listen on
 
 PRECISE_RULES_PODS: Final = 6000
-"""Up to here a pod that clashes with its neighbours costs a part of a node, so it is told apart who asks something of its neighbours and
-whom they count. With more it finds another place, and fewer items are worth more: whoever asks is taken to count as well."""
+"""Up to here a pod that clashes with its neighbours costs a part of a node, so it is told apart who asks something of
+its neighbours and whom they count. With more it finds another place, and fewer items are worth more: whoever asks is
+taken to count as well.
+"""
 PRECISE_RULES_GROUPS: Final = 60
 """Of so many it is told apart whatever their number."""
 
 HostRow = tuple[object, int, bool]
-"""A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep to that."""
+"""A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep
+to that.
+"""
 
 
 def _items(
@@ -306,7 +315,9 @@ def _items(
 def host_rows(
     group: PodGroup, own: GroupRules, addresses: Mapping[tuple[int, str], Collection[str]]
 ) -> tuple[HostRow, ...]:
-    """What keeps many pods of a group off one node. A port that is taken on every address is taken on each of ``addresses``."""
+    """What keeps many pods of a group off one node. A port that is taken on every address is taken on each of
+    ``addresses``.
+    """
     rows: list[HostRow] = [(rule.tally, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
     rows += [(tally, 1 if tally in own.feeds else 0, True) for tally in own.away if tally.key == names.HOSTNAME]
     taken: set[tuple[int, str, str]] = set()
@@ -345,8 +356,9 @@ def _caps(items: Sequence[ItemDraft]) -> tuple[Marks, Marks, Whole, Marks]:
 
 
 def _heaviest_pools_only(open_to: Marks, tier: Whole, limited: Marks) -> None:
-    """A pod asks for a node of a heavier pool as long as one of its offers could hold it; and there is always one where there is no
-    limit."""
+    """A pod asks for a node of a heavier pool as long as one of its offers could hold it; and there is always one where
+    there is no limit.
+    """
     if len(tier) and tier.max() > tier.min():
         endless = open_to & ~limited[:, None]
         levels = np.where(endless, tier[:, None], tier.max() + 1)

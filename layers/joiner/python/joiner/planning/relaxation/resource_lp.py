@@ -1,10 +1,12 @@
 """The bound: how cheap any plan could be if pods and nodes could be divided, and what a pod of each item is then worth.
 
-A linear programme (solved by HiGHS): nodes of each offer, pods of each item on them, no resource overdrawn, no cap exceeded. No plan can be
-cheaper than its value, because every plan is one of its solutions. Offers come in as they are needed: an offer stays out if the price of
-its room, by the dual prices of one that is in, pays for every pod that it could take (so nothing is lost by leaving it out).
+A linear programme (solved by HiGHS): nodes of each offer, pods of each item on them, no resource overdrawn, no cap
+exceeded. No plan can be cheaper than its value, because every plan is one of its solutions. Offers come in as they are
+needed: an offer stays out if the price of its room, by the dual prices of one that is in, pays for every pod that it
+could take (so nothing is lost by leaving it out).
 
-The programme is kept: when a part of the demand has been packed, or only small offers are asked for, it is solved from where it stood.
+The programme is kept: when a part of the demand has been packed, or only small offers are asked for, it is solved from
+where it stood.
 """
 
 from dataclasses import dataclass, field
@@ -39,10 +41,11 @@ NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """``value`` in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are those in the programme, ``nodes`` how many of
-    each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them. ``rates`` are resource prices by offer,
-    ``places`` what a place under each of ``caps`` costs there.
-    ``firm``: only caps were used that hold in every plan, so no plan is cheaper than ``value``."""
+    """``value`` in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are those in the programme,
+    ``nodes`` how many of each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them.
+    ``rates`` are resource prices by offer, ``places`` what a place under each of ``caps`` costs there. ``firm``: only
+    caps were used that hold in every plan, so no plan is cheaper than ``value``.
+    """
 
     value: float
     worth: Floats
@@ -80,10 +83,12 @@ class LimitRows:
 
 
 class ResourceLp:
-    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for bounds. With a
-    ``toll`` limits count: they may be overrun, at a price that nobody would pay, so that there always is an answer.
+    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for
+    bounds. With a ``toll`` limits count: they may be overrun, at a price that nobody would pay, so that there always is
+    an answer.
 
-    Items that differ in nothing that the programme knows are one *class* in it. ``offers`` are in it from the beginning.
+    Items that differ in nothing that the programme knows are one *class* in it. ``offers`` are in it from the
+    beginning.
     """
 
     def __init__(
@@ -181,8 +186,10 @@ class ResourceLp:
         return len(self._need)
 
     def solve(self, demand: Whole, among: Marks | None = None, *, whole: bool = False) -> Relaxation:
-        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one among them.
-        ``whole``: pods on one node are counted as whole pods are (``whole_pods``), so that the bound is higher."""
+        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one
+        among them. ``whole``: pods on one node are counted as whole pods are (``whole_pods``), so that the bound is
+        higher.
+        """
         problem = self._problem
         allowed = np.ones(len(problem.price), bool) if among is None else among
         members = problem.capped @ demand / np.maximum(problem.caps, 1) if len(problem.caps) else np.zeros(0)
@@ -247,7 +254,9 @@ class ResourceLp:
         self._add_flows(rows[at], item, known + at)
 
     def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool, taken: Floats | None = None) -> Whole:
-        """Columns and rows for nodes: how many, that they hold what flows to them, and what they take of limits. Answers the rows."""
+        """Columns and rows for nodes: how many, that they hold what flows to them, and what they take of limits.
+        Answers the rows.
+        """
         number, width = room.shape
         rows = self._height + np.arange(number * width).reshape(number, width)
         none = np.zeros(0, np.int32)
@@ -275,7 +284,9 @@ class ResourceLp:
         return np.concatenate([np.tile(self._tolled, (len(rows), 1)), rows], axis=1)
 
     def _add_flows(self, rows: Whole, item: Whole, at: Whole | None = None) -> None:
-        """Flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for room that is there."""
+        """Flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for room that is
+        there.
+        """
         number = len(item)
         entries = np.concatenate([np.ones((number, 1)), self._amounts[item]], axis=1)
         index = np.concatenate([item[:, None], rows], axis=1)
@@ -351,7 +362,9 @@ class ResourceLp:
         return each @ self._toll.each, float(each @ self._toll.left)
 
     def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats, *, price: Floats) -> Floats:
-        """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting prices."""
+        """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting
+        prices.
+        """
         items = active[worth[active] > 1e-12]
         room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
         need = np.concatenate([self._need, self._under], axis=1)[items]
@@ -394,14 +407,16 @@ class ResourceLp:
 def worth_to_price_ratio(
     room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
 ) -> Floats:
-    """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most fitting of ``rates``.
-    Divided by the largest of these, worths are such that no offer earns more than its price."""
+    """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most
+    fitting of ``rates``. Divided by the largest of these, worths are such that no offer earns more than its price.
+    """
     # any prices prove something; those of one resource alone are there where no others are
     prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
     whole, each = room @ prices.T, need @ prices.T
     least: Floats = np.full(len(price), np.inf)
     for position in range(len(prices)):
-        # an item that costs nothing at these prices is worth more than that, and where room costs nothing they say nothing
+        # an item that costs nothing at these prices is worth more than that, and where room costs nothing they say
+        # nothing
         ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
         worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)
         known = np.flatnonzero((whole[:, position] > 0) & np.isfinite(worst))
@@ -449,8 +464,9 @@ def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
 
 
 def run_solver(solver: Any) -> None:
-    """Solves what the solver holds. Without perturbation simplex is quicker, and may go round in circles where many answers are equally
-    good: then it begins again, perturbed from there on."""
+    """Solves what the solver holds. Without perturbation simplex is quicker, and may go round in circles where many
+    answers are equally good: then it begins again, perturbed from there on.
+    """
     solver.setOptionValue("simplex_iteration_limit", CIRCLES * (solver.getNumRow() + 100))
     solver.run()
     if solver.getModelStatus() == highspy.HighsModelStatus.kIterationLimit:

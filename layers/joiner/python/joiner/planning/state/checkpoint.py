@@ -32,7 +32,8 @@ def count_missing(state: PlanState) -> tuple[float, ...]:
 def score_plan(state: PlanState) -> ScoredPlan:
     """By priority, the highest first: pods left; then price and nodes."""
     layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
-    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other is better
+    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other
+    # is better
     ordered_only = 0.0 if keeps_all_rules(state) else 1.0
     return ScoredPlan(
         (ordered_only, *count_missing(state), round(state.price, 9), float(len(state.new))), state.pods_left, layout

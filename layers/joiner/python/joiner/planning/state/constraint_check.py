@@ -1,7 +1,7 @@
 """Whether a finished plan keeps every rule between pods.
 
-Some steps place pods in another order than the scheduler would: pods assigned to domains beforehand, nodes that are emptied and filled
-again. The whole result is checked here, and is discarded if it breaks a rule.
+Some steps place pods in another order than the scheduler would: pods assigned to domains beforehand, nodes that are
+emptied and filled again. The whole result is checked here, and is discarded if it breaks a rule.
 """
 
 from collections.abc import Collection, Iterable
@@ -32,8 +32,10 @@ def keeps_all_rules(state: PlanState) -> bool:
 
 
 def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts, int]) -> bool:
-    """Whether the group may stay wherever it is, because nobody is anywhere with those that it is to be kept apart from, and its spreads
-    are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest domain."""
+    """Whether the group may stay wherever it is, because nobody is anywhere with those that it is to be kept apart
+    from, and its spreads are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest
+    domain.
+    """
     if own.free:
         return True
     if (
@@ -76,8 +78,9 @@ def _may_stay(
 
 
 def _one_beginning(state: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:
-    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind anywhere; in these
-    rooms they are."""
+    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind
+    anywhere; in these rooms they are.
+    """
     own = state.rules[group.index]
     mine: dict[tuple[str, ...], int] = {}
     for room in rooms:

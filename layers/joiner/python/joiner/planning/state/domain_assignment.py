@@ -1,7 +1,8 @@
 """Assign pods to topology domains before nodes are made: pods that spread over zones, and pods that must share one.
 
-Pods then fill whole nodes domain by domain. Pods that a spread counts are assigned as well, even if they have no spread of their own:
-otherwise they could fill one zone and exclude the pods that have one. The finished plan is checked against the true skew.
+Pods then fill whole nodes domain by domain. Pods that a spread counts are assigned as well, even if they have no spread
+of their own: otherwise they could fill one zone and exclude the pods that have one. The finished plan is checked
+against the true skew.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +16,9 @@ from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
 
 @dataclass(frozen=True, slots=True)
 class DomainAssignment:
-    """For a group that was dealt out: the label, and how many go to each of its values. Pods beyond that were not dealt."""
+    """For a group that was dealt out: the label, and how many go to each of its values. Pods beyond that were not
+    dealt.
+    """
 
     shares_of: Mapping[PodGroup, tuple[str, Mapping[str, int]]] = field(default_factory=dict)
 
@@ -89,8 +92,9 @@ class DomainAssigner:
             )
 
     def gather(self, groups: Sequence[PodGroup]) -> None:
-        """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends are already or where
-        least has been dealt to."""
+        """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends
+        are already or where least has been dealt to.
+        """
         for tied in _tied(self._state, groups):
             keys = {tally.key for group in tied for tally in self._state.rules[group.index].affinity}
             if len(keys) != 1:
@@ -150,7 +154,9 @@ class DomainAssigner:
         self._give(group, key, given, counted=True)
 
     def _price_by_domain(self, key: str) -> Mapping[str, float]:
-        """What everything that is offered in all domains costs in each of them: who is left over goes where it is cheap."""
+        """What everything that is offered in all domains costs in each of them: who is left over goes where it is
+        cheap.
+        """
         if key not in self._dear:
             prices: dict[object, dict[str, float]] = {}
             for market in self._state.markets:
@@ -177,7 +183,9 @@ class DomainAssigner:
                         self._counts[tally][domain] = self._counts[tally].get(domain, 0) + number
 
     def _reachable(self, group: PodGroup, key: str) -> tuple[str, ...]:
-        """Domains in which the group has an offer, or a node with room; groups that agree in offers and size share the answer."""
+        """Domains in which the group has an offer, or a node with room; groups that agree in offers and size share the
+        answer.
+        """
         state = self._state
         bits = tuple(variant.bits[group.index] for market in state.markets for variant in market.variants)
         asked = (key, bits, group.constraints.tolerations, group.vector, bool(state.existing) and group)
@@ -235,8 +243,8 @@ def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
 def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
     """Set quotas: how many pods of each group that spreads over zones go to each zone, as evenly as its skew requires.
 
-    Groups are taken in the given order. Pods then fill whole nodes zone by zone instead of alternating; the finished plan is checked
-    against the true skew.
+    Groups are taken in the given order. Pods then fill whole nodes zone by zone instead of alternating; the finished
+    plan is checked against the true skew.
     """
     expected: dict[tuple[str, object, str], dict[str, int]] = {}
     for group in groups:

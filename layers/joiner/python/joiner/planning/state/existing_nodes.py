@@ -36,8 +36,9 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class ExistingCapacity:
-    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``staying`` the nodes that are not on their way out.
-    ``price`` is of all nodes of ours, in $/h."""
+    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``staying`` the nodes that are not
+    on their way out. ``price`` is of all nodes of ours, in $/h.
+    """
 
     rooms: tuple[NodeState, ...]
     used: Mapping[str, Mapping[str, int]]
@@ -157,8 +158,9 @@ def _room_of_claim(
     *,
     like_it: Mapping[str, int],
 ) -> NodeState:
-    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own pods only.
-    ``like_it``: how many volumes others of its type can have, by driver."""
+    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own
+    pods only. ``like_it``: how many volumes others of its type can have, by driver.
+    """
     known = catalogue.types.get(claim.instance_type)
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
     can = claim.allocatable if claim.launched else Resources()
@@ -218,7 +220,8 @@ def _usage(
     for claim in snapshot.claims:
         node = joined.get(claim.key)
         if not (node or claim.launched or claim.deleting or claim.name in snapshot.entering):
-            continue  # written by a holder that died: it will be deleted unlaunched before anything of this plan is written
+            # written by a holder that died: it will be deleted unlaunched before anything of this plan is written
+            continue
         has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
         ours.append((claim.pool_key, claim.labels, has))
     for one in snapshot.nodes:

@@ -1,4 +1,6 @@
-"""The limit that one more node would exceed, as a value: how much of it is used, how much is needed, and how to raise it."""
+"""The limit that one more node would exceed, as a value: how much of it is used, how much is needed, and how to raise
+it.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,7 +11,9 @@ from joiner.pools import NodePool
 
 @dataclass(frozen=True, slots=True)
 class PoolLimitViolation:
-    """Of one pool, in one resource (or in nodes): ``used`` counts what is there, on its way, and planned; the node would add ``more``."""
+    """Of one pool, in one resource (or in nodes): ``used`` counts what is there, on its way, and planned; the node
+    would add ``more``.
+    """
 
     pool: NodePool
     resource: str

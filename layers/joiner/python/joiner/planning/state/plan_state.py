@@ -1,7 +1,7 @@
 """The plan while it is made: existing nodes, nodes in flight, new nodes, and the pods on them.
 
-``PlanState`` is changed by the search and never leaves ``planning``: pods are placed and removed until a good plan is found, then the plan
-is written as a value. Every rule of the scheduler is checked before a pod is placed.
+``PlanState`` is changed by the search and never leaves ``planning``: pods are placed and removed until a good plan is
+found, then the plan is written as a value. Every rule of the scheduler is checked before a pod is placed.
 """
 
 from collections import Counter
@@ -32,8 +32,9 @@ PORTS_TAKEN: Final = "its host ports are taken"
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this plan puts in;
-    ``attached`` counts the pods that have a volume there, by the position of its resource and its name."""
+    """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this
+    plan puts in; ``attached`` counts the pods that have a volume there, by the position of its resource and its name.
+    """
 
     name: str
     labels: Mapping[str, str]
@@ -56,7 +57,9 @@ class NodeState:
 
 
 def attach_volume(room: NodeState, volume: tuple[int, str], number: int) -> None:
-    """So many pods more (or fewer, below zero) have the volume in this room: the first attaches it, with the last it goes."""
+    """So many pods more (or fewer, below zero) have the volume in this room: the first attaches it, with the last it
+    goes.
+    """
     before = room.attached.get(volume, 0)
     room.attached[volume] = before + number
     room.free[volume[0]] -= (before + number > 0) - (before > 0)
@@ -255,8 +258,9 @@ class PlanState:
         return fitting
 
     def place_together(self, contents: Mapping[PodGroup, int], room: NodeState, choice: OfferChoice) -> bool:
-        """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of each other is asked
-        once all of them are in."""
+        """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of
+        each other is asked once all of them are in.
+        """
         free, accepted = list(room.free), choice.groups
         for group, number in contents.items():
             if not accepted >> group.index & 1:
@@ -348,7 +352,9 @@ class PlanState:
         return 0
 
     def replacement_offers(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> list[NodeOffer]:
-        """Offers of any size and price that these pods could be on in place of this one, as far as labels and their neighbours go."""
+        """Offers of any size and price that these pods could be on in place of this one, as far as labels and their
+        neighbours go.
+        """
         bits, keys = -1, set[str]()
         for group in inside:
             bits &= choice.variant.bits[group.index]

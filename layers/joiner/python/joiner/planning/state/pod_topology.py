@@ -1,8 +1,9 @@
-"""Rules between pods, kept as running counts: spread, affinity and anti-affinity, each exactly as kube-scheduler reads it.
+"""Rules between pods, kept as running counts: spread, affinity and anti-affinity, each exactly as kube-scheduler reads
+it.
 
-A *tally* counts pods by topology domain. Which groups it counts is worked out once; placing a pod then adds one to a few
-tallies, and asking whether a pod may go somewhere reads a few. Sources: Kubernetes, "Pod Topology Spread Constraints" and
-"Assigning Pods to Nodes"; the scheduler's plugins of those names decide where the pages are silent:
+A *tally* counts pods by topology domain. Which groups it counts is worked out once; placing a pod then adds one to a
+few tallies, and asking whether a pod may go somewhere reads a few. Sources: Kubernetes, "Pod Topology Spread
+Constraints" and "Assigning Pods to Nodes"; the scheduler's plugins of those names decide where the pages are silent:
 
 * a spread counts pods of the pod's own namespace, on nodes that carry all its spread keys and that its own rules allow;
 * affinity counts pods that *all* its terms mean, and a pod that they mean itself may be the first of its kind anywhere;
@@ -60,8 +61,10 @@ class DomainCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadRule:
-    """One hard spread of a group. ``universe`` are the domains that count even without a pod; None for hostnames, where a new
-    node is always possible and the emptiest one therefore has nothing. ``moves``: it counts pods that wait for a place."""
+    """One hard spread of a group. ``universe`` are the domains that count even without a pod; None for hostnames, where
+    a new node is always possible and the emptiest one therefore has nothing. ``moves``: it counts pods that wait for a
+    place.
+    """
 
     spread: TopologySpreadConstraint
     tally: DomainCounts
@@ -82,7 +85,9 @@ class SpreadRule:
         return domain is not None and self.spread.allows(self.tally.by_domain.get(domain, 0), self.lowest())
 
     def limit(self, domain: str | None) -> int:
-        """How many more pods may go to this domain, one after the other: as long as it is at most maxSkew above the others."""
+        """How many more pods may go to this domain, one after the other: as long as it is at most maxSkew above the
+        others.
+        """
         if domain is None:
             return 0
         here = self.tally.by_domain.get(domain, 0)
@@ -95,10 +100,10 @@ class SpreadRule:
 class GroupRules:
     """What one group asks of its neighbours, and what its pods change for others (``feeds``).
 
-    ``friends`` are the other groups beside which its affinity wants to be; ``selects_itself`` says that it is its own friend. ``together``
-    count the pods that share a volume which is not there yet: it is made where the first of them goes, and all others follow.
-    ``alone`` count the pods that have a claim which is for one pod at a time. ``stock`` counts those that take one of a family of volumes
-    made by hand, with how many of these there are in each domain.
+    ``friends`` are the other groups beside which its affinity wants to be; ``selects_itself`` says that it is its own
+    friend. ``together`` count the pods that share a volume which is not there yet: it is made where the first of them
+    goes, and all others follow. ``alone`` count the pods that have a claim which is for one pod at a time. ``stock``
+    counts those that take one of a family of volumes made by hand, with how many of these there are in each domain.
     """
 
     spreads: list[SpreadRule] = field(default_factory=list)
@@ -115,7 +120,9 @@ class GroupRules:
 
     @property
     def apart(self) -> list[tuple[DomainCounts, int]]:
-        """Whom it is kept apart from: a tally, and how many that counts may be where a pod of the group is, itself included."""
+        """Whom it is kept apart from: a tally, and how many that counts may be where a pod of the group is, itself
+        included.
+        """
         return [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted)]
 
     @property
@@ -134,9 +141,11 @@ class GroupRules:
     def limit(
         self, place: TopologyNode, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None
     ) -> tuple[int, str]:
-        """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says so.
+        """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says
+        so.
 
-        ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still take.
+        ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still
+        take.
         """
         most, labels = 1 if self.alone else UNLIMITED, place.labels
         if any(tally.total for tally in self.alone):
@@ -184,8 +193,9 @@ class GroupRules:
 
     @property
     def assigned_spread(self) -> SpreadRule | None:
-        """The spread whose domains are dealt out beforehand. One that counts nobody who waits does not share them out: they may all go
-        where it is level."""
+        """The spread whose domains are dealt out beforehand. One that counts nobody who waits does not share them out:
+        they may all go where it is level.
+        """
         return next((rule for rule in self.spreads if rule.universe is not None and rule.moves), None)
 
 
@@ -207,8 +217,10 @@ def compile_rules(
 
 
 class RuleCompiler:
-    """Works out the rules of all groups. Rules that count the same pods on the same places share one tally, so a placed pod is counted
-    once for all of them, and what a selector means is asked once for each kind of pod that some selector can tell apart."""
+    """Works out the rules of all groups. Rules that count the same pods on the same places share one tally, so a placed
+    pod is counted once for all of them, and what a selector means is asked once for each kind of pod that some selector
+    can tell apart.
+    """
 
     def __init__(
         self,
@@ -314,7 +326,9 @@ class RuleCompiler:
         return meant if group.head_room or not self._head_room else [other for other in meant if not other.head_room]
 
     def _wishes(self, group: PodGroup) -> None:
-        """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight is negative."""
+        """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight
+        is negative.
+        """
         own = self._found[group.index]
         for wish in group.constraints.pod_preferences:
             tally = self._tally(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
@@ -376,8 +390,9 @@ class RuleCompiler:
     def _universe(
         self, group: PodGroup, spread: TopologySpreadConstraint, only: Callable[[TopologyNode], bool], identity: object
     ) -> frozenset[str]:
-        """Domains that the spread counts, of the nodes that there are and of those that could be made for somebody who waits: where nobody
-        makes a node there is no domain."""
+        """Domains that the spread counts, of the nodes that there are and of those that could be made for somebody who
+        waits: where nobody makes a node there is no domain.
+        """
         key = spread.topology_key
         open_to: tuple[object, ...] = ()
         anywhere = all(not place for place in group.places)
@@ -407,7 +422,9 @@ class RuleCompiler:
         return found
 
     def _wanted_of(self, market: PoolOffers, variant: PoolVariant) -> int:
-        """The offers that could hold somebody who waits. The smallest are asked first: they leave little to ask the others about."""
+        """The offers that could hold somebody who waits. The smallest are asked first: they leave little to ask the
+        others about.
+        """
         if variant not in self._wanted:
             found = 0
             for group in self._waiting:
@@ -441,7 +458,9 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
 
 
 def _by_own_rules(group: PodGroup, market: PoolOffers, variant: PoolVariant) -> int:
-    """The offers that the pod's own rules accept: where its volumes are does not make the domains fewer that it is spread over."""
+    """The offers that the pod's own rules accept: where its volumes are does not make the domains fewer that it is
+    spread over.
+    """
     if all(not place for place in group.places):
         return variant.bits[group.index]
     asked = group.constraints.on_new_nodes()

@@ -1,4 +1,5 @@
-"""Static pools: nodes that a pool with ``replicas`` lacks are planned without pending pods, and pods may be placed on them.
+"""Static pools: nodes that a pool with ``replicas`` lacks are planned without pending pods, and pods may be placed on
+them.
 
 Source: Karpenter, "NodePools", static capacity: as many nodes as the replicas say, no more than ``limits.nodes``.
 """
@@ -18,7 +19,9 @@ from joiner.pools import NodePool
 def missing_static_nodes(
     markets: Sequence[PoolOffers], groups: PodGroups, stands: ExistingCapacity, ceilings: Ceilings
 ) -> list[NodeState]:
-    """A room for each missing node, of the cheapest offer that the pool allows, as far as its limits and the ceilings let it."""
+    """A room for each missing node, of the cheapest offer that the pool allows, as far as its limits and the ceilings
+    let it.
+    """
     found: list[NodeState] = []
     price, drawn = stands.price, Counter[tuple[str, ...]]()
     for market in markets:

@@ -1,1 +1,3 @@
-"""Codecs of the objects of ``pools``: from manifests to values and back. They import the values; no value imports a codec."""
+"""Codecs of the objects of ``pools``: from manifests to values and back. They import the values; no value imports a
+codec.
+"""

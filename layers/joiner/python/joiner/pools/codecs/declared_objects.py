@@ -78,7 +78,9 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
 def find_missing_classes(
     pools: Iterable[NodePool], classes: Iterable[NodeClass], problems: Iterable[InvalidManifest]
 ) -> Iterable[InvalidManifest]:
-    """A problem for each pool whose class is not there, or is there but broken. The pool stays: its class may still come."""
+    """A problem for each pool whose class is not there, or is there but broken. The pool stays: its class may still
+    come.
+    """
     present = {node_class.key for node_class in classes}
     broken = {problem.object for problem in problems if problem.severity == "error"}
     for pool in pools:

@@ -1,8 +1,9 @@
-"""Reads the legacy kinds: Provisioner (karpenter.sh/v1alpha5), AWSNodeTemplate (karpenter.k8s.aws/v1alpha1), inline providers.
+"""Reads the legacy kinds: Provisioner (karpenter.sh/v1alpha5), AWSNodeTemplate (karpenter.k8s.aws/v1alpha1), inline
+providers.
 
-They read into the values of today. What Karpenter's defaulting webhook once wrote into a Provisioner is put there by the reader:
-linux, amd64, on-demand, and c, m and r newer than generation 2 where nothing is said about the instance type.
-Source: Karpenter v0.31, "Provisioners" and "Node Templates"; its upgrade guide to v1beta1 for the mapping.
+They read into the values of today. What Karpenter's defaulting webhook once wrote into a Provisioner is put there by
+the reader: linux, amd64, on-demand, and c, m and r newer than generation 2 where nothing is said about the instance
+type. Source: Karpenter v0.31, "Provisioners" and "Node Templates"; its upgrade guide to v1beta1 for the mapping.
 """
 
 import re
@@ -99,7 +100,9 @@ def _read_provider_ref(spec: ManifestFields, name: str) -> NodeClassRef:
 
 
 def _read_disruption(spec: ManifestFields) -> Disruption:
-    """ttlSecondsAfterEmpty, or consolidation, or nothing: then nodes never go by themselves. Budgets came later: all may go at once."""
+    """ttlSecondsAfterEmpty, or consolidation, or nothing: then nodes never go by themselves. Budgets came later: all
+    may go at once.
+    """
     after_empty = spec.integer("ttlSecondsAfterEmpty", minimum=0)
     consolidation = spec.sub("consolidation")
     consolidates = consolidation.boolean("enabled")
@@ -120,7 +123,9 @@ def read_node_template(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
 
 
 def read_inline(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass | None:
-    """The class that a Provisioner describes under ``spec.provider``, under the Provisioner's name; None if it does not."""
+    """The class that a Provisioner describes under ``spec.provider``, under the Provisioner's name; None if it does
+    not.
+    """
     spec = manifest.get("spec")
     provider = spec.get("provider") if isinstance(spec, Mapping) else None
     if provider is None:

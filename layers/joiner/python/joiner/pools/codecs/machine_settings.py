@@ -38,7 +38,9 @@ PERCENTAGE = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
 
 
 def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
-    """A KubeletConfiguration's fields that users may set, checked as the kubelet would on its start (when it is too late)."""
+    """A KubeletConfiguration's fields that users may set, checked as the kubelet would on its start (when it is too
+    late).
+    """
     config: dict[str, Any] = {name: fields.raw(name) for name in FIELDS if name in fields}
     if "registerWithTaints" in fields:
         fields.wrong("registerWithTaints", "set the pool's taints or startupTaints instead")

@@ -1,7 +1,8 @@
 """Reads one manifest field by field, so that every mistake in it is found at once and reported with its remedy.
 
-``ManifestFields`` is one mapping of the manifest; each of its methods reads one field, notes what is wrong with it, and answers a value
-that lets the reading go on. ``close`` notes the fields that nobody asked for, which are most often misspelt ones.
+``ManifestFields`` is one mapping of the manifest; each of its methods reads one field, notes what is wrong with it, and
+answers a value that lets the reading go on. ``close`` notes the fields that nobody asked for, which are most often
+misspelt ones.
 
 >>> notes = ManifestProblems("Provisioner/default")
 >>> limits = ManifestFields({"resoutces": {"cpu": 1000}}, "spec.limits", notes)

@@ -1,8 +1,8 @@
 """NodeClaim (karpenter.sh/v1) and Machine (karpenter.sh/v1alpha5): one value, read and written by kind.
 
-Claims are read leniently: one that exists stands for an instance, and must never be lost because a field of it is strange.
-The kinds differ in four words: the pool's label, the class's reference, and the prefix of a Machine's condition types.
-An inline provider has no object; its Machines refer to no template.
+Claims are read leniently: one that exists stands for an instance, and must never be lost because a field of it is
+strange. The kinds differ in four words: the pool's label, the class's reference, and the prefix of a Machine's
+condition types. An inline provider has no object; its Machines refer to no template.
 """
 
 from collections.abc import Mapping

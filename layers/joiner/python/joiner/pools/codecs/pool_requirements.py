@@ -1,4 +1,5 @@
-"""Requirements and taints of a pool, checked before they become values: which keys a user may name, with which operators.
+"""Requirements and taints of a pool, checked before they become values: which keys a user may name, with which
+operators.
 
 Source: Karpenter, "NodePools", spec.template.spec.requirements; Kubernetes, "Labels and Selectors" (syntax).
 """

@@ -1,8 +1,9 @@
 """The compiled form of the search's innermost loops (``fill.c``), where there is one for this machine.
 
-Three small libraries lie beside it, for Linux on arm64 and on x86-64, there with AVX2 as well, which every x86 processor of Lambda has.
-They call nothing and know nothing of Python, so any version of it loads them, and all of them answer the same, to the bit. Elsewhere
-``best`` answers None and the same loop runs in numpy: slower, so that less is found in a second, but as right.
+Three small libraries lie beside it, for Linux on arm64 and on x86-64, there with AVX2 as well, which every x86
+processor of Lambda has. They call nothing and know nothing of Python, so any version of it loads them, and all of them
+answer the same, to the bit. Elsewhere ``best`` answers None and the same loop runs in numpy: slower, so that less is
+found in a second, but as right.
 """
 
 import ctypes
@@ -119,8 +120,9 @@ class Kernel:
         tilt: Floats | None,
         counts: Whole,
     ) -> None:
-        """Fills rows in place (``counts``: rows x active items, at first what they hold already). ``demand`` and ``worth`` are of the
-        active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and resource."""
+        """Fills rows in place (``counts``: rows x active items, at first what they hold already). ``demand`` and
+        ``worth`` are of the active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and resource.
+        """
         held = [
             np.ascontiguousarray(offers),
             np.ascontiguousarray(active),
@@ -145,8 +147,9 @@ class Kernel:
         )
 
     def seed(self, offers: Whole, active: Whole, mean: Floats, demand: Floats, dice: NDArray[np.uint64]) -> Whole:
-        """What rows begin with (rows x active items): ``mean`` (the same shape) rounded at random, as far as demand, room and caps
-        allow. ``mean`` is 0 where an item is closed to the row's offer: that is not asked again."""
+        """What rows begin with (rows x active items): ``mean`` (the same shape) rounded at random, as far as demand,
+        room and caps allow. ``mean`` is 0 where an item is closed to the row's offer: that is not asked again.
+        """
         counts = np.empty(mean.shape, np.int64)
         held = [np.ascontiguousarray(one) for one in (offers, active, mean, demand)]
         self._seed(
@@ -160,9 +163,10 @@ class Kernel:
     def repack(
         self, plan: "KernelNodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0
     ) -> tuple[float, float]:
-        """Empty a few nodes and pack their pods again, ``turns`` times; a result that is not more expensive stays, and at random one
-        that is more expensive by less than ``slack`` ($/h). ``lure`` is what items are worth while some nodes are filled. Returns what was
-        saved in $/h, and the work in cells of ``fill``."""
+        """Empty a few nodes and pack their pods again, ``turns`` times; a result that is not more expensive stays, and
+        at random one that is more expensive by less than ``slack`` ($/h). ``lure`` is what items are worth while some
+        nodes are filled. Returns what was saved in $/h, and the work in cells of ``fill``.
+        """
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
         worth, lure = np.ascontiguousarray(worth), np.ascontiguousarray(lure)
         saved = self._repack(
@@ -191,9 +195,10 @@ class Kernel:
         patience: int,
         kept: int,
     ) -> "NodeSearchResult":
-        """The pods that are worth most on one node of this offer, if they are worth more than ``enough``. ``rates`` are prices of
-        resources, of which the first MOST_VIEWS rows count: the better they fit, the less has to be tried. ``demand`` and ``worth`` are of
-        the active items."""
+        """The pods that are worth most on one node of this offer, if they are worth more than ``enough``. ``rates`` are
+        prices of resources, of which the first MOST_VIEWS rows count: the better they fit, the less has to be tried.
+        ``demand`` and ``worth`` are of the active items.
+        """
         counts, found, proven = np.zeros((kept, len(active)), np.int64), ctypes.c_longlong(0), ctypes.c_double(0.0)
         held = [np.ascontiguousarray(one) for one in (active, demand, worth, rates[:MOST_VIEWS])]
         steps = self._dearest(
@@ -214,8 +219,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSearchResult:
-    """``counts``: rows of how many of each active item, each worth more than enough, the best among them. No node is worth more than
-    ``proven`` (or than enough). It took so many ``steps``."""
+    """``counts``: rows of how many of each active item, each worth more than enough, the best among them. No node is
+    worth more than ``proven`` (or than enough). It took so many ``steps``.
+    """
 
     counts: Whole
     proven: float
@@ -224,8 +230,9 @@ class NodeSearchResult:
 
 @dataclass(slots=True)
 class KernelNodes:
-    """A plan that is being changed, node by node, with room for more of them: the offer, how many of each item, price less the worth of its
-    pods. The first ``number`` count. ``dice`` is one number, never 0."""
+    """A plan that is being changed, node by node, with room for more of them: the offer, how many of each item, price
+    less the worth of its pods. The first ``number`` count. ``dice`` is one number, never 0.
+    """
 
     number: int
     offer: Whole
