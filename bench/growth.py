@@ -245,7 +245,10 @@ def lines(points: Mapping[str, Sequence[Point]]) -> Iterator[str]:
     by_pods = {point.world.pods: point for point in points.get("pods", ())}
     if ten := by_pods.get(10_000):
         measured = f"{ten.reading + ten.planning:.2f} s, {ten.megabytes:.0f} MB"
-        yield f"{'10,000 raw pods to a plan, fresh process, after imports':64} goal  <= 0.5 s, 200 MB  measured {measured}"
+        yield (
+            f"{'10,000 raw pods to a plan, fresh process, after imports':64} goal  <= 0.5 s, 200 MB  "
+            f"measured {measured}"
+        )
     if hundred := by_pods.get(100_000):
         yield f"{'100,000 pods in 500 classes, the plan alone':64} goal  <= 1 s  measured {hundred.planning:.2f} s"
 

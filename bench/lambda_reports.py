@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 PATTERN: Final = re.compile(
-    r"REPORT RequestId: \S+\tDuration: ([\d.]+) ms\tBilled Duration: ([\d.]+) ms\tMemory Size: (\d+) MB\tMax Memory Used: (\d+) MB"
+    r"REPORT RequestId: \S+\tDuration: ([\d.]+) ms\tBilled Duration: ([\d.]+) ms\tMemory Size: (\d+) MB\tMax "
+    r"Memory Used: (\d+) MB"
     r"(?:\tInit Duration: ([\d.]+) ms)?"
 )
 

@@ -130,11 +130,17 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
 
     def saving(label: str, found: Sequence[Row], goal: str) -> str:
         known = [1 - row.best.price_per_hour / row.karpenter for row in found if row.case.answer]
-        return f"{label:64} goal {goal:>8}  measured {statistics.median(known) if known else float('nan'):7.1%} ({len(known)} cases)"
+        return (
+            f"{label:64} goal {goal:>8}  measured "
+            f"{statistics.median(known) if known else float('nan'):7.1%} ({len(known)} cases)"
+        )
 
     def speed(label: str, found: Sequence[Row], goal: str) -> str:
         known = [row.karpenter_seconds / row.first_seconds for row in found if row.case.answer]
-        return f"{label:64} goal {goal:>8}  measured {min(known, default=float('nan')):7.1f} x at worst ({len(known)} cases)"
+        return (
+            f"{label:64} goal {goal:>8}  measured {min(known, default=float('nan')):7.1f} x at worst "
+            f"({len(known)} cases)"
+        )
 
     gpus = ("openball", "openbtaint")
     traces = (*gpus, "openbcpu", "openbnogpu")
@@ -171,7 +177,10 @@ def _behind(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{label:64} goal  <= 0.5%  measured {statistics.median(few):7.2%} ({len(few)} cases)"
     if more:
         label = "above what a longer search finds, 100 to 1,000 pods (worst)"
-        yield f"{label:64} goal    <= 1%  measured {max(more):7.2%}, median {statistics.median(more):.2%} ({len(more)} cases)"
+        yield (
+            f"{label:64} goal    <= 1%  measured {max(more):7.2%}, median {statistics.median(more):.2%} "
+            f"({len(more)} cases)"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -56,7 +56,9 @@ EMPTY_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What was used: transitions of Standard machines, Express executions with their seconds, Lambda, items, documents."""
+    """What was used: transitions of Standard machines, Express executions with their seconds, Lambda, items,
+    documents.
+    """
 
     transitions: float = 0
     express: float = 0

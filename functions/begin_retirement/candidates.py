@@ -1,4 +1,6 @@
-"""What there is around the claims that shall be retired: their nodes, the pods on them, and what is on its way to them."""
+"""What there is around the claims that shall be retired: their nodes, the pods on them, and what is on its way to
+them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,7 +80,9 @@ class RetirementCandidates:
     def read(
         cls, kube: Kube, ledger: Ledger, asked: Iterable[RetirementRequest], now: datetime, *, leased: bool
     ) -> "RetirementCandidates":
-        """The ledger first: a launch that it knows is on its claim by the time that claims are listed, or still counts."""
+        """The ledger first: a launch that it knows is on its claim by the time that claims are listed, or still
+        counts.
+        """
         lease, launches, assignments = ledger.lease(), ledger.unrecorded_launches(), ledger.assignments()
         claims = index_by_name(list_claims(kube).claims)
         manifests = kube.list(kinds.NODES)

@@ -137,7 +137,9 @@ class NodeFilling:
 
 
 def _is_its(node: Node | None, step: ClaimProgress) -> bool:
-    """Is it the claim's own node? Nodes are listed anew for the filling, and another instance may have taken the name."""
+    """Is it the claim's own node? Nodes are listed anew for the filling, and another instance may have taken the
+    name.
+    """
     return node is not None and node.provider_id == step.claim.provider_id
 
 

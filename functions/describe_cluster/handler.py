@@ -16,11 +16,14 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 EGRESS: Final = {
     "AWS_MANAGED": "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours",
     "CUSTOMER_ROUTED": (
-        "CUSTOMER_ROUTED: webhook calls leave through the cluster's VPC: give the cluster's subnets a route to the internet (NAT gateway) "
-        "or to the doorbell's address, or no ring arrives, and pods wait for the sweep's minute (docs/control-plane-egress.md)"
+        "CUSTOMER_ROUTED: webhook calls leave through the cluster's VPC: give the cluster's subnets a route to "
+        "the internet (NAT gateway) "
+        "or to the doorbell's address, or no ring arrives, and pods wait for the sweep's minute "
+        "(docs/control-plane-egress.md)"
     ),
     "CUSTOMER_ISOLATED": (
-        "CUSTOMER_ISOLATED: the control plane reaches nothing outside its VPC, and so no doorbell: pods wait for the sweep's minute "
+        "CUSTOMER_ISOLATED: the control plane reaches nothing outside its VPC, and so no doorbell: pods wait "
+        "for the sweep's minute "
         "(docs/control-plane-egress.md)"
     ),
 }
@@ -74,7 +77,9 @@ def describe(request: Request) -> Answer:
 
 
 def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
-    """Raise ClusterNotSupported for a cluster whose nodes need IPv6 interfaces: launch templates do not make them yet."""
+    """Raise ClusterNotSupported for a cluster whose nodes need IPv6 interfaces: launch templates do not make them
+    yet.
+    """
     if (cluster.get("kubernetesNetworkConfig") or {}).get("ipFamily") == "ipv6":
         remedy = "deploy to a cluster of ipFamily ipv4"
         raise ClusterNotSupported(

@@ -84,7 +84,8 @@ class InstallerAccess:
         ]
         if old:
             logger.warning(
-                "the installer was still an administrator of the cluster: a deployment ended early; its access is revoked"
+                "the installer was still an administrator of the cluster: a deployment ended early; its access "
+                "is revoked"
             )
             self.revoke()
         return bool(old)

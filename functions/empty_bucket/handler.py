@@ -1,4 +1,6 @@
-"""Custom resource: empties the decision bucket when the stack goes, because CloudFormation deletes empty buckets only."""
+"""Custom resource: empties the decision bucket when the stack goes, because CloudFormation deletes empty buckets
+only.
+"""
 
 from collections.abc import Mapping
 from typing import Any

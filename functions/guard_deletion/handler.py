@@ -101,7 +101,8 @@ def _await_the_lease(around: DeletionContext) -> None:
     while around.lease_is_held():
         if around.now() > deadline:
             raise ScaleUpRuns(
-                f"a scale-up still runs after {LEASE_SECONDS:.0f} s and may launch instances: delete the stack again later"
+                f"a scale-up still runs after {LEASE_SECONDS:.0f} s and may launch instances: delete the stack "
+                f"again later"
             )
         around.sleep(PAUSE_SECONDS)
 
@@ -118,7 +119,8 @@ def refusal_reason(cluster: str, region: str, running: Sequence[RunningInstance]
     )
     way_out = f"aws ssm put-parameter --name {pause_parameter(cluster)} --value {KEEPING} --overwrite --region {region}"
     return (
-        f"{len(running)} instances of Joiner run: {', '.join(named)}. Deleting the stack would leave their nodes without anybody who "
+        f"{len(running)} instances of Joiner run: {', '.join(named)}. Deleting the stack would leave their "
+        f"nodes without anybody who "
         f"retires them. Nothing was removed. {remedy}. If that command cannot run: {way_out}"
     )
 

@@ -202,14 +202,19 @@ def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
         try:
             kube.apply(manifest)
         except NotFound:
-            message = "this cluster serves no ValidatingAdmissionPolicy (Kubernetes before 1.30): nothing but RBAC bounds Joiner here"
+            message = (
+                "this cluster serves no ValidatingAdmissionPolicy (Kubernetes before 1.30): nothing but "
+                "RBAC bounds Joiner here"
+            )
             logging.getLogger(__name__).warning(message)
             return
     _delete_former(kube, policies)
 
 
 def _delete_former(kube: "Kube", policies: Sequence[Manifest]) -> None:
-    """Policies of an earlier version that this one does not have: they would go on refusing, and cost what they cost."""
+    """Policies of an earlier version that this one does not have: they would go on refusing, and cost what they
+    cost.
+    """
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
     from joiner.names import MANAGED_BY
@@ -276,7 +281,8 @@ def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
     )
     if strangers:
         raise ForeignDefinitions(
-            f"{', '.join(strangers)}: somebody else manages these CRDs, probably Karpenter. Uninstall it, keep its objects, and hand the "
+            f"{', '.join(strangers)}: somebody else manages these CRDs, probably Karpenter. Uninstall it, keep "
+            f"its objects, and hand the "
             f"CRDs over: kubectl label crd {' '.join(strangers)} {MANAGED_BY}=joiner --overwrite"
         )
 

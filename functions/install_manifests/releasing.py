@@ -69,7 +69,9 @@ def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def _closed_by_joiner(kind: Kind, manifest: Manifest) -> bool:
-    """Is it a node of a pool with a taint of Joiner? One that has not registered has neither finalizer nor owner yet."""
+    """Is it a node of a pool with a taint of Joiner? One that has not registered has neither finalizer nor owner
+    yet.
+    """
     labels, taints = manifest["metadata"].get("labels") or {}, (manifest.get("spec") or {}).get("taints") or []
     of_a_pool = NODEPOOL in labels or PROVISIONER in labels
     return kind is NODES and of_a_pool and any(each.get("key") in OWN_TAINTS for each in taints)

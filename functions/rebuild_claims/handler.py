@@ -100,7 +100,10 @@ class ClaimRebuilding:
 
 
 def _told(claim: NodeClaim) -> Event:
-    note = f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was rebuilt from the node and its pool"
+    note = (
+        f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was "
+        f"rebuilt from the node and its pool"
+    )
     return Event(Subject.claim(claim), "ClaimRebuilt", "Rebuild", note, "Warning")
 
 

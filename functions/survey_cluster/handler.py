@@ -48,7 +48,9 @@ BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked 
 
 
 class ClusterSurveying:
-    """One look; its dependencies are arguments, which tests replace. `interval` is the time between sweeps in seconds."""
+    """One look; its dependencies are arguments, which tests replace. `interval` is the time between sweeps in
+    seconds.
+    """
 
     def __init__(
         self,
@@ -147,7 +149,9 @@ class ClusterSurveying:
         return survey, lists["nodes"]
 
     def _tell_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
-        """Report a cluster that is larger than the supported size: as a reason, by events on the pools, and in the log."""
+        """Report a cluster that is larger than the supported size: as a reason, by events on the pools, and in
+        the log.
+        """
         said = beyond_supported_size(len(survey.pods), len(survey.nodes))
         if not said:
             return []

@@ -1,4 +1,6 @@
-"""Other autoscalers and the pause: Joiner does nothing while Karpenter runs, and never changes nodes of other owners."""
+"""Other autoscalers and the pause: Joiner does nothing while Karpenter runs, and never changes nodes of other
+owners.
+"""
 
 import datetime as dt
 from collections.abc import Iterator

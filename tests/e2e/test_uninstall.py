@@ -33,7 +33,9 @@ FINALIZER: Final = "karpenter.sh/termination"
 
 
 class Account:
-    """A local account: deployments and deletions of the stack, the command, and the remaining resources in IAM and EKS."""
+    """A local account: deployments and deletions of the stack, the command, and the remaining resources in IAM
+    and EKS.
+    """
 
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack

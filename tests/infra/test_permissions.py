@@ -326,7 +326,8 @@ def test_a_launch_may_read_what_karpenters_published_policy_reads_and_use_only_o
         if action.startswith("ec2:Describe")
     }
     karpenters = (
-        "CapacityReservations Images Instances InstanceTypeOfferings InstanceTypes LaunchTemplates PlacementGroups SecurityGroups "
+        "CapacityReservations Images Instances InstanceTypeOfferings InstanceTypes LaunchTemplates "
+        "PlacementGroups SecurityGroups "
         "SpotPriceHistory Subnets"
     )
     assert reads == {f"ec2:Describe{each}" for each in [*karpenters.split(), "LaunchTemplateVersions"]}

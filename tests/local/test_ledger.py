@@ -1,4 +1,6 @@
-"""The ledger against DynamoDB: every rule that keeps two executions from doing one thing twice is a conditional write."""
+"""The ledger against DynamoDB: every rule that keeps two executions from doing one thing twice is a conditional
+write.
+"""
 
 from collections.abc import Iterator
 

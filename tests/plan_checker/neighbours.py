@@ -105,7 +105,9 @@ def required(pod: Json, kind: str) -> list[Json]:
 
 
 def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
-    """It binds whoever comes later: a planned pod may neither join whom it shuns nor be joined by whom it is shunned."""
+    """It binds whoever comes later: a planned pod may neither join whom it shuns nor be joined by whom it is
+    shunned.
+    """
     wrong = []
     for term in required(pod, "podAntiAffinity"):
         domain = label(spot.labels, term["topologyKey"])

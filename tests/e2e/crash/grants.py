@@ -22,11 +22,21 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
     r"ec2:runinstances|ec2:describe(?!instances$|images$|launchtemplateversions$|securitygroups$|subnets$).*|iam:passrole": (
         "EC2 asks for it when CreateFleet is called"
     ),
-    r"launch_instances ec2:describe(images|instances|securitygroups|subnets)": "EC2 asks for it when CreateFleet is called",
-    r"dynamodb:(batchgetitem|getitem|query)": "granted together, for the kinds of items that the function reads; it uses some of them",
-    r"kms:.*|iam:createservicelinkedrole": "EC2 asks for it when a fleet is launched with such a key, or for the first time",
-    r"resolve_node_classes (ec2:describesnapshots|iam:getinstanceprofile|ssm:getparameter)": "for node classes with snapshots or profiles",
-    r"joiner-\S+ states:startexecution": "the local Step Functions starts executions itself; the stops while a state works stand for it",
+    r"launch_instances ec2:describe(images|instances|securitygroups|subnets)": (
+        "EC2 asks for it when CreateFleet is called"
+    ),
+    r"dynamodb:(batchgetitem|getitem|query)": (
+        "granted together, for the kinds of items that the function reads; it uses some of them"
+    ),
+    r"kms:.*|iam:createservicelinkedrole": (
+        "EC2 asks for it when a fleet is launched with such a key, or for the first time"
+    ),
+    r"resolve_node_classes (ec2:describesnapshots|iam:getinstanceprofile|ssm:getparameter)": (
+        "for node classes with snapshots or profiles"
+    ),
+    r"joiner-\S+ states:startexecution": (
+        "the local Step Functions starts executions itself; the stops while a state works stand for it"
+    ),
     r"joiner-(retire|empty)-\S+ dynamodb:updateitem": "for pods that move: the pods here have no controller",
     r"survey_instances dynamodb:deleteitem": "an absence that has ended",
 }

@@ -282,7 +282,9 @@ class Rig:
         return states, set(tasks), set(self._roles(machine))
 
     def _roles(self, machine: str) -> dict[str, str]:
-        """The ARNs of the roles of a machine and of its functions, by name of the machine and folder of the function."""
+        """The ARNs of the roles of a machine and of its functions, by name of the machine and folder of the
+        function.
+        """
         described = self._described(machine)
         found = {self.machines[machine]: str(described["roleArn"])}
         for _, arguments in _tasks(described["definition"]):

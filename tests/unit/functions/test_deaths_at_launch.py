@@ -168,7 +168,8 @@ def test_a_class_that_waits_launches_nothing_and_its_pods_are_told_why(launched:
     (problem,) = told.problems
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", "InstancesEndAtLaunch")
     assert problem.message == (
-        "nothing is launched until 12:01:00 UTC, because launches failed once: instance i-1 ended at its launch: Client.VolumeLimitExceeded"
+        "nothing is launched until 12:01:00 UTC, because launches failed once: instance i-1 ended at its "
+        "launch: Client.VolumeLimitExceeded"
     )
     assert held(CLASS, launched.ledger.back_offs(at(launched) + 61)) == CLASS
 

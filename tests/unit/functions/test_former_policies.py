@@ -1,4 +1,6 @@
-"""The installer removes admission policies of an earlier version that the present one does not have, and nobody else's."""
+"""The installer removes admission policies of an earlier version that the present one does not have, and nobody
+else's.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to run."""
+"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to
+run.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,10 +80,14 @@ def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_ag
     world = World(running=[instance(number) for number in range(5)])
 
     assert world.refusal() == (
-        "5 instances of Joiner run: default-0 (i-0, default), default-1 (i-1, default), default-2 (i-2, default), and 2 more. Deleting the "
-        "stack would leave their nodes without anybody who retires them. Nothing was removed. Run joiner uninstall --cluster prod --region "
-        "eu-west-1 --nodes drain (drains and terminates them) or joiner uninstall --cluster prod --region eu-west-1 --nodes keep (they run "
-        "on without Joiner), then delete the stack again. If that command cannot run: aws ssm put-parameter --name /joiner/prod/pause "
+        "5 instances of Joiner run: default-0 (i-0, default), default-1 (i-1, default), default-2 (i-2, "
+        "default), and 2 more. Deleting the "
+        "stack would leave their nodes without anybody who retires them. Nothing was removed. Run joiner "
+        "uninstall --cluster prod --region "
+        "eu-west-1 --nodes drain (drains and terminates them) or joiner uninstall --cluster prod --region "
+        "eu-west-1 --nodes keep (they run "
+        "on without Joiner), then delete the stack again. If that command cannot run: aws ssm put-parameter "
+        "--name /joiner/prod/pause "
         "--value keep --overwrite --region eu-west-1"
     )
     assert world.switch.written == [DELETING, ACTING]

@@ -1,4 +1,6 @@
-"""The name of its claim reaches every instance, although EC2 may not know an instance that was launched a moment ago."""
+"""The name of its claim reaches every instance, although EC2 may not know an instance that was launched a moment
+ago.
+"""
 
 from datetime import timedelta
 from typing import Any

@@ -16,7 +16,10 @@ from joiner.adapters.kube_lists import LONGEST_PAUSE, PATIENCE, Lister
 from joiner.planning import Snapshot
 
 SMALL = ClusterShape(pods=1_200, pending=200, ended=300)
-EXPIRED = b'{"kind":"Status","reason":"Expired","message":"The provided continue parameter is too old","metadata":{"continue":"%s"}}'
+EXPIRED = (
+    b'{"kind":"Status","reason":"Expired","message":"The provided continue parameter is too '
+    b'old","metadata":{"continue":"%s"}}'
+)
 
 
 class Refusing:

@@ -1,4 +1,6 @@
-"""The cluster lets Joiner empty and delete closed nodes only, so a node that is open again at the end is closed first."""
+"""The cluster lets Joiner empty and delete closed nodes only, so a node that is open again at the end is closed
+first.
+"""
 
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED

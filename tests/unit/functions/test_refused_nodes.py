@@ -1,4 +1,6 @@
-"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their claims."""
+"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their
+claims.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -220,7 +220,8 @@ def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(wo
 
     (told,) = (event["note"] for event in world.kube.all(kinds.EVENTS) if event["regarding"]["name"] == "web-1")
     assert told == (
-        "No node can be made for it. default: all available instance types exceed limits for nodepool: limit cpu 1 of NodePool/default: "
+        "No node can be made for it. default: all available instance types exceed limits for nodepool: limit "
+        "cpu 1 of NodePool/default: "
         "0 used, the pod needs 1500m (the node that comes nearest has 2); raise spec.limits.cpu or free nodes"
     )
 

@@ -306,7 +306,9 @@ def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None
 
 
 def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing: World) -> None:
-    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was read."""
+    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was
+    read.
+    """
     claim = claims(standing)[0]
     without_claim(standing, claim)
     without_node(standing, claim)

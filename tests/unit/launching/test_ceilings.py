@@ -44,8 +44,10 @@ def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_
             (
                 "AMIsReady",
                 "ImageOwnerNotAllowed",
-                f"spec.amiSelectorTerms[0].owner: nodes may not boot images of {FOREIGN}; the settings allow amazon, self: "
-                "write one of those, as it stands there, or add the owner to imageOwners in clusters/NAME.yaml and deploy",
+                f"spec.amiSelectorTerms[0].owner: nodes may not boot images of {FOREIGN}; the settings allow "
+                f"amazon, self: "
+                "write one of those, as it stands there, or add the owner to imageOwners in clusters/NAME.yaml "
+                "and deploy",
             )
         ]
 
@@ -141,14 +143,16 @@ def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allo
         (
             "SubnetsReady",
             "SubnetNotAllowed",
-            "spec.subnetSelectorTerms: the settings do not allow the subnet subnet-db; they allow tag karpenter.sh/discovery = prod: "
+            "spec.subnetSelectorTerms: the settings do not allow the subnet subnet-db; they allow tag "
+            "karpenter.sh/discovery = prod: "
             "tag it so, select others, or add it to nodeClasses.subnets in clusters/NAME.yaml and deploy",
         ),
         (
             "SecurityGroupsReady",
             "SecurityGroupNotAllowed",
             "spec.securityGroupSelectorTerms: the settings do not allow the security group sg-db; they allow "
-            "tag karpenter.sh/discovery = prod: tag it so, select others, or add it to nodeClasses.securityGroups in clusters/NAME.yaml "
+            "tag karpenter.sh/discovery = prod: tag it so, select others, or add it to "
+            "nodeClasses.securityGroups in clusters/NAME.yaml "
             "and deploy",
         ),
     ]

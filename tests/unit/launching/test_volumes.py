@@ -118,7 +118,10 @@ def test_a_device_has_a_name_of_ec2s_and_a_root_volume_boots() -> None:
         "(Amazon Linux's root is /dev/xvda)"
     ]
     assert told(BlockDevice("/dev/xvda", 200, "st1"), VolumeAnswers(images=[root])) == [
-        "spec.blockDeviceMappings[0].ebs.volumeType: st1: no instance boots from it, and /dev/xvda is the image's root: use gp3"
+        (
+            "spec.blockDeviceMappings[0].ebs.volumeType: st1: no instance boots from it, and /dev/xvda is the "
+            "image's root: use gp3"
+        )
     ]
     assert told(BlockDevice("/dev/xvdb", 200, "st1"), VolumeAnswers(images=[root])) == []
 
@@ -128,11 +131,15 @@ def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     where = "spec.blockDeviceMappings[0].ebs"
 
     assert told(device) == [
-        f"{where}.snapshotID: there is no snapshot snap-1: name one that exists in this region and that this account may use"
+        (
+            f"{where}.snapshotID: there is no snapshot snap-1: name one that exists in this region and that this "
+            f"account may use"
+        )
     ]
     assert told(device, VolumeAnswers(snapshots=[snapshot(Encrypted=True)])) == [
         f"{where}.snapshotID: nodes may not have snap-1 of 123456789012; the settings allow owners amazon, "
-        "tag karpenter.sh/discovery = prod: tag the snapshot, or add it to snapshots of nodeClasses in clusters/NAME.yaml and deploy",
+        "tag karpenter.sh/discovery = prod: tag the snapshot, or add it to snapshots of nodeClasses in "
+        "clusters/NAME.yaml and deploy",
         f"{where}.volumeSize: 10Gi: the snapshot snap-1 needs 20Gi: raise volumeSize",
         f"{where}.encrypted: false: the snapshot snap-1 is encrypted, and stays so: remove encrypted or set it to true",
     ]
@@ -158,8 +165,10 @@ def test_a_key_of_the_settings_may_be_named_by_arn_or_id(key: str) -> None:
 @pytest.mark.parametrize("key", ["alias/mine", "not a key", KEY.replace("1234abcd", "ffff0000")])
 def test_another_key_is_refused_before_instances_end_by_it(key: str) -> None:
     assert told(replace(ROOT, encrypted=True, kms_key_id=key)) == [
-        f"spec.blockDeviceMappings[0].ebs.kmsKeyID: {key}: the settings' kmsKeys name {KEY}, and without a grant the instance would end "
-        "seconds after its launch: add the key's ARN to kmsKeys of nodeClasses in clusters/NAME.yaml, deploy, and see docs/kms.md"
+        f"spec.blockDeviceMappings[0].ebs.kmsKeyID: {key}: the settings' kmsKeys name {KEY}, and without a "
+        f"grant the instance would end "
+        "seconds after its launch: add the key's ARN to kmsKeys of nodeClasses in clusters/NAME.yaml, deploy, "
+        "and see docs/kms.md"
     ]
 
 

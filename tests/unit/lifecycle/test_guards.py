@@ -43,7 +43,10 @@ def test_definitions_of_somebody_else_refuse_and_the_remedy_can_be_pasted() -> N
     (found,) = find_other_autoscalers((), ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh"], NOON)
 
     assert refusal_reason([found]) == "ForeignDefinitions"
-    command = "kubectl label crd nodeclaims.karpenter.sh nodepools.karpenter.sh app.kubernetes.io/managed-by=joiner --overwrite"
+    command = (
+        "kubectl label crd nodeclaims.karpenter.sh nodepools.karpenter.sh "
+        "app.kubernetes.io/managed-by=joiner --overwrite"
+    )
     assert command in found.message
 
 

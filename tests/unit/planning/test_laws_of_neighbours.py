@@ -175,7 +175,9 @@ def keeps_to_rules(where: Where, apps: Mapping[str, App]) -> bool:
 
 
 def all_find_each_other(where: Where, there: frozenset[int]) -> bool:
-    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own kind."""
+    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own
+    kind.
+    """
     while more := {
         at for at, one in enumerate(where) if at not in there and beside(one, [where[other] for other in there])
     }:

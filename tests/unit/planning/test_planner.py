@@ -146,7 +146,8 @@ def test_limits_count_what_is_there_and_are_exact() -> None:
 
     assert [one.instance_type for one in plan.nodes] in (["s.large", "s.large"], ["m.xlarge"])
     assert why(plan) == [
-        "default: all available instance types exceed limits for nodepool: limit cpu 8 of NodePool/default: 8 used (4 of it by this plan), "
+        "default: all available instance types exceed limits for nodepool: limit cpu 8 of NodePool/default: 8 "
+        "used (4 of it by this plan), "
         "the pod needs 1900m (the node that comes nearest has 2); raise spec.limits.cpu or free nodes"
     ]
 
@@ -155,7 +156,8 @@ def test_a_limit_in_nodes_is_told_in_nodes() -> None:
     plan = checked(world(pods(2, **affinity(podAntiAffinity=[near(HOST, "web")])), node_pool(limits={"nodes": "1"})))
 
     assert why(plan) == [
-        "default: all available instance types exceed limits for nodepool: limit nodes 1 of NodePool/default: 1 used (1 of it by this "
+        "default: all available instance types exceed limits for nodepool: limit nodes 1 of NodePool/default: 1 "
+        "used (1 of it by this "
         "plan), one more is needed; raise spec.limits.nodes or free nodes"
     ]
 
@@ -246,7 +248,10 @@ def test_a_pod_that_follows_nobody_stays_pending_and_says_so() -> None:
     plan = planned(world([pod("web-0", **affinity(podAffinity=[near(ZONE, "db")]))]))
 
     assert why(plan) == [
-        "default: unsatisfiable topology constraint: its affinity on topology.kubernetes.io/zone keeps it out of every new node"
+        (
+            "default: unsatisfiable topology constraint: its affinity on topology.kubernetes.io/zone keeps it out "
+            "of every new node"
+        )
     ]
 
 
@@ -263,7 +268,10 @@ def test_a_pool_may_leave_a_label_open_for_pods_to_choose() -> None:
 
     assert sorted(one.labels["example.com/team"] for one in plan.nodes) == ["blue", "red"]
     assert why(planned(world([pod("c", nodeSelector={"example.com/team": "green"})], pool))) == [
-        "default: incompatible requirements: the pod wants example.com/team In [green], and no node of this pool has that"
+        (
+            "default: incompatible requirements: the pod wants example.com/team In [green], and no node of this "
+            "pool has that"
+        )
     ]
 
 
@@ -326,7 +334,8 @@ def test_a_pod_that_asks_for_efa_hears_that_no_node_has_it() -> None:
     plan = planned(world([asking]))
 
     assert why(plan) == [
-        "default: no node of this pool has vpc.amazonaws.com/efa: Joiner's launch templates make no EFA interfaces yet: "
+        "default: no node of this pool has vpc.amazonaws.com/efa: Joiner's launch templates make no EFA "
+        "interfaces yet: "
         "run such pods on a node group that has them"
     ]
 
@@ -360,7 +369,8 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
                     ]
                 }
             },
-            "its class EC2NodeClass/own has not been resolved in EC2: SubnetsReady: no subnet has tag a = b: look at the conditions in its "
+            "its class EC2NodeClass/own has not been resolved in EC2: SubnetsReady: no subnet has tag a = b: "
+            "look at the conditions in its "
             "status",
         ),
         ({"spec": {"role": 5}}, "its class EC2NodeClass/own cannot be used: spec.amiSelectorTerms: it is missing"),

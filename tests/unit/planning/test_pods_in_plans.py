@@ -86,12 +86,18 @@ def test_daemons_that_leave_no_room_anywhere_are_the_reason() -> None:
     lists = world([pod("web-0")], daemonsets=[daemon_set("agent", cpu="10")])
 
     assert why(checked(lists)) == [
-        "default: daemon sets leave no room on any instance type that would suit it: on m.2xlarge they are short of 2.08 cpu"
+        (
+            "default: daemon sets leave no room on any instance type that would suit it: on m.2xlarge they are "
+            "short of 2.08 cpu"
+        )
     ]
 
     small = pod("web-0", nodeSelector={CPU: "2"})
     assert why(checked(world([small], daemonsets=[daemon_set("agent", cpu="3")]))) == [
-        "default: daemon sets leave no room on any instance type that would suit it: on g.large they are short of 1.08 cpu"
+        (
+            "default: daemon sets leave no room on any instance type that would suit it: on g.large they are short "
+            "of 1.08 cpu"
+        )
     ]
 
 
@@ -109,7 +115,8 @@ def test_a_label_that_several_terms_of_an_affinity_name_is_told_once() -> None:
     lists = world([pod("web-0", **affinity(podAffinity=[near(ZONE, "db"), near(ZONE, "api"), near(HOST, "db")]))])
 
     assert why(checked(lists)) == [
-        "default: unsatisfiable topology constraint: its affinity on topology.kubernetes.io/zone, kubernetes.io/hostname "
+        "default: unsatisfiable topology constraint: its affinity on topology.kubernetes.io/zone, "
+        "kubernetes.io/hostname "
         "keeps it out of every new node"
     ]
 

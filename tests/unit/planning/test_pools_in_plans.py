@@ -79,7 +79,10 @@ def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enou
     lists = world([pod("huge", cpu="7")], node_pool(requirements=[at_least(2)]))
 
     assert why(checked(lists, catalogue=FAMILIES)) == [
-        "default: minValues requirement is not met for label(s) karpenter.k8s.aws/instance-family: too few instance types could hold it"
+        (
+            "default: minValues requirement is not met for label(s) karpenter.k8s.aws/instance-family: too few "
+            "instance types could hold it"
+        )
     ]
     assert drawn(planned(lists, FAMILIES, best_effort=True)) == ["m.2xlarge a spot: huge"]
 
@@ -219,7 +222,8 @@ def test_limits_speak_of_what_a_node_has_and_not_of_what_it_can_allocate() -> No
     plan = checked(world([pod("web-0", cpu="1")], node_pool(limits={"cpu": "1900m"})))
 
     assert why(plan) == [
-        "default: all available instance types exceed limits for nodepool: limit cpu 1900m of NodePool/default: 0 used, the pod needs 1 "
+        "default: all available instance types exceed limits for nodepool: limit cpu 1900m of NodePool/default: "
+        "0 used, the pod needs 1 "
         "(the node that comes nearest has 2); raise spec.limits.cpu or free nodes"
     ]
 
@@ -231,7 +235,8 @@ def test_memory_and_devices_are_limited_too() -> None:
     lists = world([asking], node_pool(limits={"nvidia.com/gpu": "1"}))
 
     assert why(checked(lists, catalogue=catalogue)) == [
-        "default: all available instance types exceed limits for nodepool: limit nvidia.com/gpu 1 of NodePool/default: 0 used, the pod "
+        "default: all available instance types exceed limits for nodepool: limit nvidia.com/gpu 1 of "
+        "NodePool/default: 0 used, the pod "
         "needs 1 (the node that comes nearest has 2); raise spec.limits.nvidia.com/gpu or free nodes"
     ]
 

@@ -186,7 +186,9 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
 
 
 def _best(known: PackingProblem, worth: Floats, patterns: Sequence[NodePattern]) -> dict[int, float]:
-    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may err."""
+    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may
+    err.
+    """
     found: dict[int, float] = {}
     for one in patterns:
         found[one.offer] = max(float(worth[one.items] @ one.counts), found.get(one.offer, 0.0))

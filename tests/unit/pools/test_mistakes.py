@@ -67,7 +67,10 @@ def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
 
     assert [one.key for one in found.pools] == ["Provisioner/a"]
     assert [str(problem) for problem in found.problems] == [
-        "Provisioner/a: spec.providerRef is AWSNodeTemplate/b: there is no such AWSNodeTemplate; create it or name another"
+        (
+            "Provisioner/a: spec.providerRef is AWSNodeTemplate/b: there is no such AWSNodeTemplate; create it or "
+            "name another"
+        )
     ]
 
 

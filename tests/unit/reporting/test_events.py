@@ -68,7 +68,8 @@ def test_a_pod_without_a_node_is_told_each_pools_reason_and_never_rings_the_door
     assert told.reason != "FailedScheduling"
     assert told.kind == "Warning"
     assert told.note == (
-        "No node can be made for it. NodePool/a: limit cpu 10 is reached; NodePool/b: it does not tolerate team=x:NoSchedule"
+        "No node can be made for it. NodePool/a: limit cpu 10 is reached; NodePool/b: it does not tolerate "
+        "team=x:NoSchedule"
     )
 
 
@@ -98,7 +99,8 @@ def test_a_pod_that_is_too_large_is_told_the_nearest_offer_and_what_it_lacks() -
     )
 
     assert first.note == (
-        "No node can be made for it. default: no instance type has enough resources (nearest: m5.24xlarge in us-east-1a, "
+        "No node can be made for it. default: no instance type has enough resources (nearest: m5.24xlarge in "
+        "us-east-1a, "
         "short of 4.5 cpu and 16 GiB memory); small: all available instance types exceed limits for nodepool"
     )
     assert first.note != later.note
@@ -122,7 +124,8 @@ def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
     told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
 
     assert told.note == (
-        "It fits the node of claim default-a, which is on its way (instance i-1; it is given up if it has not joined by "
+        "It fits the node of claim default-a, which is on its way (instance i-1; it is given up if it has not "
+        "joined by "
         "2026-11-21T12:15:00Z)"
     )
 

@@ -12,7 +12,10 @@ from joiner.reporting.shortage_remedies import add_remedies
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="u-1")
 NO_ROLE = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 COMMAND = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-SPOT_SHORT = "no instance type has the required offering: short of capacity, or not offered in the class's zones (spot m5.large in a)"
+SPOT_SHORT = (
+    "no instance type has the required offering: short of capacity, or not offered in the class's "
+    "zones (spot m5.large in a)"
+)
 ON_DEMAND_SHORT = SPOT_SHORT.replace("spot ", "on-demand ")
 
 

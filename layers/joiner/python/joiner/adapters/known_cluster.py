@@ -99,12 +99,19 @@ def refusal_reason(facts: ClusterFacts, known: KnownCluster, *, name: str, regio
 
 def _difference(facts: ClusterFacts, known: KnownCluster, name: str) -> str:
     if facts.name != name:
-        return f"the payload is for the cluster {facts.name!r}; this function serves {name!r}: start the state machine of that cluster"
+        return (
+            f"the payload is for the cluster {facts.name!r}; this function serves {name!r}: start the state "
+            f"machine of that cluster"
+        )
     if facts.endpoint.rstrip("/") != known.endpoint.rstrip("/"):
-        return f"the payload names the endpoint {facts.endpoint!r}; that of {name} is {known.endpoint!r}, as describe_cluster recorded it"
+        return (
+            f"the payload names the endpoint {facts.endpoint!r}; that of {name} is {known.endpoint!r}, as "
+            f"describe_cluster recorded it"
+        )
     if facts.certificate_authority != known.certificate_authority:
         return (
-            f"the payload's CA is not the one that is recorded for {name}: if EKS has exchanged the CA, describe_cluster records the new "
+            f"the payload's CA is not the one that is recorded for {name}: if EKS has exchanged the CA, "
+            f"describe_cluster records the new "
             "one within five minutes; else this payload is not from Joiner's state machines"
         )
     if facts.service_cidr and known.service_cidr and facts.service_cidr != known.service_cidr:

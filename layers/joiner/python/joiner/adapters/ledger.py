@@ -315,11 +315,16 @@ class Ledger(DynamoTable):
     # Waves
 
     def begin_wave(self, name: str, execution: str, claims: Iterable[str], now: int) -> None:
-        """Say that `execution` awaits `claims`; saying it again, with more claims, keeps the rings that came meanwhile."""
+        """Say that `execution` awaits `claims`; saying it again, with more claims, keeps the rings that came
+        meanwhile.
+        """
         self._update(
             item_keys.WAVE,
             name,
-            "SET execution = :execution, claims = :claims, rings = if_not_exists(rings, :none), seenAt = :now, expires = :expires",
+            (
+                "SET execution = :execution, claims = :claims, rings = if_not_exists(rings, :none), seenAt = :now, "
+                "expires = :expires"
+            ),
             {
                 ":execution": execution,
                 ":claims": tuple(sorted(claims)),

@@ -49,7 +49,8 @@ class NodeAccess:
             kind = self._describe(role_arn).get("type")
             if kind != NODE_TYPE:
                 raise ForeignEntry(
-                    f"{role_arn} has an access entry of type {kind} in {self._cluster}; nodes need {NODE_TYPE}: delete it, or name another "
+                    f"{role_arn} has an access entry of type {kind} in {self._cluster}; nodes need {NODE_TYPE}: "
+                    f"delete it, or name another "
                     "role in nodeRoles.names"
                 ) from error
             return False
@@ -86,7 +87,9 @@ class NodeAccess:
         return frozenset(str(each["Arn"]) for page in pages for each in page["InstanceProfiles"])
 
     def used_profiles(self) -> frozenset[str]:
-        """ARNs of the instance profiles of all instances of the region that are not terminated, whoever launched them."""
+        """ARNs of the instance profiles of all instances of the region that are not terminated, whoever launched
+        them.
+        """
         states = [{"Name": "instance-state-name", "Values": list(ALIVE)}]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=states)
         instances = (instance for page in pages for each in page["Reservations"] for instance in each["Instances"])

@@ -51,6 +51,8 @@ class Pause:
         self.write(PAUSED if paused else ACTING)
 
     def write(self, value: str) -> None:
-        """Write one of the values. A parameter that was not deployed is not made: its cluster's name may be mistyped."""
+        """Write one of the values. A parameter that was not deployed is not made: its cluster's name may be
+        mistyped.
+        """
         self._client.get_parameter(Name=self._name)
         self._client.put_parameter(Name=self._name, Value=value, Type="String", Overwrite=True)

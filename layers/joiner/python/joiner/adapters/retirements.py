@@ -44,10 +44,14 @@ class Retirements(DynamoTable):
             item = self._update(
                 RETIREMENT,
                 claim,
-                "SET #owner = :me, seenAt = :now, endsBy = :ends, since = if_not_exists(since, :now), expires = :expires "
+                "SET #owner = :me, seenAt = :now, endsBy = :ends, since = if_not_exists(since, :now), expires = "
+                ":expires "
                 "ADD attempt :one, reasons :reason",
                 values,
-                condition="attribute_not_exists(#owner) OR #owner = :me OR seenAt < :unseen OR (endsBy >= :one AND endsBy < :now)",
+                condition=(
+                    "attribute_not_exists(#owner) OR #owner = :me OR seenAt < :unseen OR (endsBy >= :one "
+                    "AND endsBy < :now)"
+                ),
                 names=OWNER,
             )
         except ConditionFailed:
@@ -68,7 +72,10 @@ class Retirements(DynamoTable):
         self._update(
             RETIREMENT,
             claim,
-            f"SET since = if_not_exists(since, :now), expires = :expires, notedAt = :now{known} REMOVE lookAt ADD reasons :reason",
+            (
+                f"SET since = if_not_exists(since, :now), expires = :expires, notedAt = :now{known} REMOVE lookAt "
+                f"ADD reasons :reason"
+            ),
             values | ({":instance": instance} if instance else {}),
             names={"#instance": "instance"} if instance else None,
         )

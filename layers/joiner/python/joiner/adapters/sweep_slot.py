@@ -20,7 +20,9 @@ class SweepSlot(DynamoTable):
     """The time of the next sweep."""
 
     def take(self, now: datetime) -> int:
-        """Milliseconds that a sweep has to wait which the caller starts now; -1 if a sweep on its way covers the ring."""
+        """Milliseconds that a sweep has to wait which the caller starts now; -1 if a sweep on its way covers the
+        ring.
+        """
         at = int(now.timestamp() * 1000)
         quiet = {":looks": at + FIRST, ":past": at + FIRST - NEXT}
         if self._try_update(

@@ -77,7 +77,9 @@ def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfa
 def subtract_reserves(
     has: Resources, interfaces: Interfaces | None, kubelet: KubeletConfiguration, *, known: Resources | None = None
 ) -> Resources:
-    """``has`` less the reserves. ``known`` is the answer for the defaults, for a type of which nothing else is known."""
+    """``has`` less the reserves. ``known`` is the answer for the defaults, for a type of which nothing else is
+    known.
+    """
     reserved = _kube_reserved(has, interfaces) if interfaces or known is None else _as_before(has, known)
     reserved.update(kubelet.kube_reserved or {})
     for name, amount in (kubelet.system_reserved or {}).items():

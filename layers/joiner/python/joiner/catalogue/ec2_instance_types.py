@@ -29,7 +29,9 @@ GPU_RESOURCES: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "haban
 
 @dataclass(frozen=True, slots=True)
 class NetworkFacts:
-    """What EC2 does not describe: interfaces for pods' own security groups, and sustained bandwidth (None if unknown)."""
+    """What EC2 does not describe: interfaces for pods' own security groups, and sustained bandwidth (None if
+    unknown).
+    """
 
     branch_interfaces: int = 0
     bandwidth_mbps: int | None = None

@@ -71,7 +71,9 @@ class Interfaces:
 
 
 NOT_MADE: Final[Mapping[str, str]] = {
-    "vpc.amazonaws.com/efa": "Joiner's launch templates make no EFA interfaces yet: run such pods on a node group that has them",
+    "vpc.amazonaws.com/efa": (
+        "Joiner's launch templates make no EFA interfaces yet: run such pods on a node group that has them"
+    ),
 }
 """Devices that instance types have and that nodes of Joiner lack, and what to do instead. They are not offered."""
 

@@ -159,7 +159,9 @@ class Volumes:
         return tuple(found)
 
     def attached(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
-        """The volumes, as (driver, volume), that these claims attach to a node; what cannot be told attaches nothing."""
+        """The volumes, as (driver, volume), that these claims attach to a node; what cannot be told attaches
+        nothing.
+        """
         found = set()
         for name in claims:
             claim = self.claims.get(f"{namespace}/{name}") or {}
@@ -188,7 +190,9 @@ class Volumes:
         )
 
     def unbound(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
-        """Those of the claims whose volume is made in the zone where their first pod goes: all other pods must follow."""
+        """Those of the claims whose volume is made in the zone where their first pod goes: all other pods must
+        follow.
+        """
         return tuple(name for name in claims if self._follows(self.claims.get(f"{namespace}/{name}") or {}))
 
     def _follows(self, claim: Manifest) -> bool:

@@ -41,7 +41,9 @@ class StaticVolumes:
 
     @classmethod
     def of(cls, volumes: Iterable[Manifest]) -> "StaticVolumes":
-        """Sort the available volumes. Bound, released and deleted volumes are left out, and those that cannot be read."""
+        """Sort the available volumes. Bound, released and deleted volumes are left out, and those that cannot be
+        read.
+        """
         free: dict[str, list[StaticVolume]] = {}
         kept: dict[str, list[StaticVolume]] = {}
         for volume in volumes:

@@ -48,7 +48,9 @@ DEFAULT_TYPE = "gp2"
 
 @dataclass(frozen=True, slots=True)
 class EbsDefaults:
-    """The account's defaults in this region: the key of volumes that name none, and whether every volume is encrypted."""
+    """The account's defaults in this region: the key of volumes that name none, and whether every volume is
+    encrypted.
+    """
 
     key: str = AWS_MANAGED_KEY
     encrypted: bool = False
@@ -98,12 +100,18 @@ def _device_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> I
     if not DEVICE_NAME.fullmatch(name):
         yield _invalid(
             where,
-            f".deviceName: {name}: EC2 knows no such device: give one like /dev/xvdb (Amazon Linux's root is /dev/xvda)",
+            (
+                f".deviceName: {name}: EC2 knows no such device: give one like /dev/xvdb (Amazon Linux's root is "
+                f"/dev/xvda)"
+            ),
         )
     if device.volume_type in NOT_BOOTABLE and any(image.get("RootDeviceName") == name for image in world.images):
         yield _invalid(
             where,
-            f".ebs.volumeType: {device.volume_type}: no instance boots from it, and {name} is the image's root: use gp3",
+            (
+                f".ebs.volumeType: {device.volume_type}: no instance boots from it, and {name} is the image's root: "
+                f"use gp3"
+            ),
         )
 
 
@@ -118,7 +126,10 @@ def _range_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> It
     if device.size_gib is not None and not low <= device.size_gib <= high:
         yield _invalid(
             where,
-            f".volumeSize: {device.size_gib}Gi: {kind} volumes have {low}Gi to {high}Gi: change volumeSize or volumeType",
+            (
+                f".volumeSize: {device.size_gib}Gi: {kind} volumes have {low}Gi to {high}Gi: change volumeSize or "
+                f"volumeType"
+            ),
         )
     if device.iops is None and limits.needs_iops:
         yield _invalid(where, f".iops: it is missing: {kind} volumes need it: give iops, or use gp3")
@@ -252,7 +263,10 @@ def _key_problems(device: BlockDevice, ceilings: NodeClassPolicy, where: str) ->
 def _key_remedy(ceilings: NodeClassPolicy) -> str:
     named = ", ".join(ceilings.kms_keys) or "none"
     why = "without a grant the instance would end seconds after its launch"
-    return f"the settings' kmsKeys name {named}, and {why}: add the key's ARN to kmsKeys of {SETTING}, deploy, and see docs/kms.md"
+    return (
+        f"the settings' kmsKeys name {named}, and {why}: add the key's ARN to kmsKeys of {SETTING}, deploy, "
+        f"and see docs/kms.md"
+    )
 
 
 def _default_key_problems(
@@ -266,5 +280,8 @@ def _default_key_problems(
         encrypts_all and not devices
     )
     if used and not ceilings.allows_key(key):
-        message = f"the account's default EBS encryption key, which this class's volumes would have, is {key}: {_key_remedy(ceilings)}"
+        message = (
+            f"the account's default EBS encryption key, which this class's volumes would have, is {key}: "
+            f"{_key_remedy(ceilings)}"
+        )
         yield NodeClassProblem(CONDITION, "DefaultKMSKeyNotAllowed", message)

@@ -87,7 +87,10 @@ REMEDIES: Mapping[str, Remedy] = {
     "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
     TEMPLATE_DIFFERS: Remedy(
         TEMPLATE_DIFFERS,
-        "delete that launch template, then Joiner creates it again; CloudTrail shows who made it (CreateLaunchTemplate)",
+        (
+            "delete that launch template, then Joiner creates it again; CloudTrail shows who made it "
+            "(CreateLaunchTemplate)"
+        ),
     ),
     "MaxFleetCountExceeded": Remedy("FleetQuotaExceeded", "have the quota of fleets raised in Service Quotas"),
     "MaxSpotInstanceCountExceeded": Remedy(

@@ -141,7 +141,9 @@ def _group_problems(
 
 
 def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:
-    """The ids of those that the settings do not allow. None is left out silently: the author of the class selected it."""
+    """The ids of those that the settings do not allow. None is left out silently: the author of the class
+    selected it.
+    """
     tags = {each[key]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())} for each in described}
     return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
 
@@ -165,7 +167,10 @@ def _network_problems(ip_family: str) -> list[NodeClassProblem]:
     """
     if ip_family != IPV6:
         return []
-    message = "the cluster's ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: use a cluster of ipFamily ipv4"
+    message = (
+        "the cluster's ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: use a "
+        "cluster of ipFamily ipv4"
+    )
     return [NodeClassProblem("ValidationSucceeded", "IPv6NotSupported", message)]
 
 
@@ -208,7 +213,10 @@ def _missing_images(
     if not missing or not images:
         return []
     owners = ", ".join(ceilings.image_owners) or "anybody"
-    message = f"{_field(node_class, 'amiSelector')}: no image {', '.join(missing)} of {owners}: only the images of the other terms are used"
+    message = (
+        f"{_field(node_class, 'amiSelector')}: no image {', '.join(missing)} of {owners}: only the "
+        f"images of the other terms are used"
+    )
     return [NodeClassProblem("AMIsReady", "ImageNotFound", message, severity="warning")]
 
 
@@ -228,7 +236,10 @@ def _image_problems(
             )
         ]
     if not images and list_image_parameters(node_class, version):
-        message = f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or a release that exists for it"
+        message = (
+            f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or "
+            f"a release that exists for it"
+        )
         return [NodeClassProblem("AMIsReady", "AMIsNotFound", message)]
     if not images:
         owners = (
@@ -244,7 +255,10 @@ def _image_problems(
             )
         ]
     if node_class.ami_family is None:
-        message = "amiFamily is not said: AL2023 is used (older software took AL2, of which there are no images from Kubernetes 1.33 on)"
+        message = (
+            "amiFamily is not said: AL2023 is used (older software took AL2, of which there are no "
+            "images from Kubernetes 1.33 on)"
+        )
         return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
     return []
 
@@ -287,7 +301,10 @@ def _wrong_with_role(said: str, ceilings: NodeClassPolicy) -> tuple[str, str] | 
     if role not in allowed:
         return "RoleNotAllowed", f"nodes may not have the role {role}; {_remedy(ceilings)}"
     if role != allowed[0]:
-        message = f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with {role} in instanceProfile"
+        message = (
+            f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with "
+            f"{role} in instanceProfile"
+        )
         return "InstanceProfileMissing", message
     return None
 

@@ -137,7 +137,9 @@ class BindingState:
 
 @dataclass(slots=True)
 class SpreadCounts:
-    """How many pods of a spread are in each domain, as kube-scheduler counts them: over the nodes that its pod may use."""
+    """How many pods of a spread are in each domain, as kube-scheduler counts them: over the nodes that its pod
+    may use.
+    """
 
     spread: TopologySpreadConstraint
     namespace: str

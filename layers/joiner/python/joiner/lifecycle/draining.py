@@ -230,7 +230,9 @@ def _protection(annotations: Mapping[str, str]) -> str:
 
 
 def _volume_claims(pod: str, volumes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Names of the pod's volume claims; that of a generic ephemeral volume is made of the pod's name and the volume's."""
+    """Names of the pod's volume claims; that of a generic ephemeral volume is made of the pod's name and the
+    volume's.
+    """
     found = [(one.get("persistentVolumeClaim") or {}).get("claimName") or "" for one in volumes]
     found += [f"{pod}-{one.get('name')}" for one in volumes if one.get("ephemeral")]
     return tuple(name for name in found if name)

@@ -66,7 +66,10 @@ class FilledNodes:
             waiting = "wait for other nodes or were just bound to them"
             return f"has its {one.placed} pods, and stays closed to more important ones that {waiting}"
         if not deadlines.may_take_other_pods(one.ready_since, now) and self._is_preempted(one, self.newcomers):
-            return f"has its {one.placed} pods, and stays closed to more important ones that are new and have no node planned yet"
+            return (
+                f"has its {one.placed} pods, and stays closed to more important ones that are new and have "
+                f"no node planned yet"
+            )
         return ""
 
     def _takes_another_pod(self, one: FilledNode) -> bool:

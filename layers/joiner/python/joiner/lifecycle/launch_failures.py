@@ -32,10 +32,16 @@ NOT_AT_LAUNCH: Final = frozenset(
 
 REMEDIES: Final[Mapping[str, str]] = {
     "Client.InstanceInitiatedShutdown": "the instance shut itself down: look at the class's userData",
-    "Client.InternalError": "usually the key of an encrypted volume may not be used: allow it to the role of launch_instances "
-    "(kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt*), in its policy and in the key's",
-    "Client.InvalidSnapshot.NotFound": "a snapshot of the class's blockDeviceMappings or of its image is gone: name another",
-    "Client.VolumeLimitExceeded": "the account's quota of EBS storage is used up: have it raised in Service Quotas, or delete volumes",
+    "Client.InternalError": "usually the key of an encrypted volume may not be used: allow it to the role of "
+    "launch_instances "
+    "(kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt*), in "
+    "its policy and in the key's",
+    "Client.InvalidSnapshot.NotFound": (
+        "a snapshot of the class's blockDeviceMappings or of its image is gone: name another"
+    ),
+    "Client.VolumeLimitExceeded": (
+        "the account's quota of EBS storage is used up: have it raised in Service Quotas, or delete volumes"
+    ),
     "Server.InsufficientInstanceCapacity": "EC2 had no capacity after all: other offerings are tried",
     "Server.InternalError": "EC2 failed: other offerings are tried",
 }

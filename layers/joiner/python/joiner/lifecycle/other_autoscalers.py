@@ -67,7 +67,8 @@ def find_other_autoscalers(
         found.append(
             OtherAutoscaler(
                 AutoscalerSign.KARPENTER_RUNS,
-                f"Karpenter is running: {_holder(lease)}. It would launch an instance for each claim that Joiner writes, so Joiner does "
+                f"Karpenter is running: {_holder(lease)}. It would launch an instance for each claim that "
+                f"Joiner writes, so Joiner does "
                 "nothing. Scale Karpenter's deployment to 0 to let Joiner act",
             )
         )
@@ -75,7 +76,8 @@ def find_other_autoscalers(
         found.append(
             OtherAutoscaler(
                 AutoscalerSign.FOREIGN_DEFINITIONS,
-                f"The definitions {', '.join(foreign)} are not managed by Joiner, so it does nothing. If nobody else needs them, hand them "
+                f"The definitions {', '.join(foreign)} are not managed by Joiner, so it does nothing. If nobody "
+                f"else needs them, hand them "
                 f"over: kubectl label crd {' '.join(foreign)} app.kubernetes.io/managed-by=joiner --overwrite",
             )
         )
@@ -83,7 +85,8 @@ def find_other_autoscalers(
         found.append(
             OtherAutoscaler(
                 AutoscalerSign.CLUSTER_AUTOSCALER_RUNS,
-                f"Cluster Autoscaler is running: {_holder(lease)}. Both may make a node for the same pod. Scale Cluster Autoscaler's "
+                f"Cluster Autoscaler is running: {_holder(lease)}. Both may make a node for the same pod. Scale "
+                f"Cluster Autoscaler's "
                 "deployment to 0, or let it see to other pods only",
             )
         )

@@ -52,7 +52,9 @@ def is_registered(node: Node) -> bool:
 
 
 def joined_without_taint(node: Node) -> bool:
-    """Did the node join without the taint that keeps pods off until it is ours? Its user data is not what Joiner wrote."""
+    """Did the node join without the taint that keeps pods off until it is ours? Its user data is not what Joiner
+    wrote.
+    """
     return not is_registered(node) and not node.has_taint(names.UNREGISTERED)
 
 

@@ -58,7 +58,9 @@ class RetirementReason(StrEnum):
 
     @property
     def urgency(self) -> int:
-        """Of several reasons the one with the highest is the one to act on: what cannot wait before what need not be."""
+        """Of several reasons the one with the highest is the one to act on: what cannot wait before what need not
+        be.
+        """
         return len(BY_URGENCY) - BY_URGENCY.index(self)
 
 
@@ -293,7 +295,9 @@ def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClai
 
 
 def with_deadline(claim: NodeClaim) -> NodeClaim | None:
-    """A deleted claim that says until when its node may drain, where it does not say so yet and its pool sets a time."""
+    """A deleted claim that says until when its node may drain, where it does not say so yet and its pool sets a
+    time.
+    """
     if (
         claim.deletion is None
         or claim.termination_grace_period is None

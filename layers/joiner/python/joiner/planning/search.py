@@ -125,7 +125,9 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
 
 
 def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
-    """Improve the plan by local search: pods that conflicted with a neighbour may have left a node that is too large."""
+    """Improve the plan by local search: pods that conflicted with a neighbour may have left a node that is too
+    large.
+    """
     with emptied(state):
         frontier, known = OfferFrontier(state), compute_lower_bound(state)
     improve_plan(state, frontier, known.shares, meter)

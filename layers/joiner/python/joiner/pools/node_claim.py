@@ -184,7 +184,9 @@ class NodeClaim:
         return launched
 
     def as_registered(self, node_name: str, *, at: datetime, opens_by: datetime | None = None) -> "NodeClaim":
-        """This claim once its node has joined; ``opens_by`` is when it is given up if the node takes no pods by then."""
+        """This claim once its node has joined; ``opens_by`` is when it is given up if the node takes no pods by
+        then.
+        """
         joined = replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
         if joined.conditions["Initialized"].status != "Unknown":
             return joined

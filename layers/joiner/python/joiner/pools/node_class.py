@@ -69,7 +69,9 @@ class BlockDevice:
 
 @dataclass(frozen=True, slots=True)
 class MetadataOptions:
-    """How the instance metadata service may be asked; defaults of EC2NodeClass (an AWSNodeTemplate's hop limit is 2)."""
+    """How the instance metadata service may be asked; defaults of EC2NodeClass (an AWSNodeTemplate's hop limit is
+    2).
+    """
 
     http_endpoint: str = "enabled"
     http_protocol_ipv6: str = "disabled"
@@ -79,7 +81,9 @@ class MetadataOptions:
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """One class as it was declared; ``ami_family`` is None where nothing is said (the cluster's version then decides)."""
+    """One class as it was declared; ``ami_family`` is None where nothing is said (the cluster's version then
+    decides).
+    """
 
     name: str
     kind: ClassKind = "EC2NodeClass"

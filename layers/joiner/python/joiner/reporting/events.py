@@ -45,7 +45,9 @@ class Subject:
 
     @classmethod
     def owner_of(cls, pod: Pod) -> "Subject | None":
-        """The workload that a pod belongs to; None without a controller, or for one whose API group is not known here."""
+        """The workload that a pod belongs to; None without a controller, or for one whose API group is not known
+        here.
+        """
         version = OWNERS.get(pod.owner_kind)
         return cls(version, pod.owner_kind, pod.owner_name, pod.owner_uid, pod.namespace) if version else None
 

@@ -1,4 +1,6 @@
-"""Events of a launch: on each claim that has its instance, and on the pool for capacity shortages and refusals of EC2."""
+"""Events of a launch: on each claim that has its instance, and on the pool for capacity shortages and refusals of
+EC2.
+"""
 
 import re
 from collections.abc import Iterable
@@ -31,14 +33,20 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
             f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short
         ]
         more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
-        note = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three minutes; others are tried"
+        note = (
+            f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three "
+            f"minutes; others are tried"
+        )
         told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
     for code in sorted({short.code for short in outcome.short}):
         if remedy := find_shortage_remedy(code):
             note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
             told.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
     if outcome.throttled:
-        note = "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each time a little later"
+        note = (
+            "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each "
+            "time a little later"
+        )
         told.append(Event(Subject.pool(pool), "RequestLimitExceeded", "Launch", note, "Warning"))
     for failure in outcome.failed:
         note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"

@@ -19,7 +19,10 @@ AMOUNT = re.compile(r"\d+(\.\d+)?")
 def report_new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> Event:
     """A node is launched for the pod."""
     price = f"${node.price_per_hour:.4f}/h"
-    note = f"{claim.kind} {claim.name} is made for it: {node.instance_type} in {node.zone}, {node.capacity_type}, {price} ({execution})"
+    note = (
+        f"{claim.kind} {claim.name} is made for it: {node.instance_type} in {node.zone}, "
+        f"{node.capacity_type}, {price} ({execution})"
+    )
     return Event(Subject.pod(pod), "TriggeredScaleUp", "ScaleUp", note, owner=Subject.owner_of(pod))
 
 

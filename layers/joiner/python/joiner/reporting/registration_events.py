@@ -43,14 +43,18 @@ def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
 
 def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
     """The pod was bound to a node that was made for it, or for pods like it: those take each other's places."""
-    note = f"Placed on {node.name}, which was launched for pods like it ({claim.instance_type} in {claim.zone}, {claim.capacity_type})"
+    note = (
+        f"Placed on {node.name}, which was launched for pods like it ({claim.instance_type} in "
+        f"{claim.zone}, {claim.capacity_type})"
+    )
     return Event(Subject.pod(pod), "Scheduled", "Binding", note, owner=Subject.owner_of(pod))
 
 
 def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
     """The node did not join in time."""
     note = (
-        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Read its console output: usual causes are the user "
+        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Read its console "
+        f"output: usual causes are the user "
         "data, the access entry of the node role, and the network path to the API server"
     )
     return Event(Subject.claim(claim), "RegistrationTimeout", "Register", note, "Warning")
@@ -59,8 +63,10 @@ def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
 def report_initialization_timeout(claim: NodeClaim, minutes: int, missing: str) -> Event:
     """The node registered and did not become ready for pods in `minutes`; `missing` is what it still waits for."""
     note = (
-        f"Node {claim.node_name} has not become ready for pods in {minutes} minutes: {missing}. Look at the node's conditions and "
-        "taints, and at the pods of its daemon sets (network plugin, device plugins, agents that take start-up taints off)"
+        f"Node {claim.node_name} has not become ready for pods in {minutes} minutes: {missing}. Look at the "
+        f"node's conditions and "
+        "taints, and at the pods of its daemon sets (network plugin, device plugins, agents that take start-up "
+        "taints off)"
     )
     return Event(Subject.claim(claim), INITIALIZATION_TIMEOUT, "Initialize", note, "Warning")
 
@@ -68,5 +74,8 @@ def report_initialization_timeout(claim: NodeClaim, minutes: int, missing: str) 
 def report_node_gone(claim: NodeClaim) -> Event:
     """The node registered and was deleted before it was ready for pods."""
     instance = claim.instance_id
-    note = f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} (spot interruption, terminated)"
+    note = (
+        f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} "
+        f"(spot interruption, terminated)"
+    )
     return Event(Subject.claim(claim), NODE_GONE, "Register", note, "Warning")

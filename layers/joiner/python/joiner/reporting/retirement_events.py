@@ -49,7 +49,10 @@ def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementRea
 
 def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:
     """The cluster refuses to taint a node that never registered: its instance is terminated without a drain."""
-    note = f"Node {node.name} never registered. Its instance is terminated without a drain, because the cluster refuses to taint it: {refusal}"
+    note = (
+        f"Node {node.name} never registered. Its instance is terminated without a drain, because the "
+        f"cluster refuses to taint it: {refusal}"
+    )
     subjects = [Subject.node(node), *([Subject.claim(claim)] if claim is not None else [])]
     return [Event(subject, "FailedDraining", "Retire", note, "Warning") for subject in subjects]
 

@@ -16,7 +16,10 @@ def find_orphan_nodes(survey: InstanceSurvey) -> list[Mismatch]:
     for instance in sorted(survey.ours - known):
         seen, node = survey.instances.get(instance), survey.nodes[instance]
         if seen is None or seen.state in ENDED:
-            said = f"node {node} has no claim, and its instance {instance} {'is gone' if seen is None else f'is {seen.state}'}"
+            said = (
+                f"node {node} has no claim, and its instance {instance} "
+                f"{'is gone' if seen is None else f'is {seen.state}'}"
+            )
             claim = survey.pairings.get(instance, "") or node
             found.append(
                 Mismatch(

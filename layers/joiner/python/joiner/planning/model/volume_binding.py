@@ -74,7 +74,9 @@ def bind_static_volumes(
 
 
 def _enough(found: Collection[str], claims: int, volumes: Volumes) -> bool:
-    """Whether each of so many claims finds one of these volumes wherever it could, though all others were there before."""
+    """Whether each of so many claims finds one of these volumes wherever it could, though all others were there
+    before.
+    """
     there = Counter(map(volumes.places_of, found))
     return len(there) <= MOST_PLACES and min(there.values(), default=claims) >= claims
 

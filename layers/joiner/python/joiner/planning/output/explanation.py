@@ -135,7 +135,10 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
     """
     short, full = lacking(market, group.where)
     if short:
-        return f"no instance type has the required offering: short of capacity, or not offered in the class's zones ({short})"
+        return (
+            f"no instance type has the required offering: short of capacity, or not offered in the class's "
+            f"zones ({short})"
+        )
     if full:
         return f"daemon sets leave no room on any instance type that would suit it: {full}"
     if market.closed:

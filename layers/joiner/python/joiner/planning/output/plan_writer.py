@@ -86,7 +86,9 @@ class PodSlots:
         return self._apart.isdisjoint(room.planned)
 
     def by_class(self, room: NodeState, pods: Sequence[str]) -> dict[str, int]:
-        """How many slots the pods of this room need, by class; head-room needs none: nobody will come for it by name."""
+        """How many slots the pods of this room need, by class; head-room needs none: nobody will come for it by
+        name.
+        """
         found: dict[str, int] = {}
         for group, number in room.planned.items():
             if group not in self._apart:

@@ -25,7 +25,9 @@ CAUTION: Final = 0.03
 
 @dataclass(slots=True)
 class SearchContext:
-    """What one search goes on with: its dice, the count of its work, and the programme that it solves again and again."""
+    """What one search goes on with: its dice, the count of its work, and the programme that it solves again and
+    again.
+    """
 
     rng: np.random.Generator
     meter: Meter

@@ -19,7 +19,9 @@ PAYS: Final = 1e-9
 
 @dataclass(slots=True)
 class PackedNodes:
-    """A packing that is being changed: what is on each node, what it needs, which offers could hold it, and its price."""
+    """A packing that is being changed: what is on each node, what it needs, which offers could hold it, and its
+    price.
+    """
 
     counts: Whole
     need: Floats

@@ -200,7 +200,9 @@ class SequentialPlacer:
         return [choices[position] for position in looks[:SHORTLIST]]
 
     def _cap(self, group: PodGroup) -> tuple[int, str, Mapping[str, int] | None]:
-        """At most how many of a group one new node takes: in all, and by domain of a label where they were dealt out."""
+        """At most how many of a group one new node takes: in all, and by domain of a label where they were dealt
+        out.
+        """
         own, most = self.state.rules[group.index], self.state.left[group]
         for rule in own.spreads:
             if rule.universe is None:
@@ -256,7 +258,9 @@ class SequentialPlacer:
                     self.state.take(friend, room, 1)
 
     def _one_host(self, group: PodGroup) -> bool:
-        """Whether all its pods have to be on one node, so that the node must be large enough for as many as possible."""
+        """Whether all its pods have to be on one node, so that the node must be large enough for as many as
+        possible.
+        """
         own = self.state.rules[group.index]
         return own.selects_itself and any(tally.key == names.HOSTNAME for tally in own.affinity)
 

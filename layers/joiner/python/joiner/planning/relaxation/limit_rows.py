@@ -27,5 +27,7 @@ def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None
 
 
 def is_within_limits(toll: LimitRows | None, found: Relaxation) -> bool:
-    """Whether these nodes are within the limits, so that a relaxation that knows the limits would find nothing dearer."""
+    """Whether these nodes are within the limits, so that a relaxation that knows the limits would find nothing
+    dearer.
+    """
     return toll is None or bool((toll.each[:, found.offers] @ found.nodes <= toll.left * (1 + 1e-9)).all())

@@ -24,7 +24,9 @@ def build_state(
     ceilings: Ceilings,
     strict: bool = True,
 ) -> PlanState:
-    """The state of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is open to."""
+    """The state of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is
+    open to.
+    """
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]
     there = placed_pods(snapshot)

@@ -110,7 +110,9 @@ class DomainAssigner:
                     self._give(group, key, {chosen: self._state.left[group]})
 
     def _distribute(self, group: PodGroup, key: str, reach: Sequence[str], rule: SpreadRule | None = None) -> None:
-        """Give the group's pods to these domains, the emptiest first; with a ``rule``, no further than its skew allows."""
+        """Give the group's pods to these domains, the emptiest first; with a ``rule``, no further than its skew
+        allows.
+        """
         left = self._state.left[group]
         counting = [self._counts[tally] for tally in self._state.rules[group.index].feeds if tally in self._counts]
         own = self._counts[rule.tally] if rule else {}
@@ -216,7 +218,9 @@ def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
 
 
 def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
-    """Groups by who wants to be beside whom, as far as all of them want it: those that only others want are not tied."""
+    """Groups by who wants to be beside whom, as far as all of them want it: those that only others want are not
+    tied.
+    """
     rest = dict.fromkeys(groups)
     found = []
     while rest:

@@ -191,7 +191,9 @@ def _reserve(room: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: V
 
 
 def _hold(room: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
-    """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any more."""
+    """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any
+    more.
+    """
     _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
     for driver, volume in (
         volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ()

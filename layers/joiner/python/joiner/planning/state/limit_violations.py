@@ -32,7 +32,10 @@ class PoolLimitViolation:
         if self.resource == "nodes":
             asked = "one more is needed"
         elif wanted.get(self.resource):
-            asked = f"the pod needs {self._amount(wanted[self.resource])} (the node that comes nearest has {self._amount(self.more)})"
+            asked = (
+                f"the pod needs {self._amount(wanted[self.resource])} (the node that comes nearest has "
+                f"{self._amount(self.more)})"
+            )
         else:
             asked = f"the node that comes nearest has {self._amount(self.more)}"
         field = f"spec.limits.{'resources.' if self.pool.legacy else ''}{self.resource}"

@@ -184,7 +184,9 @@ class PlanState:
 
     @property
     def left_of_ceilings(self) -> tuple[int | None, float | None]:
-        """How many more nodes the cluster's ceilings leave, and for how much an hour; None where there is no ceiling."""
+        """How many more nodes the cluster's ceilings leave, and for how much an hour; None where there is no
+        ceiling.
+        """
         nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
         return (
             None if nodes is None else nodes - self._nodes - len(self.new),

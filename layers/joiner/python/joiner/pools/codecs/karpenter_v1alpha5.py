@@ -152,7 +152,10 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
                 name, "it is missing; give tags, such as {karpenter.sh/discovery: my-cluster}, or {aws-ids: ...}"
             )
     if "launchTemplate" in spec:
-        remedy = "launch templates of one's own are not supported; say the same with amiSelector, userData and blockDeviceMappings"
+        remedy = (
+            "launch templates of one's own are not supported; say the same with amiSelector, userData and "
+            "blockDeviceMappings"
+        )
         spec.wrong("launchTemplate", remedy)
     read = {
         "subnet_terms": subnets,

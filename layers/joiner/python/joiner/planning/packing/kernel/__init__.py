@@ -76,7 +76,9 @@ class ProblemStruct(ctypes.Structure):
 
 
 class Kernel:
-    """One problem laid out for the compiled loop, with room for it to write on: O offers, K items, R resources, C caps."""
+    """One problem laid out for the compiled loop, with room for it to write on: O offers, K items, R resources, C
+    caps.
+    """
 
     def __init__(
         self,
