@@ -240,7 +240,10 @@ def lines(points: Mapping[str, Sequence[Point]]) -> Iterator[str]:
         yield f"{axis:>10}{'import s':>12}{'read s':>10}{'plan s':>10}{'MB':>8}{'gap':>8}"
         for point in row:
             size = getattr(point.world, axis)
-            yield f"{size:10,}{point.importing:12.3f}{point.reading:10.3f}{point.planning:10.3f}{point.megabytes:8.0f}{point.gap:8.2%}"
+            yield (
+                f"{size:10,}{point.importing:12.3f}{point.reading:10.3f}{point.planning:10.3f}"
+                f"{point.megabytes:8.0f}{point.gap:8.2%}"
+            )
         yield ""
     by_pods = {point.world.pods: point for point in points.get("pods", ())}
     if ten := by_pods.get(10_000):

@@ -401,7 +401,10 @@ def measures(world: ClusterShape, names: Sequence[str] = NAMES) -> Iterator[Meas
         account.close()
 
 
-HEAD: Final = f"{'function':22}{'pods':>8}{'pending':>9}{'nodes':>7}{'MB':>7}{'of MB':>7}{'ratio':>7}{'s':>7}{'CPU s':>7}{'at share':>10}{'of s':>6}"
+HEAD: Final = (
+    f"{'function':22}{'pods':>8}{'pending':>9}{'nodes':>7}{'MB':>7}{'of MB':>7}{'ratio':>7}"
+    f"{'s':>7}{'CPU s':>7}{'at share':>10}{'of s':>6}"
+)
 
 
 def line(one: Measure) -> str:
@@ -409,7 +412,8 @@ def line(one: Measure) -> str:
     world, timeout = one.world, CONFIGURATIONS[one.function].timeout_seconds
     sizes = f"{one.function:22}{world.pods:8,}{world.pending:9,}{world.nodes:7,}"
     memory = f"{one.megabytes:7.0f}{one.memory:7,}{one.ratio:7.2f}"
-    return f"{sizes}{memory}{one.seconds:7.1f}{one.cpu:7.1f}{one.at_its_share:10.1f}{timeout:6}{'' if one.holds else '  too large'}"
+    times = f"{one.seconds:7.1f}{one.cpu:7.1f}{one.at_its_share:10.1f}{timeout:6}"
+    return f"{sizes}{memory}{times}{'' if one.holds else '  too large'}"
 
 
 WORLDS: Final = (

@@ -19,9 +19,8 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
     r"lambda:invokefunction": "the stops while a state works stand for it",
     r"xray:.*": "Lambda's and Step Functions' own",
     r"s3:listbucket": "no call: with it S3 answers 404 for a document that is not there, not 403",
-    r"ec2:runinstances|ec2:describe(?!instances$|images$|launchtemplateversions$|securitygroups$|subnets$).*|iam:passrole": (
-        "EC2 asks for it when CreateFleet is called"
-    ),
+    r"ec2:runinstances|ec2:describe(?!instances$|images$|launchtemplateversions$|securitygroups$|subnets$).*"
+    r"|iam:passrole": ("EC2 asks for it when CreateFleet is called"),
     r"launch_instances ec2:describe(images|instances|securitygroups|subnets)": (
         "EC2 asks for it when CreateFleet is called"
     ),
@@ -46,8 +45,9 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
 def struck(calls: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     """Caller and IAM action of each recorded call of AWS.
 
-    >>> sorted(struck([("f", "s3 GET plans"), ("f", "dynamodb TransactWriteItems LEASE+LAUNCH"), ("f", "kube LIST pods")]))
-    [('f', 'dynamodb:conditioncheckitem'), ('f', 'dynamodb:putitem'), ('f', 'dynamodb:updateitem'), ('f', 's3:getobject')]
+    >>> calls = [("f", "s3 GET plans"), ("f", "dynamodb TransactWriteItems LEASE+LAUNCH"), ("f", "kube LIST pods")]
+    >>> [action for _, action in sorted(struck(calls))]
+    ['dynamodb:conditioncheckitem', 'dynamodb:putitem', 'dynamodb:updateitem', 's3:getobject']
     """
     found = set()
     for caller, what in calls:

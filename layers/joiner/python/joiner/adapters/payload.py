@@ -39,7 +39,8 @@ def shortened(reasons: Iterable[str], most: int) -> list[str]:
 def is_express(arn: str) -> bool:
     """Is it the ARN of an Express execution? Of those Step Functions tells nobody whether they run.
 
-    >>> is_express("arn:aws:states:us-east-1:123456789012:express:joiner-empty-prod:retire-20261121T051700-123-sweep:6b0f2c1e")
+    >>> name = "joiner-empty-prod:retire-20261121T051700-123-sweep:6b0f2c1e"
+    >>> is_express(f"arn:aws:states:us-east-1:123456789012:express:{name}")
     True
     >>> is_express("arn:aws:states:us-east-1:123456789012:execution:express:up-20261121T051700")
     False

@@ -1,6 +1,7 @@
-"""What pools require and nothing in the catalogue has: instance types, zones, families and sizes that are most often misspelt.
+"""Values that pools require and the catalogue does not have: misspelt instance types, zones, families and sizes.
 
-A pool may well name what this region does not have (the same manifest stands in several), so it is a warning: that value has no effect.
+A pool may name what this region does not have, because one manifest serves several regions. So it is a warning: that
+value has no effect.
 
 >>> from joiner.catalogue import InstanceType
 >>> from joiner.cluster import Requirements
@@ -9,8 +10,8 @@ A pool may well name what this region does not have (the same manifest stands in
 >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=misspelt)
 >>> catalogue = Catalogue.of([InstanceType("m5.large", labels={names.INSTANCE_TYPE: "m5.large"})])
 >>> print(*find_unknown_values([pool], catalogue))
-NodePool/web: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrage: the catalogue has no such instance type; \
-did you mean m5.large?
+NodePool/web: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrage: the catalogue has no \
+such instance type; did you mean m5.large?
 """
 
 import difflib
@@ -66,11 +67,15 @@ def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> Inv
     >>> both = Requirements.from_labels({names.INSTANCE_TYPE: "m5.large", names.ARCH: "arm64"})
     >>> kinds = [("m5.large", "amd64"), ("m7g.large", "arm64"), ("m8g.large", "arm64")]
     >>> offerings = (Offering("us-east-1a", "on-demand", 0.1),)
-    >>> types = [InstanceType(name, labels={names.INSTANCE_TYPE: name, names.ARCH: arch}, offerings=offerings) for name, arch in kinds]
+    >>> types = [
+    ...     InstanceType(name, labels={names.INSTANCE_TYPE: name, names.ARCH: arch}, offerings=offerings)
+    ...     for name, arch in kinds
+    ... ]
     >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=both)
     >>> print(find_unsatisfiable_requirements(pool, Catalogue.of(types)))
-    NodePool/web: spec.template.spec.requirements is kubernetes.io/arch In [arm64], node.kubernetes.io/instance-type In [m5.large]: no \
-instance type of the catalogue meets all of them; alone, 2 meet kubernetes.io/arch, 1 node.kubernetes.io/instance-type
+    NodePool/web: spec.template.spec.requirements is kubernetes.io/arch In [arm64], \
+node.kubernetes.io/instance-type In [m5.large]: no instance type of the catalogue meets all of them; alone, 2 meet \
+kubernetes.io/arch, 1 node.kubernetes.io/instance-type
     """
     met: Counter[str] = Counter()
     decided = {key for key in pool.requirements if key not in OF_NODES and any(True for _ in _values(key, catalogue))}

@@ -20,7 +20,8 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound here: it is how a man
 class NodeSelectorTerm:
     """One term of a node selector: labels and name must both suit. A term that says nothing suits no node.
 
-    >>> NodeSelectorTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]}).suits({"disk": "ssd"}, "node-1")
+    >>> term = NodeSelectorTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]})
+    >>> term.suits({"disk": "ssd"}, "node-1")
     True
     >>> NodeSelectorTerm.from_kube({}).suits({}, "node-1")
     False

@@ -6,7 +6,8 @@ left of it as JSON.
 
 Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
 
->>> page = b'{"items": [{"metadata": {"name": "web-0", "managedFields": []}, "spec": {"containers": [{"name": "main", "env": []}]}}]}'
+>>> spec = b'{"containers": [{"name": "main", "env": []}]}'
+>>> page = b'{"items": [{"metadata": {"name": "web-0", "managedFields": []}, "spec": ' + spec + b"}]}"
 >>> read_pods(page)
 [{'metadata': {'name': 'web-0'}, 'spec': {'containers': [{'name': 'main'}]}}]
 """

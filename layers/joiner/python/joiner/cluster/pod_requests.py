@@ -4,8 +4,10 @@ Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "
 KEP-1287 (in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so
 they add up with everything that comes after them.
 
->>> sum_pod_requests({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "initContainers": [
-...     {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, {"resources": {"requests": {"cpu": "2"}}}]}).to_kube()
+>>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
+>>> first = {"resources": {"requests": {"cpu": "2"}}}
+>>> main = {"resources": {"requests": {"cpu": "1"}}}
+>>> sum_pod_requests({"containers": [main], "initContainers": [sidecar, first]}).to_kube()
 {'cpu': '2500m', 'pods': '1'}
 """
 

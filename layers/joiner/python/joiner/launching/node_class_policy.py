@@ -19,7 +19,8 @@ AWS_MANAGED_KEY = "alias/aws/ebs"
 class AllowedResources:
     """Resources that are allowed by id or by tag; one match is enough. An empty value allows nothing.
 
-    >>> AllowedResources(tags={"karpenter.sh/discovery": ("prod",)}).allows("subnet-1", {"karpenter.sh/discovery": "prod"})
+    >>> by_tag = AllowedResources(tags={"karpenter.sh/discovery": ("prod",)})
+    >>> by_tag.allows("subnet-1", {"karpenter.sh/discovery": "prod"})
     True
     >>> AllowedResources(ids=("subnet-2",)).allows("subnet-1", {})
     False
@@ -116,7 +117,8 @@ class NodeClassPolicy:
     def allows_key(self, said: str) -> bool:
         """Whether a KMS key (id or ARN) is the one that AWS manages, or among those of the settings.
 
-        >>> ceilings = NodeClassPolicy((), "", kms_keys=("arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab",))
+        >>> key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+        >>> ceilings = NodeClassPolicy((), "", kms_keys=(key,))
         >>> ceilings.allows_key("1234abcd-12ab-34cd-56ef-1234567890ab"), ceilings.allows_key("alias/mine")
         (True, False)
         """

@@ -187,8 +187,10 @@ def _taint(taint: Taint) -> dict[str, str]:
 def read_user_parts(text: str) -> list[MimePart]:
     """The user's own: MIME as it is, a NodeConfig as one, anything else as a shell script.
 
-    >>> [part.content_type for part in read_user_parts("apiVersion: node.eks.aws/v1alpha1")], read_user_parts("#!/bin/sh")[0].content_type
-    (['application/node.eks.aws'], 'text/x-shellscript')
+    >>> [part.content_type for part in read_user_parts("apiVersion: node.eks.aws/v1alpha1")]
+    ['application/node.eks.aws']
+    >>> [part.content_type for part in read_user_parts("#!/bin/sh")]
+    ['text/x-shellscript']
     """
     if not text.strip():
         return []

@@ -89,7 +89,8 @@ def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: i
 def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:
     """How many pools nobody has answered since they were written, and how many answered classes changed since.
 
-    >>> count_unreported([{"metadata": {"generation": 2}, "status": {"conditions": [{"type": "Ready", "observedGeneration": 1}]}}], [])
+    >>> status = {"conditions": [{"type": "Ready", "observedGeneration": 1}]}
+    >>> count_unreported([{"metadata": {"generation": 2}, "status": status}], [])
     1
     """
     answered = [_answered(manifest) for manifest in classes]

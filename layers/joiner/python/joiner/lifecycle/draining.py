@@ -174,8 +174,10 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
     Where it is `quiet`, nothing is waited for but that moment: a look before it would be in vain.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    >>> pause(32, progress=True, now=noon, next_at=None), pause(32, progress=False, now=noon, next_at=noon + timedelta(seconds=7))
-    (2, 7)
+    >>> pause(32, progress=True, now=noon, next_at=None)
+    2
+    >>> pause(32, progress=False, now=noon, next_at=noon + timedelta(seconds=7))
+    7
     >>> pause(1, progress=False, now=noon, next_at=noon + timedelta(seconds=4), quiet=True)
     4
     """

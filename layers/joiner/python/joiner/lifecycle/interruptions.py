@@ -3,7 +3,8 @@
 Events come at least once, late, or not at all; each only says *look*. Shapes: the EventBridge reference for EC2 and for
 AWS Health.
 
->>> warning = {"source": "aws.ec2", "detail-type": "EC2 Spot Instance Interruption Warning", "detail": {"instance-id": "i-0a"}}
+>>> kind = "EC2 Spot Instance Interruption Warning"
+>>> warning = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": "i-0a"}}
 >>> read_interruptions(warning)
 (Interruption(kind=<InterruptionKind.SPOT: 'spot interruption'>, instance='i-0a', state='', told_at=None),)
 """

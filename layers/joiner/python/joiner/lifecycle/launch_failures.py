@@ -66,8 +66,8 @@ class LaunchFailure:
     def said(self) -> str:
         """What happened and what helps, in one sentence each.
 
-        >>> LaunchFailure("i-1", "Server.InternalError", "Server.InternalError: Internal error on launch", "").said
-        'instance i-1 ended at its launch: Server.InternalError: Internal error on launch. EC2 failed: other offerings are tried'
+        >>> LaunchFailure("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").said
+        'instance i-1 ended at its launch: Server.InternalError: Internal error. EC2 failed: other offerings are tried'
         """
         told = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
         return f"instance {self.instance} ended at its launch: {told.rstrip('.')}. {find_remedy(self.code)}"

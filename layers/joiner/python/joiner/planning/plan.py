@@ -169,7 +169,8 @@ class Reason:
     def short_of(self) -> str:
         """What the nearest offer lacks, as people say it.
 
-        >>> Reason("default", "no instance type has enough resources", lacks=Resources.of(cpu=2, memory="1.5Gi")).short_of
+        >>> lacks = Resources.of(cpu=2, memory="1.5Gi")
+        >>> Reason("default", "no instance type has enough resources", lacks=lacks).short_of
         '2 cpu and 1.5 GiB memory'
         """
         return " and ".join(format_amount(name, value) for name, value in self.lacks.items())

@@ -39,9 +39,11 @@ def count_allowed_disruptions(budgets: Iterable[DisruptionBudget], reason: Reaso
     it.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
-    >>> count_allowed_disruptions([DisruptionBudget("10%"), DisruptionBudget("3", reasons=("Empty",))], "Empty", nodes=11, now=noon)
+    >>> share, three = DisruptionBudget("10%"), DisruptionBudget("3", reasons=("Empty",))
+    >>> count_allowed_disruptions([share, three], "Empty", nodes=11, now=noon)
     2
-    >>> count_allowed_disruptions([DisruptionBudget("0", schedule="0 9 * * sat", duration=8 * 3600)], "Empty", nodes=11, now=noon)
+    >>> saturday = DisruptionBudget("0", schedule="0 9 * * sat", duration=8 * 3600)
+    >>> count_allowed_disruptions([saturday], "Empty", nodes=11, now=noon)
     0
     """
     mine = [each for each in budgets if not each.reasons or reason in each.reasons]

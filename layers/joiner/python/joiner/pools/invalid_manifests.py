@@ -4,7 +4,8 @@ A broken pool never stops the others: readers return problems beside the values 
 object, the field, the value that stands there, and the remedy; the condition, the event and the log line are renderings
 of it.
 
->>> print(InvalidManifest("Provisioner/default", "spec.limits.resoutces", "{cpu: 1000}", "there is no such field; did you mean resources?"))
+>>> remedy = "there is no such field; did you mean resources?"
+>>> print(InvalidManifest("Provisioner/default", "spec.limits.resoutces", "{cpu: 1000}", remedy))
 Provisioner/default: spec.limits.resoutces is {cpu: 1000}: there is no such field; did you mean resources?
 """
 

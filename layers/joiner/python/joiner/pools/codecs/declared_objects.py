@@ -1,6 +1,7 @@
 """All that users declared, read at once: pools, classes and claims of both generations, and the mistakes among them.
 
->>> found = read_manifests([{"kind": "Provisioner", "metadata": {"name": "default"}, "spec": {"limits": {"resoutces": {"cpu": 1}}}}])
+>>> misspelt = {"limits": {"resoutces": {"cpu": 1}}}
+>>> found = read_manifests([{"kind": "Provisioner", "metadata": {"name": "default"}, "spec": misspelt}])
 >>> found.pools, [problem.field for problem in found.problems]
 ((), ['spec.providerRef', 'spec.limits.resoutces'])
 """

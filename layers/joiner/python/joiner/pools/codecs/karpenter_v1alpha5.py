@@ -34,7 +34,8 @@ CHOOSES_TYPE = (names.INSTANCE_TYPE, f"{names.INSTANCE_PREFIX}family", CATEGORY,
 def default_requirements(said: frozenset[str]) -> list[dict[str, Any]]:
     """What holds where a Provisioner names none of these keys.
 
-    >>> [requirement["key"] for requirement in default_requirements(frozenset({"kubernetes.io/arch", "node.kubernetes.io/instance-type"}))]
+    >>> named = frozenset({"kubernetes.io/arch", "node.kubernetes.io/instance-type"})
+    >>> [requirement["key"] for requirement in default_requirements(named)]
     ['kubernetes.io/os', 'karpenter.sh/capacity-type']
     """
     defaults = {names.OS: "linux", names.ARCH: "amd64", names.CAPACITY_TYPE: names.ON_DEMAND}
