@@ -1,11 +1,8 @@
 """The secret in the doorbell's path: no log holds it, and each deployment rotates it without refusing a call."""
 
 import json
-import os
 import re
 import ssl
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -93,18 +90,7 @@ def test_the_access_log_names_the_route_and_no_log_holds_the_secret(rung: Actor)
 @pytest.fixture
 def asked_to_rotate(tmp_path: Path) -> Path:
     """The app as `cdk deploy -c rotate=now` synthesises it."""
-    told = {
-        "CDK_OUTDIR": str(tmp_path / "cdk.out"),
-        "CDK_CONTEXT_JSON": json.dumps({"cluster": "local", "rotate": "now"}),
-    }
-    subprocess.run(
-        [sys.executable, "app.py"],
-        cwd=REPOSITORY,
-        env=os.environ | told | {"CDK_VALIDATION": "false"},
-        capture_output=True,
-        check=True,
-    )
-    return tmp_path / "cdk.out"
+    return Deployment(REPOSITORY, tmp_path, context={"rotate": "now"}).synthesise()
 
 
 def test_a_deployment_rotates_the_secret_and_refuses_no_call_meanwhile(

@@ -13,7 +13,10 @@ from joiner_local.stack.cdk_deployment import SETTINGS
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from joiner_local.tooling.function_python import find, named_in
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.denied("the probe has the role of plan_capacity, which may write the log of plan_capacity only"),
+]
 
 PROBE = """
 import sys

@@ -55,7 +55,7 @@ def test_a_layer_has_no_tests_no_scripts_and_one_dateutil_that_botocore_accepts(
 def test_the_installer_carries_the_manifests_that_the_template_names(example: Synthesis) -> None:
     function = example.one("AWS::Lambda::Function", "InstallationInstallManifests")
     inside = {
-        name.removeprefix("manifests/"): data
+        name.removeprefix("functions/install_manifests/manifests/"): data
         for name, data in _entries(example, function["Properties"]["Code"])
         if name.endswith(".yaml")
     }

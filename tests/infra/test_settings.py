@@ -237,7 +237,7 @@ def test_a_missing_file_is_reported_with_the_existing_ones(tmp_path: Path) -> No
         load_settings(tmp_path / "prd.yaml")
 
     assert str(error.value).endswith(
-        "no such file. Write one, or name another cluster with -c cluster=NAME; there are: prod"
+        "no such file. Write one, or name another cluster with -c cluster=NAME; known clusters: prod"
     )
 
 

@@ -31,14 +31,16 @@ def _silent(line: str) -> None: ...
 
 @dataclass(slots=True)
 class Deployment:
-    """One deployment of the app at `repository`; its files go below `root`. `synthesised` may have been made by another
-    one.
+    """One deployment of the app at `repository`; its files go below `root`.
+
+    `synthesised` may have been made by another one. `context` is more context of the app, as of `cdk deploy -c`.
     """
 
     repository: Path
     root: Path
     say: Say = _silent
     synthesised: Path | None = None
+    context: Mapping[str, str] = field(default_factory=dict)
     _synthesis: Program | None = field(default=None, repr=False)
 
     def begin_synthesis(self) -> None:
@@ -47,7 +49,8 @@ class Deployment:
         """
         self.root.mkdir(parents=True, exist_ok=True)
         named = function_python.named_in(self.repository / "clusters" / f"{SETTINGS}.yaml")
-        context = {"cluster": SETTINGS, "interpreter": str(function_python.make_ready(named, self.say).interpreter)}
+        interpreter = function_python.make_ready(named, self.say).interpreter
+        context = {"cluster": SETTINGS, "interpreter": str(interpreter), **self.context}
         env = _environment({}) | {"CDK_OUTDIR": str(self._assembly), "CDK_CONTEXT_JSON": json.dumps(context)}
         self._synthesis = Program.start(
             "synth", [sys.executable, self.repository / "app.py"], log=self._log("synth"), cwd=self.repository, env=env
