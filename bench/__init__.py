@@ -1,3 +1,2 @@
-"""Benchmarks: what a plan costs and how long it takes, beside what others answer. Nothing here is shipped or a timed
-test.
-"""
+"""Benchmarks: prices and durations of plans, compared with those of other tools. Nothing here is shipped, and no test
+checks a time."""

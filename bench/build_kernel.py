@@ -1,8 +1,8 @@
-"""Compiles ``fill.c`` for the processors that Lambda and most desks have: ``python -m bench.build_kernel``.
+"""Compile ``fill.c`` for the processors of Lambda and of most workstations: ``python -m bench.build_kernel``.
 
-It needs the ``ziglang`` package, whose C compiler builds for any processor on any other and gives the same bytes
-everywhere. Run it when ``fill.c`` was changed; the results are kept beside it, so nobody needs a compiler to use them,
-and a test tells when they are stale.
+It needs the ``ziglang`` package, whose C compiler cross-compiles for any processor and produces the same bytes
+everywhere. Run it after a change of ``fill.c``. The libraries are stored beside it, so users need no compiler, and
+a test fails when they are outdated.
 """
 
 import hashlib
@@ -23,11 +23,11 @@ FLAGS = (
     "-fno-math-errno",
     "-fno-sanitize=all",
 )
-"""No contraction of a * b + c into one rounding: every processor shall come to the same answer, to the bit."""
+"""No fused multiply-add (a * b + c with one rounding): all processors must return bit-identical results."""
 
 
 def main() -> int:
-    """Builds all of them; answers the compiler's exit code if it refuses."""
+    """Build all libraries; return the exit code of the compiler if it fails."""
     digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
     for machine, processor in PROCESSORS.items():
         target = ("-target", f"{machine.rpartition('-')[2]}-linux-none", f"-mcpu={processor}")

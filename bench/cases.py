@@ -1,10 +1,11 @@
-"""Recorded packing cases (``cases.jsonl``, ``catalogue.json``, ``answers.jsonl``) as our values.
+"""Recorded packing cases (``cases.jsonl``, ``catalogue.json``, ``answers.jsonl``) as values of Joiner.
 
-A case counts equal pods together and says in a few words what a manifest says in many. ``pods`` are rows of count,
-millicores, MiB, GPUs and constraints: ``app`` is the pod's only label; ``zoneSpread``, ``hostSpread`` (skew 1),
-``zoneAffinity``, ``hostAntiAffinity`` name the app that they count; ``category`` is a node selector on it;
-``tolerates`` a taint's key. ``daemonset_overhead`` is by node. The answers are those of Karpenter's own scheduler,
-recorded once. ``bench/data`` holds the cases that are ours to ship; others are read from any folder of that form.
+A case counts equal pods together and is much shorter than manifests. ``pods`` are rows of count, millicores, MiB,
+GPUs and constraints: ``app`` is the pod's only label; ``zoneSpread``, ``hostSpread`` (skew 1), ``zoneAffinity``,
+``hostAntiAffinity`` name the app that they count; ``category`` is a node selector on the instance category;
+``tolerates`` is the key of a taint. ``daemonset_overhead`` is for each node. The answers are those of Karpenter's
+own scheduler, recorded once. ``bench/data`` has the cases that are part of this repository; others are read from
+any folder of that form.
 """
 
 import gzip
@@ -40,7 +41,7 @@ CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RecordedCase:
-    """One line of ``cases.jsonl`` with its answer, if Karpenter gave one."""
+    """One line of ``cases.jsonl`` with Karpenter's answer, if one was recorded."""
 
     name: str
     said: Json
@@ -52,7 +53,7 @@ class RecordedCase:
 
     @property
     def size(self) -> int:
-        """Pods, as rounded by the case's name."""
+        """Return the number of pods, as rounded in the case's name."""
         return int(self.name.split("-")[-2])
 
     @property
@@ -60,7 +61,7 @@ class RecordedCase:
         return sum(row[0] for row in self.said["pods"])
 
     def lists(self) -> dict[str, list[Json]]:
-        """The case as the API server would list it."""
+        """Return the case as the lists of an API server."""
         overhead = self.said["daemonset_overhead"]
         rows = enumerate(self.said["pods"])
         return {
@@ -74,21 +75,21 @@ class RecordedCase:
 
 
 def read_cases(folder: Path) -> list[RecordedCase]:
-    """All cases of a folder; none where it is absent."""
+    """Return all cases of a folder; empty if it does not exist."""
     answers = {one["name"]: one for one in map(json.loads, _text(folder / "answers.jsonl").splitlines())}
     cases = map(json.loads, _text(folder / "cases.jsonl").splitlines())
     return [RecordedCase(one["name"], one, answers.get(one["name"])) for one in cases]
 
 
 def read_catalogue(folder: Path) -> Catalogue:
-    """Every type of the folder's catalogue, with what a node of it can allocate exactly as the recorded runs had it."""
+    """Return every type of the folder's catalogue, with exactly the allocatable resources of the recorded runs."""
     table = json.loads(_text(folder / "catalogue.json"))
     rows = (dict(zip(table["columns"], row, strict=True)) for row in table["types"])
     return Catalogue.from_json({row["name"]: instance_type(row) for row in rows})
 
 
 def _text(path: Path) -> str:
-    """A file as it is, or packed beside it; nothing where there is neither."""
+    """Return the text of a file, or of its compressed form beside it; empty if neither exists."""
     if path.exists():
         return path.read_text(encoding="utf-8")
     packed = path.with_name(f"{path.name}.gz")
@@ -96,7 +97,7 @@ def _text(path: Path) -> str:
 
 
 def instance_type(row: Json) -> Json:
-    """One row in the words of ``joiner catalogue -o json``."""
+    """Return one row in the format of ``joiner catalogue -o json``."""
     named = TYPE_NAME.match(row["name"])
     if named is None:
         raise ValueError(f"{row['name']} is no name of an instance type")
@@ -136,7 +137,7 @@ def instance_type(row: Json) -> Json:
 
 
 def reserved(vcpu: int) -> int:
-    """Millicores that the kubelet keeps for itself."""
+    """Return the millicores that the kubelet reserves."""
     return int(60 + 10 * min(max(vcpu - 1, 0), 1) + 5 * min(max(vcpu - 2, 0), 2) + 2.5 * max(vcpu - 4, 0))
 
 
@@ -169,7 +170,8 @@ def node_pool(said: Json, weight: int) -> Json:
 
 
 def daemon_sets(overhead: Json) -> Iterator[Json]:
-    """As many as the overhead has pods, each with an even share of it (the first takes the remainder)."""
+    """Yield one daemon set for each pod of the overhead, each with an equal share of it (the first gets the
+    remainder)."""
     number = overhead["pods"]
     for position in range(number):
         cpu, memory = (
@@ -189,7 +191,7 @@ def daemon_sets(overhead: Json) -> Iterator[Json]:
 
 
 def pods_of(position: int, row: Sequence[Any]) -> Iterator[Json]:
-    """The pods of one row: all alike but for their names."""
+    """Yield the pods of one row, which differ only in their names."""
     count, cpu, memory, gpus, *rest = row
     said: Json = rest[0] if rest else {}
     requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
@@ -205,7 +207,7 @@ def pods_of(position: int, row: Sequence[Any]) -> Iterator[Json]:
 
 
 def rules(said: Json) -> dict[str, Any]:
-    """Constraints of a row as parts of a pod's spec."""
+    """Return the constraints of a row as fields of a pod's spec."""
     spec: dict[str, Any] = {}
     spreads = [
         {

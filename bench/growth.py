@@ -1,8 +1,8 @@
-"""How time and memory grow with pods, classes, types and nodes: ``python -m bench.growth [--plot FILE]``.
+"""Growth of time and memory with pods, classes, types and nodes: ``python -m bench.growth [--plot FILE]``.
 
-Each point is a process of its own, as each of Joiner's functions is: it imports, makes a world, reads it and plans it,
-and tells what that took (CPU seconds) and the most memory that it ever held. Reading begins with the bytes that an API
-server sends, page by page.
+Each point is measured in its own process, because each function of Joiner runs in one. The process imports,
+generates a cluster, reads and plans it, and reports the CPU seconds and its peak memory. Reading starts with the
+bytes of an API server's response, page by page.
 """
 
 import argparse
@@ -20,13 +20,13 @@ from typing import Any, Final
 from bench.plan_prices import calibrate
 
 PAGE: Final = 500
-"""Pods in one answer of the API server."""
+"""Pods in one response of the API server."""
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedLists:
-    """How large a world is: pending pods in so many classes, instance types, nodes that are there and full."""
+    """The size of a generated cluster: pending pods in a number of classes, instance types, and full existing nodes."""
 
     pods: int = 10_000
     classes: int = 500
@@ -36,7 +36,7 @@ class GeneratedLists:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What one world took: CPU seconds of the recording machine, and MB at most."""
+    """The measurements of one generated cluster: CPU seconds of the recording machine, and peak memory in MB."""
 
     world: GeneratedLists
     importing: float
@@ -55,7 +55,8 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
 
 
 def raw_pods(world: GeneratedLists) -> Iterator[bytes]:
-    """Pages of a PodList, a line each, every pod about as long as real ones are (5 kB, most of it managed fields)."""
+    """Yield pages of a PodList, one line each; every pod is about as long as real ones (5 kB, most of it managed
+    fields)."""
     dice = random.Random(world.classes)  # noqa: S311 - a drawn world, no secret
     sizes = [
         (dice.choice((50, 100, 250, 500, 1000, 2000)), dice.choice((64, 128, 256, 512, 1024, 4096)))
@@ -107,7 +108,7 @@ def _pod(kind: int, cpu: int, memory: int) -> dict[str, Any]:
 
 
 def catalogue_of(types: int) -> dict[str, Any]:
-    """Families of eight sizes each, at prices that differ a little."""
+    """Return families of eight sizes each, with slightly different prices."""
     found = {}
     for number in range(types):
         family, size = divmod(number, 8)
@@ -133,7 +134,7 @@ def catalogue_of(types: int) -> dict[str, Any]:
 
 
 def lists_of(world: GeneratedLists) -> dict[str, Any]:
-    """Everything but the pending pods: one pool, and nodes that have room for none of them."""
+    """Return all lists except the pending pods: one pool, and nodes without free capacity for the pods."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     pool = {
         "apiVersion": "karpenter.sh/v1",
@@ -160,18 +161,18 @@ def lists_of(world: GeneratedLists) -> dict[str, Any]:
 
 
 def measure(world: GeneratedLists) -> Point:
-    """In this process, which must be a fresh one; pages come from its standard input."""
+    """Measure in this process, which must be a fresh one; it reads the pages from its standard input."""
     slower, started = calibrate(), time.process_time()
     import gc
 
     from joiner.catalogue import Catalogue
     from joiner.cluster.list_pages import read_pods
-    from joiner.planning import Snapshot, plan, search  # the last with all that only the function that plans carries
+    from joiner.planning import Snapshot, plan, search  # the last one with the dependencies of the planning function
     from joiner.planning.effort import Effort
     from joiner.pools import ResolvedNodeClass, Subnet
 
     imported = time.process_time()
-    gc.disable()  # nothing is thrown away before the answer is out
+    gc.disable()  # no memory is released before the result is printed
     known = Catalogue.from_json(catalogue_of(world.types))
     subnets = tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES)
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
@@ -192,7 +193,7 @@ def measure(world: GeneratedLists) -> Point:
 
 
 def elsewhere(world: GeneratedLists) -> Point:
-    """The same in a process of its own."""
+    """Measure in a separate process."""
     command = [sys.executable, "-m", "bench.growth", "--world", json.dumps(asdict(world))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None  # noqa: S101 - PIPE makes one
@@ -204,7 +205,7 @@ def elsewhere(world: GeneratedLists) -> Point:
 
 
 def drawn(points: Mapping[str, Sequence[Point]]) -> str:
-    """A panel for each axis: seconds of a plan (line) and megabytes (dashes), both from nothing up."""
+    """Return a chart for each axis: seconds of a plan (solid line) and megabytes (dashed line), both from zero."""
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 640" font-family="sans-serif" font-size="12">']
     parts.append('<rect width="880" height="640" fill="#fff"/>')
     for number, (axis, row) in enumerate(points.items()):
@@ -235,7 +236,7 @@ def _panel(axis: str, row: Sequence[Point], left: int, top: int) -> Iterator[str
 
 
 def lines(points: Mapping[str, Sequence[Point]]) -> Iterator[str]:
-    """A table, and the two goals that are about single worlds."""
+    """Yield a table, and the two goals for single generated clusters."""
     for axis, row in points.items():
         yield f"{axis:>10}{'import s':>12}{'read s':>10}{'plan s':>10}{'MB':>8}{'gap':>8}"
         for point in row:
@@ -257,7 +258,7 @@ def lines(points: Mapping[str, Sequence[Point]]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--axis", choices=tuple(AXES), action="append", help="only this one (may be repeated)")
     parser.add_argument("--plot", type=Path, help="write the plot there (SVG)")

@@ -1,4 +1,4 @@
-"""What Lambda says of each invocation: its REPORT line, read from the log groups as anybody with an account can.
+"""The REPORT line that Lambda writes for each invocation, read from the log groups of an account.
 
 >>> times = "REPORT RequestId: a\\tDuration: 12.50 ms\\tBilled Duration: 213 ms"
 >>> line = times + "\\tMemory Size: 512 MB\\tMax Memory Used: 71 MB\\tInit Duration: 200.00 ms"
@@ -20,7 +20,7 @@ PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One invocation: milliseconds of the call, of the bill, and of the start where it was a cold one (else 0)."""
+    """One invocation: its duration, its billed duration, and its cold start (0 for a warm one), in milliseconds."""
 
     function: str
     milliseconds: float
@@ -31,7 +31,7 @@ class Report:
 
     @classmethod
     def read(cls, function: str, line: str) -> "Report | None":
-        """None for a line that is no report."""
+        """Parse a log line; return None if it is not a REPORT line."""
         found = PATTERN.search(line)
         if found is None:
             return None
@@ -40,14 +40,13 @@ class Report:
 
     @property
     def gb_seconds(self) -> float:
-        """What is billed: the function's memory in GB, times the billed time."""
+        """Return the billed amount: the function's memory in GB, times the billed seconds."""
         return self.memory_mb / 1024 * self.billed / 1000
 
 
 def reports(functions: Any, logs: Any, since: float) -> Iterator[Report]:
-    """Every invocation that ended after `since` (seconds since the epoch), by function; arguments are clients of Lambda
-    and of Logs.
-    """
+    """Yield every invocation that ended after `since` (seconds since the epoch), by function; `functions` and `logs`
+    are clients of Lambda and CloudWatch Logs."""
     for page in functions.get_paginator("list_functions").paginate():
         for function in page["Functions"]:
             name = function["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME", function["FunctionName"])

@@ -1,8 +1,8 @@
-"""A large cluster without its cost: objects as long as real ones, made when a page asks for them, and an API server
-that serves them.
+"""A large cluster without its cost: objects as long as real ones, generated when a page is requested, and an API
+server that serves them.
 
-Every 25th node's worth of pods is a node; a tenth of its pods belong to daemon sets. Pods are about 4.8 kB of JSON:
-managed fields, environments, statuses of containers, as `kubectl get -o json` shows them.
+A node has 25 pods; a tenth of them belong to daemon sets. Pods are about 4.8 kB of JSON:
+managed fields, environment variables, statuses of containers, as `kubectl get -o json` shows them.
 """
 
 import json
@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from joiner_local.control_plane.pki import CertificateAuthority
 
 Refusal = tuple[int, Mapping[str, str], bytes]
-"""Status, headers, body."""
+"""Status, headers and body of a response."""
 
 NAME: Final = b"NUMBER"
 DAEMONS: Final = 10
@@ -33,9 +33,8 @@ POD_BYTES: Final = 4800
 
 @dataclass(frozen=True, slots=True)
 class ClusterShape:
-    """How large a cluster is: `pods` in all, of which `pending` found no node; `ended` ones come on top; the last
-    `booting` nodes are closed and wait for pods.
-    """
+    """The size of a cluster: `pods` in total, of which `pending` are unschedulable. `ended` pods are added to the
+    total. The last `booting` nodes have the taint joiner.dev/filling and wait for pods."""
 
     pods: int = 10_000
     pending: int = 0
@@ -49,7 +48,7 @@ class ClusterShape:
 
     @property
     def ready(self) -> int:
-        """Nodes that run pods."""
+        """Return the number of nodes that run pods."""
         return max(1, self.running // self.pods_a_node)
 
     @property
@@ -58,7 +57,7 @@ class ClusterShape:
 
 
 def pod(kind: int, phase: str = "Running") -> dict[str, Any]:
-    """A pod of one workload; NUMBER and NODE are replaced."""
+    """Return a pod of one workload; NUMBER and NODE are placeholders."""
     app, daemon = f"app-{kind:03d}", kind == 0
     owner = {
         "apiVersion": "apps/v1",
@@ -153,7 +152,8 @@ def pod(kind: int, phase: str = "Running") -> dict[str, Any]:
 
 
 def node(*, closed: bool, created: str) -> dict[str, Any]:
-    """A node of about 10 kB, half of it the images that it has."""
+    """Return a node of about 10 kB, half of it the list of its images. With `closed`, it has the taint
+    joiner.dev/filling and is not initialized."""
     labels = {
         "karpenter.sh/nodepool": "default",
         "kubernetes.io/arch": "amd64",
@@ -198,7 +198,7 @@ def node(*, closed: bool, created: str) -> dict[str, Any]:
 
 
 def claim(*, closed: bool, since: str) -> dict[str, Any]:
-    """The NodeClaim of a node; that of a closed one has registered and is not initialized."""
+    """Return the NodeClaim of a node; the claim of a closed node is registered and not initialized."""
     known = [("Launched", "True"), ("Registered", "True"), ("Initialized", "Unknown" if closed else "True")]
     return {
         "apiVersion": "karpenter.sh/v1",
@@ -278,7 +278,7 @@ FEW: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
 
 
 class Objects:
-    """The objects of a world, by plural name; what was written to is kept."""
+    """The objects of a cluster, by plural name; objects that were written are stored."""
 
     def __init__(self, world: ClusterShape) -> None:
         self.world = world
@@ -296,7 +296,7 @@ class Objects:
         self.written: dict[str, dict[str, Any]] = {}
 
     def listed(self, plural: str, fields: str) -> tuple[int, Callable[[int], bytes]]:
-        """How many objects a list request finds, and what makes each of them."""
+        """Return how many objects a list request finds, and a function that generates each of them."""
         if plural == "pods":
             found = self._pods(fields)
             return len(found), lambda n: self._pod(*found[n])
@@ -307,7 +307,7 @@ class Objects:
         return len(few), lambda n: json.dumps(few[n]).encode()
 
     def one(self, plural: str, name: str) -> bytes:
-        """One node or claim, as it was written last; empty if it is of another kind."""
+        """Return one node or claim as last written; empty for other kinds."""
         if name in self.written:
             return json.dumps(self.written[name]).encode()
         made = {"nodes": self._nodes, "nodeclaims": self._claims}.get(plural)
@@ -347,9 +347,8 @@ class Objects:
 
 
 class StandIn:
-    """An API server of one world on a port of its own. `asked` are the requests; `refuse` may answer one in the
-    server's place.
-    """
+    """An API server of one cluster on its own port. `asked` are the requests; `refuse` may return a response in place
+    of the server."""
 
     def __init__(
         self,
@@ -380,7 +379,7 @@ class StandIn:
         self._folder.cleanup()
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> Refusal:
-        """Status, headers and body."""
+        """Return status, headers and body."""
         self.asked.append((method, path, query))
         refused = self.refuse(path, query)
         if refused is not None:
@@ -422,7 +421,7 @@ class StandIn:
 
 
 def _merged(present: Any, changes: Any) -> Any:
-    """A merge patch (RFC 7386)."""
+    """Apply a merge patch (RFC 7386)."""
     if not isinstance(changes, Mapping):
         return changes
     after = dict(present) if isinstance(present, Mapping) else {}
@@ -457,6 +456,6 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = _serve  # the names that the server calls
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: the bench prints a table."""
+            """Log nothing, because the benchmark prints a table."""
 
     return Handler

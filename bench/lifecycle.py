@@ -1,9 +1,9 @@
-"""`python -m bench.lifecycle`: from a pod to its node, stage by stage, on a local stack of its own; p50 and p95 of many
-runs.
+"""Latency from a pod to its node, by stage, on a separate local stack: `python -m bench.lifecycle`.
 
-Each run makes one pod that no node has room for and notes when each thing happened, as seen from outside: the clock of
-this process, the execution's history, EC2. The first runs warm the functions and are told apart. The local boot delay
-is taken out: how long EC2 takes to boot is no merit of ours and no fault.
+It prints p50 and p95 of many runs. Each run creates one pod that fits no existing node, and records when each stage
+occurs, observed from outside: by the clock of this process, the execution's history, and EC2. The first runs warm
+the functions and are reported separately. The local boot delay is subtracted, because Joiner does not influence how
+long EC2 takes to boot.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from joiner_local.stack.stack_control import LocalStack
 BOOT_SECONDS: Final = 1.0
 PODS: Final = "/api/v1/namespaces/default/pods"
 NODES: Final = "/api/v1/nodes"
-POLL: Final = 0.02  # seconds; the error of what is polled
+POLL: Final = 0.02  # seconds; the error of polled values
 
 POOL: Final[Sequence[Object]] = (
     {
@@ -54,7 +54,7 @@ POOL: Final[Sequence[Object]] = (
 
 
 def pod(name: str) -> Object:
-    """A pod that fills an m5.large, so that each needs a node of its own."""
+    """Return a pod that fills an m5.large, so that each pod needs its own node."""
     container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1500m"}}}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
@@ -62,7 +62,7 @@ def pod(name: str) -> Object:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Times of one run, seconds since the epoch, by stage in the order of `STAGES`."""
+    """Times of one run, in seconds since the epoch, by stage in the order of `STAGES`."""
 
     at: dict[str, float] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class LifecycleRun:
         self.world = DeployedStack.of(stack)
 
     def run(self, name: str) -> dict[str, float]:
-        """One pod from its creation until it runs: seconds by stage."""
+        """Run one pod from its creation until it runs; return seconds by stage."""
         watch, known = Stopwatch(), {node["metadata"]["name"] for node in self.world.kube.items(NODES)}
         machines = {each["InstanceId"] for each in self._instances()}
         ready = threading.Thread(target=self._watch_node, args=(watch, known), daemon=True)
@@ -140,7 +140,7 @@ class LifecycleRun:
         return False
 
     def _from_history(self, watch: Stopwatch) -> None:
-        """When the execution that launched went through its states."""
+        """Record when the execution that launched the node entered its states."""
         client = self.world.client("stepfunctions")
         for execution in client.list_executions(stateMachineArn=self.world.scale_up_arn)["executions"]:
             if execution["startDate"].timestamp() < watch.at["pod created"] - 1:
@@ -154,9 +154,8 @@ class LifecycleRun:
 
 
 def _moments(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """The stages among the events of a history; of states that were entered often, the first time (dict keeps the last:
-    so backwards).
-    """
+    """Return the stages among the events of a history. For a state that was entered several times, the first time
+    counts; the events are reversed because dict keeps the last value."""
     found = []
     for event in reversed(events):
         entered = event.get("stateEnteredEventDetails", {}).get("name", "")
@@ -167,7 +166,7 @@ def _moments(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
 
 
 def table(title: str, runs: Sequence[Mapping[str, float]]) -> Table:
-    """p50 and p95 of each stage."""
+    """Return a table with p50 and p95 of each stage."""
     shown = Table("stage", "p50", "p95", title=title, title_justify="left", box=None, padding=(0, 2))
     for stage in STAGES[1:]:
         times = sorted(run[stage] for run in runs if stage in run)
@@ -185,7 +184,7 @@ def quantile(sorted_values: Sequence[float], share: float) -> float:
 
 
 def functions(found: Sequence[Report]) -> Table:
-    """Start, warm call and memory of each function, as its REPORT lines tell."""
+    """Return a table with start, warm call and memory of each function, from its REPORT lines."""
     title = "functions (start = imports, on a whole core of this machine)"
     columns = ("function", "calls", "start p50", "call p50", "call p95", "memory", "of")
     shown = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2))
@@ -235,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def to_stderr(line: str) -> None:
-    """Progress is no result."""
+    """Print progress to stderr, because it is not a result."""
     print(line, file=sys.stderr)
 
 

@@ -1,9 +1,9 @@
 """Memory and time of each function that lists objects, at 10,000 and 50,000 pods: ``python -m bench.list_memory``.
 
-Each function runs once in a fresh process, as Lambda starts it, against an API server that serves pods of 4.8 kB
-(`bench.large_cluster`) and a DynamoDB and S3 of moto in this process. Memory is the most that the process ever held,
-with all that it imports. Lambda gives a function CPU by its memory (1,769 MB is one core), so the time at that share is
-the CPU time times 1,769 over its memory, unless the function had to wait longer than that here.
+Each function runs once in a fresh process, as Lambda starts it. An API server serves pods of 4.8 kB
+(`bench.large_cluster`), and moto serves DynamoDB and S3 in this process. Memory is the peak of the process,
+including all imports. Lambda gives a function CPU in proportion to its memory (1,769 MB is one core), so the time
+at that share is the CPU time times 1,769 over its memory, unless the elapsed time here was longer.
 """
 
 import argparse
@@ -24,11 +24,10 @@ from bench.large_cluster import ClusterShape, StandIn, pod
 from infra.function_configuration import CONFIGURATIONS
 
 ONE_CORE: Final = 1769
-"""MB at which Lambda gives one core."""
+"""The memory in MB for which Lambda gives one core."""
 SHARE: Final = 0.5
-"""Of its memory that a function may use here: what Lambda's own runtime needs, and clusters with longer objects, come
-on top.
-"""
+"""The share of its memory that a function may use here; the rest is for Lambda's own runtime and for clusters with
+longer objects."""
 EXECUTION: Final = "arn:aws:states:us-east-1:123456789012:execution:joiner-scale-up-demo:up-1"
 NAMES: Final = (
     "survey_cluster",
@@ -43,14 +42,14 @@ NAMES: Final = (
     "forget_nodes",
     "rebuild_claims",
 )
-"""In the order in which one needs the documents of another."""
+"""In this order, because some functions need the documents of previous ones."""
 WAVE: Final = 20
 """Nodes that are retired together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What one function took in a world."""
+    """The measurements of one function in one cluster."""
 
     function: str
     world: ClusterShape
@@ -65,12 +64,12 @@ class Measure:
 
     @property
     def ratio(self) -> float:
-        """Of the function's configured memory."""
+        """Return the used share of the function's configured memory."""
         return self.megabytes / self.memory
 
     @property
     def at_its_share(self) -> float:
-        """Seconds with the CPU that Lambda gives the function."""
+        """Return the seconds with the CPU that Lambda gives the function."""
         return max(self.seconds, self.cpu * ONE_CORE / self.memory)
 
     @property
@@ -93,7 +92,8 @@ def measure(name: str, world: ClusterShape, endpoint: str) -> Measure:
 
 
 def _peak() -> float:
-    """MB at most. Not from getrusage, which counts what the parent held before this program was loaded."""
+    """Return the peak memory in MB. It does not use getrusage, which includes the memory of the parent before this
+    program was loaded."""
     said = Path("/proc/self/status").read_text(encoding="ascii")
     return int(said.partition("VmHWM:")[2].split()[0]) / 1024
 
@@ -112,7 +112,7 @@ def _task(lease: int = 1) -> Any:
 
 
 def _time_left(name: str) -> Any:
-    """Of the function's timeout, from now."""
+    """Return the function's timeout from now, as its remaining time."""
     from joiner.adapters.parallel import TimeLeft
 
     ends = time.monotonic() + CONFIGURATIONS[name].timeout_seconds
@@ -161,7 +161,7 @@ def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any
 
 
 def _resolve_node_classes(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
-    """Only the part that reads the snapshot: EC2 is asked the same whatever the cluster's size."""
+    """Run only the part that reads the snapshot: the requests to EC2 do not depend on the cluster's size."""
     from joiner.adapters import environment
 
     kept = handler.KeptSnapshot.read(environment.store(), "snapshots/up-1/1.json.gz")
@@ -293,15 +293,14 @@ RUN: Final[Mapping[str, Callable[[Any, ClusterShape, str], Any]]] = {
 
 
 class Account:
-    """DynamoDB and S3 of moto on a port of its own, with what the functions read: lease, wave, assignments, catalogue,
-    classes.
-    """
+    """DynamoDB and S3 of moto on its own port, with the items that the functions read: lease, wave, assignments,
+    catalogue, classes."""
 
     def __init__(self, world: ClusterShape) -> None:
-        name = f"joiner-{uuid.uuid4().hex[:8]}"  # moto keeps one account for all servers of a process
+        name = f"joiner-{uuid.uuid4().hex[:8]}"  # moto has one account for all servers of a process
         from moto.server import ThreadedMotoServer
 
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it names every request
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it logs every request
         self._server = ThreadedMotoServer(port=0, verbose=False)
         self._server.start()
         host, port = self._server.get_host_and_port()
@@ -370,7 +369,7 @@ class Account:
 
 
 def elsewhere(name: str, world: ClusterShape, endpoint: str, environment: Mapping[str, str]) -> Measure:
-    """The same in a process of its own; RuntimeError with its last lines if it failed."""
+    """Measure in a separate process; raise RuntimeError with its last lines if it fails."""
     command = [
         sys.executable,
         "-m",
@@ -390,7 +389,7 @@ def elsewhere(name: str, world: ClusterShape, endpoint: str, environment: Mappin
 
 
 def measures(world: ClusterShape, names: Sequence[str] = NAMES) -> Iterator[Measure]:
-    """Each function once in this world, in order."""
+    """Yield the measurements of each function in this cluster, in order."""
     account, api = Account(world), StandIn(world)
     try:
         for name in NAMES:
@@ -408,7 +407,7 @@ HEAD: Final = (
 
 
 def line(one: Measure) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     world, timeout = one.world, CONFIGURATIONS[one.function].timeout_seconds
     sizes = f"{one.function:22}{world.pods:8,}{world.pending:9,}{world.nodes:7,}"
     memory = f"{one.megabytes:7.0f}{one.memory:7,}{one.ratio:7.2f}"
@@ -423,7 +422,7 @@ WORLDS: Final = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; 1 if a function is above half of its memory, or above its timeout."""
+    """Run the command line; return 1 if a function uses more than half of its memory, or exceeds its timeout."""
     parser = argparse.ArgumentParser(prog="python -m bench.list_memory", description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--function",

@@ -1,9 +1,9 @@
-"""What plans cost and how long they take, beside the recorded answers of Karpenter: ``python -m bench.plan_prices
-[--cases FOLDER]``.
+"""Compare plans with recorded answers of Karpenter: ``python -m bench.plan_prices [--cases FOLDER]``.
 
-Times are CPU seconds of ``plan`` alone, decoded pods in, plan out, in a process that has planned before. Karpenter's
-seconds are scaled to this machine by the calibration that its answers came with, measured before and after, so that a
-busy machine slows both down.
+It measures prices and durations. Times are CPU seconds of ``plan`` alone, from decoded pods to the plan, in a
+process that has planned before. Karpenter's seconds are scaled to this machine by the calibration recorded with its
+answers. The calibration runs before and after each measurement, so that load on the machine changes both times
+equally.
 """
 
 import argparse
@@ -23,16 +23,16 @@ from tests.plan_checker import check_plan
 
 SHIPPED = Path(__file__).parent / "data"
 BRIEFLY = 0.25
-"""Seconds."""
+"""The deadline of a short search, in seconds."""
 CALIBRATED = 1.25
-"""Seconds that the recording machine took for twenty million turns of ``calibrate``'s loop, at module level."""
+"""The seconds that the recording machine took for twenty million iterations of ``calibrate``'s loop, at module level.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One case: the first plan, the one within the time that its mix and size is given, and to compare with a longer
-    search the one that is found in BRIEFLY.
-    """
+    """One case: the first plan, the plan within the time goal of its mix and size, and, for comparison with a longer
+    search, the plan found within BRIEFLY."""
 
     case: RecordedCase
     first: Plan
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def behind(self) -> float:
-        """How much dearer than what a longer search finds is what is found in BRIEFLY."""
+        """Return by which share the plan found within BRIEFLY is more expensive than that of a longer search."""
         if self.brief is None or self.longer is None:
             return float("nan")
         return self.brief.price_per_hour / min(self.longer.price_per_hour, self.brief.price_per_hour) - 1
@@ -56,21 +56,21 @@ class Row:
 
     @property
     def karpenter_seconds(self) -> float:
-        """What it would take here and now; its CPU seconds where no quiet run was had."""
+        """Return Karpenter's time on this machine now; its recorded CPU seconds if no run on an idle machine exists."""
         if not self.case.answer:
             return float("nan")
         return float(self.case.answer["solve_s"] or self.case.answer["cpu_s"]) * self.slower
 
 
 def calibrate() -> float:
-    """How much slower than the recording machine this one is now."""
+    """Return how much slower this machine is now than the recording machine."""
     started = time.process_time()
     exec(compile("s = 0\nfor i in range(1_000_000):\n    s += i\n", "calibration", "exec"), {})  # noqa: S102 - at module level, as recorded
     return (time.process_time() - started) / (CALIBRATED / 20)
 
 
 def budget(case: RecordedCase) -> float:
-    """Seconds that the goals give a plan of this kind."""
+    """Return the goal for the duration of such a plan, in seconds."""
     if case.mix == "bench" and case.size >= 1000:
         return 2.0
     return 1.0 if case.pods > 1100 or case.mix.startswith("openb") else BRIEFLY
@@ -79,7 +79,7 @@ def budget(case: RecordedCase) -> float:
 def measured(
     case: RecordedCase, catalogue: Catalogue, *, seconds: float | None, check: bool, longer: float | None
 ) -> Row:
-    """Plans the case: a first plan (best of a few), then one with time, then one with more time."""
+    """Plan the case: a first plan (the best of a few), one with time, and one with more time."""
     snapshot = case.snapshot()
     before = calibrate()
     gc.collect()
@@ -102,7 +102,7 @@ def measured(
 
 
 def lines(rows: Sequence[Row]) -> Iterator[str]:
-    """One line a case."""
+    """Yield one line for each case."""
     titles = ("Karpenter $/h", "first", "with time", "bound", "gap", "saved", "ms", "x")
     yield f"{'case':28}{'pods':>6}" + "".join(f"{title:>{max(10, len(title) + 1)}}" for title in titles)
     for row in rows:
@@ -119,7 +119,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def goals(rows: Sequence[Row]) -> Iterator[str]:
-    """The goals, each with what was measured."""
+    """Yield the goals, each with the measured value."""
 
     def of(*mixes: str, low: int = 0, high: int = 10**9) -> list[Row]:
         return [row for row in rows if row.case.mix in mixes and low <= row.case.size <= high]
@@ -169,7 +169,7 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _behind(rows: Sequence[Row]) -> Iterator[str]:
-    """What a longer search would have found, where one was made."""
+    """Yield the comparison with a longer search, if one ran."""
     few = [row.behind for row in rows if row.longer and row.case.pods <= 36]
     more = [row.behind for row in rows if row.longer and 36 < row.case.pods <= 1100]
     if few:
@@ -184,7 +184,7 @@ def _behind(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.plan_prices", description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl, answers.jsonl and catalogue.json"

@@ -1,12 +1,14 @@
-"""`python -m bench.running_costs`: what Joiner itself would cost a month, counted on a local stack of its own.
+"""`python -m bench.running_costs`: the monthly cost of Joiner itself, counted on a separate local stack.
 
-A deployment goes from nothing to 1, 10, 100 nodes and back; counted are state transitions, Lambda GB-seconds, requests
-to each service. What a scale-up of a cluster costs with the way down of its nodes lies between two counts, on the line
-from one to the other, at as many nodes as a scale-up of that cluster brings; with the minute's sweep, that is a month
-of a small, a medium and a large one. Prices are those of us-east-1, arm64, without any free tier. Lambda times are this
-machine's: a function of 256 MB has a seventh of a core on AWS, so times that compute (not those that wait) are longer
-there. So are the seconds of Express executions, which mostly wait until nodes are due and instances shut down:
-`EMPTY_SECONDS` is short, and the local EC2 quick. A minute of it costs $0.00006.
+A deployment is scaled from zero to 1, 10, 100 nodes and back. State transitions, Lambda GB-seconds and requests to
+each service are counted. The cost of a scale-up and of the removal of its nodes is interpolated linearly between
+two counts, at the number of nodes that a scale-up of that cluster adds. Together with the sweep of every minute,
+that gives a month of a small, a medium and a large cluster.
+
+Prices are those of us-east-1, arm64, without any free tier. Lambda times are those of this machine: a function of
+256 MB has a seventh of a core on AWS, so computing times (not waiting times) are longer there. So are the seconds
+of Express executions, which mostly wait until nodes may be removed and instances shut down: `EMPTY_SECONDS` is
+short, and the local EC2 fast. A minute of it costs $0.00006.
 """
 
 import argparse
@@ -37,7 +39,7 @@ from joiner_local.demo.cost_report import (
 from joiner_local.demo.demonstration import DeployedStack
 from joiner_local.stack.stack_control import LocalStack
 
-# $ each, beside those of the bill; AWS's price pages, 2026-11, us-east-1
+# $ each, in addition to the prices of the bill; AWS's price pages, 2026-11, us-east-1
 HTTP_API: Final = 1e-6
 WRITE: Final = 0.625e-6
 READ: Final = 0.125e-6
@@ -56,9 +58,8 @@ EMPTY_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What was used: transitions of Standard machines, Express executions with their seconds, Lambda, items,
-    documents.
-    """
+    """What was used: transitions of Standard state machines, Express executions with their seconds, Lambda, items,
+    documents."""
 
     transitions: float = 0
     express: float = 0
@@ -98,7 +99,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """How busy a cluster is: scale-ups and nodes a day."""
+    """The activity of a cluster: scale-ups and nodes a day."""
 
     name: str
     scale_ups: int
@@ -110,7 +111,7 @@ MONTHS: Final = (Month("small", 50, 60, 2.0), Month("medium", 500, 600, 15.0), M
 
 
 class Counter:
-    """A deployed stack in which things are counted from one moment to the next."""
+    """A deployed stack whose use is counted between two moments."""
 
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
@@ -118,7 +119,7 @@ class Counter:
         self.outputs = stack.outputs()
 
     def of(self, act: Any) -> Use:
-        """What `act` used, from a machine at rest to a machine at rest."""
+        """Return what `act` used, from one idle state to the next."""
         self._rest()
         self.stack.knob("accounts", {"reset": True})
         began, before = time.time(), self._transitions()
@@ -144,11 +145,12 @@ class Counter:
         )
 
     def sweeps(self) -> Sequence[Mapping[str, Any]]:
-        """Those that have ended."""
+        """Return the sweeps that have ended."""
         return self._ended("SweepArn")
 
     def _retirements_of_empty(self) -> Sequence[Mapping[str, Any]]:
-        """One that failed would be cheap, and no retirement."""
+        """Return the retirements of empty nodes. Raise RuntimeError if one failed: it would cost little and remove no
+        node."""
         found = self._ended("RetireEmptyArn")
         if failed := [
             f"{each['name']}: {each.get('error')} {each.get('cause')}"
@@ -164,7 +166,7 @@ class Counter:
         return executions
 
     def _transitions(self) -> int:
-        """Of all executions of the Standard machines there ever were."""
+        """Return the transitions of all executions of the Standard state machines so far."""
         client, count = self.world.client("stepfunctions"), 0
         for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"]):
             listed = [
@@ -180,15 +182,14 @@ class Counter:
     # what is counted
 
     def scale(self, replicas: int) -> None:
-        """Up: until all run, and every execution has ended."""
+        """Scale up, and wait until all pods run and every execution has ended."""
         self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
         until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=300)
         self._rest()
 
     def vanish(self) -> None:
-        """Down: until no instance is left, and every execution has ended; the sweep is fired until it has nothing to
-        do.
-        """
+        """Scale down, and wait until no instance is left and every execution has ended; the sweep is started until it
+        finds nothing to do."""
         self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})
         until(lambda: self._running() == 0, what="no pod", limit=120)
         for _ in range(20):
@@ -200,7 +201,7 @@ class Counter:
         raise RuntimeError("nodes stay that hold nothing")
 
     def sweep(self) -> None:
-        """One sweep, to its end."""
+        """Run one sweep to its end."""
         known = len(self.sweeps())
         self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
         until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
@@ -216,7 +217,8 @@ class Counter:
 
 
 def manifests() -> list[Object]:
-    """A pool of one type whose empty nodes go at once, and a deployment whose every pod fills a node."""
+    """Return a pool of one type whose empty nodes are removed immediately, and a deployment whose pods fill a node
+    each."""
     pool, template = (dict(each) for each in POOL)
     pool["spec"] = {**pool["spec"], "ttlSecondsAfterEmpty": EMPTY_SECONDS}
     labels = {"app": APP}
@@ -231,8 +233,8 @@ def manifests() -> list[Object]:
 
 
 def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
-    """What a scale-up of `size` nodes uses: on the line between the two counts around it, or on that of the nearest
-    two. `counts` ascend.
+    """Return what a scale-up of `size` nodes uses, by linear interpolation between the two counts around it, or
+    extrapolation from the nearest two. `counts` ascend.
 
     >>> uses = [Use(transitions=12), Use(transitions=30), Use(transitions=210)]
     >>> [between(size, (1, 10, 100), uses).transitions for size in (1, 2.5, 10, 55)]
@@ -247,8 +249,8 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
 
 
 def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use) -> float:
-    """$ a month: its scale-ups with the way down of their nodes, of which the sizes in `counts` cost `uses`, and
-    `sweep` each minute.
+    """Return the cost of a month in $: its scale-ups with the removal of their nodes (the sizes in `counts` cost
+    `uses`), and `sweep` each minute.
 
     >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
     >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use()), 3)
@@ -271,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stack.knob("schedules/hold", {"held": True})
         counter = Counter(stack)
         stack.kube().apply_manifests(manifests())
-        counter.sweep()  # warm, and the pools are told
+        counter.sweep()  # warm the functions; the pools' status is then current
         sweep = counter.of(counter.sweep)
         ups, downs = [], []
         counts = sorted(set(options.nodes))
@@ -279,13 +281,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ups.append(counter.of(partial(counter.scale, count)))
             swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
-            downs.append(down + sweep * (swept - len(counter.sweeps())))  # the sweeps would have been without it
+            downs.append(down + sweep * (swept - len(counter.sweeps())))  # these sweeps would have run in any case
     report(console, counts, ups, downs, sweep)
     return 0
 
 
 def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: Sequence[Use], sweep: Use) -> None:
-    """The counts, and the months."""
+    """Print the counts, and the months."""
     rows = [("one idle sweep", sweep)]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]

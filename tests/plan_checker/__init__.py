@@ -1,9 +1,9 @@
-"""Is this plan right? An answer that owes nothing to the planner.
+"""Check a plan independently of the planner.
 
-Written from the Kubernetes documentation on plain manifests and the plan's plain JSON. It shares no code with the rest
-of the library on purpose (a tool checks that): a mistake in the library's reading of a rule must not be made again
-here. It looks at the end of the plan, with every pod in its place, and takes its time: each pod is held against each
-other.
+Written from the Kubernetes documentation, on plain manifests and the plan's plain JSON. It deliberately shares no
+code with the rest of the library (import-linter checks that), so that an error in the library's interpretation of a
+rule is not repeated here. It checks the finished plan, with every pod on its node. It is slow: each pod is compared
+with each other pod.
 
 >>> check_plan({"pods": []}, {}, {"nodes": [], "existing": [], "pending": []})
 []

@@ -1,6 +1,4 @@
-"""Pods as admission leaves them ("Runtime Class", "Pod Priority and Preemption"), and the pods that head-room stands
-for.
-"""
+"""Pods after admission ("Runtime Class", "Pod Priority and Preemption"), and the pods of capacity buffers."""
 
 from math import ceil
 from typing import Any
@@ -11,7 +9,7 @@ SCALABLE = {"Deployment": "deployments", "StatefulSet": "statefulsets", "Replica
 
 
 def admitted(pod: Json, lists: Lists) -> Json:
-    """With what its RuntimeClass adds."""
+    """Return the pod with the fields that its RuntimeClass adds."""
     spec = pod["spec"]
     name = spec.get("runtimeClassName")
     for runtime in lists.get("runtimeclasses") or ():
@@ -30,7 +28,7 @@ def admitted(pod: Json, lists: Lists) -> Json:
 
 
 def head_room(lists: Lists) -> list[Json]:
-    """A pod for each unit of each CapacityBuffer that says enough."""
+    """Return one pod for each unit of each complete CapacityBuffer."""
     found: list[Json] = []
     for buffer in lists.get("capacitybuffers") or ():
         spec, name, where = buffer["spec"], buffer["metadata"]["name"], namespace_of(buffer)

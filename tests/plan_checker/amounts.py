@@ -1,6 +1,5 @@
-"""Quantities and requests, as the documentation puts them ("Quantity", "Init Containers", "Sidecar Containers", "Pod
-Overhead").
-"""
+"""Quantities and requests, as the documentation defines them ("Quantity", "Init Containers", "Sidecar Containers",
+"Pod Overhead")."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ NOTHING: Final = Decimal(0)
 
 @dataclass
 class Spot:
-    """A node at the end: there before, on its way, or planned (``new``)."""
+    """A node of the finished plan: existing, in flight, or planned (``new``)."""
 
     name: str
     labels: dict[str, str]
@@ -64,9 +63,8 @@ def most(one: Amounts, two: Amounts) -> Amounts:
 
 
 def asks(pod: Json) -> Amounts:
-    """What a pod asks of its node. Sidecars run beside what starts after them; other init containers run alone, one
-    after the other.
-    """
+    """Return the requests of a pod. Sidecars run beside the containers that start after them; other init containers
+    run alone, one after the other."""
     spec, status = pod["spec"], pod.get("status") or {}
     given = {
         one["name"]: one for kind in ("containerStatuses", "initContainerStatuses") for one in status.get(kind) or ()

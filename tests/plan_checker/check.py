@@ -1,4 +1,4 @@
-"""``check_plan``: the nodes as they will be, every pod in its place, and each rule asked once more."""
+"""``check_plan``: check every rule on the finished nodes, with every pod on its node."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ PASSING: Final = (
 
 
 def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 0.1) -> list[str]:
-    """Everything that is wrong, as sentences; empty if the plan is right.
+    """Return every problem of the plan as a sentence; empty if the plan is valid.
 
-    ``lists`` are manifests by plural kind, ``catalogue`` is what ``joiner catalogue -o json`` prints, ``plan`` what
-    ``joiner plan -o json`` prints. ``tolerance`` is how much dearer than its own offer a node's alternatives may be, as
-    a share.
+    ``lists`` are manifests by plural kind, ``catalogue`` is the output of ``joiner catalogue -o json``, ``plan``
+    the output of ``joiner plan -o json``. ``tolerance`` is the maximum share by which a node's alternatives may be
+    more expensive than its own offer.
     """
     room = head_room(lists)
     pods = {key(pod): admitted(pod, lists) for pod in (*(lists.get("pods") or ()), *room)}
@@ -67,7 +67,7 @@ def is_deleted(one: Json) -> bool:
 
 
 def is_waiting(pod: Json, leaving: set[str]) -> bool:
-    """Whether it needs a place: its scheduler found none, or its node is being drained."""
+    """Return whether the pod needs a node: it is unschedulable, or its node is being drained."""
     spec, status = pod["spec"], pod.get("status") or {}
     if pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
         return False
@@ -84,7 +84,7 @@ def is_waiting(pod: Json, leaving: set[str]) -> bool:
 
 
 def will_move(pod: Json) -> bool:
-    """Whether a drain makes it leave, and somebody makes it anew."""
+    """Return whether a drain evicts the pod and its controller creates it again."""
     annotations, tolerations = pod["metadata"].get("annotations") or {}, pod["spec"].get("tolerations") or ()
     stays = "true" in (annotations.get("karpenter.sh/do-not-disrupt"), annotations.get("karpenter.sh/do-not-evict"))
     everything = any(one.get("operator") == "Exists" and one.get("key") in (None, "", LEAVING) for one in tolerations)
@@ -144,7 +144,7 @@ def spot_of_node(node: Json) -> Spot:
 
 
 def spot_of_claim(claim: Json, catalogue: Json) -> Spot:
-    """A node that is on its way, as its claim describes it."""
+    """Return an in-flight node, as its claim describes it."""
     name, labels = claim["metadata"]["name"], claim["metadata"].get("labels") or {}
     known = catalogue.get(labels.get("node.kubernetes.io/instance-type", ""), {"labels": {}})
     room = amounts((claim.get("status") or {}).get("allocatable"))

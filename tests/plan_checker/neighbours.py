@@ -1,4 +1,4 @@
-"""What pods ask of each other ("Inter-pod affinity and anti-affinity", "Pod Topology Spread Constraints")."""
+"""Rules of pods about other pods ("Inter-pod affinity and anti-affinity", "Pod Topology Spread Constraints")."""
 
 import json
 from collections import defaultdict
@@ -17,9 +17,8 @@ Everyone = Sequence[tuple[Json, Spot]]
 
 @dataclass(frozen=True)
 class Scene:
-    """All pods in their places; ``placed`` are the keys of those that the plan places, ``head_room`` of those that do
-    not exist.
-    """
+    """All pods on their nodes. ``placed`` are the keys of the pods that the plan places, ``head_room`` the keys of the
+    pods of capacity buffers."""
 
     everyone: Everyone
     spots: Sequence[Spot]
@@ -29,11 +28,11 @@ class Scene:
     catalogue: Json
     meant: dict[str, list[tuple[Json, Spot]]] = field(default_factory=dict)
     counted: dict[str, tuple[Mapping[str | None, int], set[str | None]]] = field(default_factory=dict)
-    """Both are answers known already: pods that are alike ask the same."""
+    """Both fields cache results, because equal pods have equal rules."""
 
     @cached_property
     def crowds(self) -> list[list[tuple[Json, Spot]]]:
-        """Pods that share namespace and labels: whom a selector means, it means all."""
+        """Return the pods grouped by namespace and labels: a selector matches all pods of a group or none."""
         found: dict[str, list[tuple[Json, Spot]]] = defaultdict(list)
         for pod, spot in self.everyone:
             found[said([namespace_of(pod), labels_of(pod)])].append((pod, spot))
@@ -41,12 +40,12 @@ class Scene:
 
     @cached_property
     def without_head_room(self) -> "Scene":
-        """What pods that exist see."""
+        """Return the scene without pods of capacity buffers, as real pods see it."""
         there = [one for one in self.everyone if key(one[0]) not in self.head_room]
         return self if len(there) == len(self.everyone) else replace(self, everyone=there, meant={}, counted={})
 
     def those_meant(self, term: Json, owner: Json) -> list[tuple[Json, Spot]]:
-        """Whom a term of the owner's affinity is about."""
+        """Return the pods that a term of the owner's affinity selects."""
         question = said([term, namespace_of(owner), labels_of(owner)])
         if question not in self.meant:
             self.meant[question] = [
@@ -56,12 +55,12 @@ class Scene:
 
 
 def said(what: Any) -> str:
-    """The same words for the same thing."""
+    """Return equal text for equal values."""
     return json.dumps(what, sort_keys=True, default=str)
 
 
 def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
-    """What the pod asks of the others; head-room counts for head-room alone."""
+    """Check the pod's rules about other pods. Only pods of capacity buffers count pods of capacity buffers."""
     if key(pod) not in scene.head_room:
         scene = scene.without_head_room
     wrong = check_anti_affinity(pod, spot, scene)
@@ -75,7 +74,7 @@ def labels_of(pod: Json) -> Mapping[str, str]:
 
 
 def narrowed(term: Json, pod: Json) -> Json | None:
-    """The selector with matchLabelKeys and mismatchLabelKeys written out."""
+    """Return the selector with matchLabelKeys and mismatchLabelKeys merged into it."""
     selector = term.get("labelSelector")
     if selector is None:
         return None
@@ -105,9 +104,8 @@ def required(pod: Json, kind: str) -> list[Json]:
 
 
 def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
-    """It binds whoever comes later: a planned pod may neither join whom it shuns nor be joined by whom it is
-    shunned.
-    """
+    """Check anti-affinity in both directions: a planned pod must not be in a domain with pods that its terms select,
+    nor with pods whose terms select it."""
     wrong = []
     for term in required(pod, "podAntiAffinity"):
         domain = label(spot.labels, term["topologyKey"])
@@ -165,7 +163,7 @@ def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
 def spread_of(
     pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene
 ) -> tuple[Mapping[str | None, int], set[str | None]]:
-    """How many pods that the constraint counts are in each domain, and the domains that there are for it."""
+    """Return the number of pods in each domain that the constraint counts, and the domains of the constraint."""
     name, spec = constraint["topologyKey"], {each: value for each, value in pod["spec"].items() if each != "nodeName"}
     question = said([constraint, namespace_of(pod), labels_of(pod), spec])
     if question not in scene.counted:
@@ -184,7 +182,7 @@ def spread_of(
 
 
 def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) -> bool:
-    """Whether the scheduler looks at this node when it counts for the constraint."""
+    """Return whether the scheduler includes this node when it counts for the constraint."""
     if any(label(spot.labels, one["topologyKey"]) is None for one in hard):
         return False
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not likes(pod["spec"], spot.labels, spot.name):
@@ -193,9 +191,8 @@ def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) ->
 
 
 def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
-    """Domains that a pool could still make a node in that holds this pod. What others could have there is no domain
-    until they have it.
-    """
+    """Return the domains in which a pool could still launch a node that holds this pod. A domain that is possible only
+    for other pods does not count until they are in it."""
     found: set[str | None] = set()
     for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
         taints = pool["spec"]["template"]["spec"].get("taints") or []

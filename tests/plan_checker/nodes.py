@@ -1,4 +1,5 @@
-"""What a pod asks of its node: labels, taints, room, ports ("Assigning Pods to Nodes", "Taints and Tolerations")."""
+"""Rules of a pod about its node: labels, taints, resources, ports ("Assigning Pods to Nodes", "Taints and
+Tolerations")."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -17,7 +18,7 @@ OLD_NAMES: Final = {
 
 
 def label(labels: Mapping[str, str], name: str) -> str | None:
-    """A node's label; those that Kubernetes renamed count under either name."""
+    """Return a node's label; a label that Kubernetes renamed counts under both names."""
     new = OLD_NAMES.get(name, name)
     return labels.get(new, labels.get(name))
 
@@ -28,7 +29,7 @@ def whole(text: object) -> int | None:
 
 
 def holds(operator: str, values: list[str], value: str | None) -> bool:
-    """One expression, for a label's value (None = no such label)."""
+    """Return whether one expression holds for a label's value (None means no such label)."""
     match operator:
         case "In":
             return value in values
@@ -45,12 +46,12 @@ def holds(operator: str, values: list[str], value: str | None) -> bool:
 
 
 def meets(expressions: Iterable[Json], labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels meets all the expressions."""
+    """Return whether a node with these labels meets all the expressions."""
     return all(holds(one["operator"], list(one.get("values") or ()), label(labels, one["key"])) for one in expressions)
 
 
 def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
-    """No selector selects nothing, an empty one everything."""
+    """Return whether a selector matches these labels: no selector matches nothing, an empty one everything."""
     if selector is None:
         return False
     exact = all(labels.get(name) == value for name, value in (selector.get("matchLabels") or {}).items())
@@ -103,7 +104,7 @@ def check_node_rules(pod: Json, spot: Spot) -> list[str]:
 
 
 def check_room(spot: Spot, lists: Lists) -> list[str]:
-    """Everything on a node at once: its pods, and the daemons that will come."""
+    """Check the total of a node: its pods, and the daemon pods that will run there."""
     guests = [*spot.pods, *(daemon for daemon in daemons_to_come(spot, lists))]
     taken: Amounts = {}
     ports: list[tuple[str, int, str]] = []
@@ -124,7 +125,7 @@ def check_room(spot: Spot, lists: Lists) -> list[str]:
 
 
 def daemons_to_come(spot: Spot, lists: Lists) -> list[Json]:
-    """A pod of each daemon set that belongs on the node and is not there."""
+    """Return a pod of each daemon set that belongs on the node and does not run there yet."""
     found: list[Json] = []
     mine = [(one, owner) for one in spot.pods for owner in owners(one) if owner["kind"] == "DaemonSet"]
     there = {(one["metadata"].get("namespace"), owner["name"]) for one, owner in mine}
@@ -138,7 +139,7 @@ def daemons_to_come(spot: Spot, lists: Lists) -> list[Json]:
 
 
 def newest_of(daemon: Json, lists: Lists) -> Json | None:
-    """The pod of the daemon set that was made last: it says what its next one will ask for."""
+    """Return the newest pod of the daemon set: its requests are those of the next pod."""
     uid = daemon["metadata"].get("uid")
     pods = [
         pod

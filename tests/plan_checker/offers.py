@@ -1,4 +1,4 @@
-"""What pools may make: offers, prices, limits ("NodePools", "NodeOverlays" of Karpenter's documentation)."""
+"""What pools may launch: offers, prices, limits ("NodePools", "NodeOverlays" of Karpenter's documentation)."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ Offer = tuple[Json, dict[str, str], Json]
 
 
 def offers_of(lists: Lists, catalogue: Json) -> Iterator[Offer]:
-    """Pool, labels and offering, for everything that the pools allow."""
+    """Yield pool, labels and offering, for everything that the pools allow."""
     for pool in lists.get("nodepools") or ():
         for name, known in catalogue.items():
             for offering in known["offerings"]:
@@ -39,14 +39,15 @@ def labels_of_offer(pool: Json, name: str, known: Json, offering: Json) -> dict[
 
 
 def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
-    """A label that no type carries is the pool's to choose, unless it is one that says what an instance is or where."""
+    """Return whether the pool allows a node with these labels. The pool chooses a label that no instance type has,
+    unless the label describes the instance or its location."""
     said = pool["spec"]["template"]["spec"].get("requirements") or ()
     decided = ("node.kubernetes.io/", "topology.", "karpenter.")
     return meets([one for one in said if one["key"] in labels or one["key"].startswith(decided)], labels)
 
 
 def priced(lists: Lists, labels: Mapping[str, str], price: float) -> float:
-    """The price as the heaviest overlay has it that speaks of such nodes."""
+    """Return the price after the overlay of the highest weight that applies to such nodes."""
     speaking = [one for one in overlays(lists, labels) if "price" in one["spec"] or "priceAdjustment" in one["spec"]]
     if not speaking:
         return price
@@ -59,7 +60,8 @@ def priced(lists: Lists, labels: Mapping[str, str], price: float) -> float:
 
 
 def added(lists: Lists, labels: Mapping[str, str]) -> Amounts:
-    """Resources that overlays add to such nodes; of several the heaviest says how much."""
+    """Return the resources that overlays add to such nodes; for each resource the overlay of the highest weight
+    decides."""
     found: Amounts = {}
     for one in sorted(overlays(lists, labels), key=lambda one: (one["spec"].get("weight", 0), one["metadata"]["name"])):
         found = {**found, **amounts(one["spec"].get("capacity"))}
@@ -71,7 +73,8 @@ def overlays(lists: Lists, labels: Mapping[str, str]) -> list[Json]:
 
 
 def sized_by_its_class(pool: Json, lists: Lists) -> bool:
-    """Whether the pool's class changes what a node can allocate: the catalogue says it for AL2023's defaults only."""
+    """Return whether the pool's class changes the allocatable resources of a node: the catalogue has them for the
+    defaults of AL2023 only."""
     name = pool["spec"]["template"]["spec"]["nodeClassRef"]["name"]
     own: Json = next(
         (one for one in lists.get("ec2nodeclasses") or () if one["metadata"]["name"] == name), {"spec": {}}
@@ -85,7 +88,7 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
     for node in plan["nodes"]:
         pool = pools.get(node["nodePool"])
         if node.get("nodePoolKind") == "Provisioner":
-            continue  # the old kinds' requirements and prices are not looked at here, only what goes on their nodes
+            continue  # Only the nodes of the legacy kinds are checked here, not their requirements and prices.
         if pool is None:
             wrong.append(f"{node['name']}: {node['nodePool']} is no pool")
             continue
@@ -156,7 +159,7 @@ def _check_labels(node: Json, pool: Json, lists: Lists, catalogue: Json) -> list
 
 
 def _check_supply(catalogue: Json, plan: Json) -> list[str]:
-    """No more nodes out of a capacity reservation than it has left."""
+    """Check that no more nodes use a capacity reservation than it has instances left."""
     left = {
         (name, one["zone"], one["capacityType"]): one["count"]
         for name, known in catalogue.items()

@@ -1,6 +1,5 @@
-"""Where volumes let pods be ("Persistent Volumes", "Storage Classes", "Ephemeral Volumes", "Node-specific Volume
-Limits").
-"""
+"""Rules of volumes about the nodes of their pods ("Persistent Volumes", "Storage Classes", "Ephemeral Volumes",
+"Node-specific Volume Limits")."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ NETWORK: Final = (
     "nfs.csi.k8s.io",
     "smb.csi.k8s.io",
 )
-"""Drivers whose volumes every zone can reach, unless they tell a topology."""
+"""Drivers whose volumes every zone can reach, unless they report a topology."""
 
 
 def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -> list[str]:
@@ -72,7 +71,7 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
 
 
 def without_one(reach: dict[str, set[str]]) -> list[str]:
-    """The claims that get none of the volumes they could have, if as many as possible get one."""
+    """Return the claims without a volume, if as many claims as possible get one of the volumes that they can have."""
     owner: dict[str, str] = {}
 
     def finds(claim: str, asked: set[str]) -> bool:
@@ -87,7 +86,7 @@ def without_one(reach: dict[str, set[str]]) -> list[str]:
 
 
 def claims_of(pod: Json, lists: Lists) -> list[tuple[str, Json | None]]:
-    """The claims that a pod mounts, those of its ephemeral volumes included, which may not have been made yet."""
+    """Return the claims that a pod mounts, including those of its ephemeral volumes, which may not exist yet."""
     found: list[tuple[str, Json | None]] = []
     known = {(namespace_of(one), one["metadata"]["name"]): one for one in lists.get("persistentvolumeclaims") or ()}
     for volume in pod["spec"].get("volumes") or ():
@@ -134,9 +133,8 @@ def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]
 
 
 def in_a_zone(maker: str, lists: Lists) -> bool:
-    """Whether a volume that this driver will make belongs to the zone it is made in: as the driver says of any node, or
-    as is known.
-    """
+    """Return whether a volume that this driver will create belongs to the zone where it is created: by the topology
+    that the driver reports on any node, or by the list of known drivers."""
     told = [
         one
         for node in lists.get("csinodes") or ()
@@ -147,7 +145,7 @@ def in_a_zone(maker: str, lists: Lists) -> bool:
 
 
 def hand_made(where: str, claim: Json, lists: Lists) -> list[Json]:
-    """The volumes that the claim may be bound to, wherever they are."""
+    """Return the volumes that the claim may be bound to, in all domains."""
     spec, storage = claim["spec"], class_of(claim["spec"], lists)
     called = storage["metadata"]["name"] if storage else None
     wanted = amount(((spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
@@ -187,7 +185,8 @@ def reachable(volume: Json, spot: Spot) -> bool:
 
 
 def at(name: str, spot: Spot) -> str | None:
-    """The EBS driver has a label of its own for the zone, which a node gets once the driver runs there."""
+    """Return the value of a topology label. The EBS driver has its own label for the zone, which a node gets once the
+    driver runs there."""
     return label(spot.labels, ZONE if name == EBS_ZONE else name)
 
 
@@ -203,7 +202,7 @@ def driver_of(where: str, claim: Json, lists: Lists) -> tuple[str, str]:
 
 
 def limit(spot: Spot, driver: str, lists: Lists) -> int | None:
-    """As the node itself says; a new one can attach what others of its type can."""
+    """Return the limit that the node reports; a new node can attach as many volumes as other nodes of its type."""
     wanted = {spot.name}
     if spot.new:
         wanted = {

@@ -1,6 +1,5 @@
-"""Planning: pods, pools, catalogue and cluster → a plan, its price, its bound, its explanation. Pure: the same state,
-the same plan.
-"""
+"""Planning turns pods, pools, catalogue and cluster into a plan with its price, lower bound and explanation. Pure: the
+same state gives the same plan."""
 
 from joiner.planning.inputs.snapshot import LISTED, Snapshot
 from joiner.planning.plan import Ceilings, ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason

@@ -1,8 +1,7 @@
-"""How hard to look for a cheaper plan, and when to stop: counted in steps, so that the same state gives the same plan
-every time.
+"""How long to search for a cheaper plan, counted in steps, so that the same state always gives the same plan.
 
-A *step* is a fixed amount of work. A deadline in seconds becomes a number of steps by what an ordinary machine does in
-that time, so the clock itself decides only on a machine that is much slower; then the plan says that it was cut short.
+A *step* is a fixed amount of work. A deadline in seconds becomes a number of steps, by what a typical machine does
+in that time. The clock itself stops the search only on a much slower machine; then the plan is marked as cut short.
 """
 
 from collections.abc import Callable
@@ -12,15 +11,14 @@ from typing import Final
 Clock = Callable[[], float]
 
 STEPS_PER_SECOND: Final = 1000
-"""What a step is: about a millisecond of one core of 2024, with the compiled kernel."""
+"""One step is about a millisecond of one core of 2024, with the compiled kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``seconds`` is the deadline; without one the default number of ``steps`` is used up or the search ends by itself.
-    ``clock`` tells seconds (``time.perf_counter``); without it, steps alone count. ``seed`` decides between plans that
-    look alike.
-    """
+    """The limits of the search. ``seconds`` is the deadline; without it, the search uses the default number of
+    ``steps`` or ends by itself. ``clock`` returns seconds (``time.perf_counter``); without it, only steps count.
+    ``seed`` decides between plans of equal score."""
 
     seconds: float | None = None
     steps: int | None = None
@@ -29,7 +27,7 @@ class Effort:
 
     @property
     def allowance(self) -> float:
-        """Steps that may be used: 0 means the first full plan and nothing more."""
+        """Return the number of steps that may be used; with 0, the search stops after the first full plan."""
         if self.steps is not None:
             return float(self.steps)
         return DEFAULT_STEPS if self.seconds is None else self.seconds * STEPS_PER_SECOND
@@ -39,9 +37,8 @@ DEFAULT_STEPS: Final = 250.0
 
 
 class Meter:
-    """Counts the steps of one plan. ``cut_short`` once the clock, not the count, has stopped the search, or has kept
-    other orders of carrying out from being tried.
-    """
+    """Counts the steps of one plan. ``cut_short`` is true if the clock, not the step count, stopped the search or
+    prevented further orders of realization."""
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
@@ -52,24 +49,23 @@ class Meter:
 
     @property
     def allowance(self) -> float:
-        """Steps that may be used in all."""
+        """Return the total number of steps that may be used."""
         return self._effort.allowance
 
     def spend(self, steps: float) -> None:
         self.used += steps
 
     def keep_back(self, seconds: float) -> None:
-        """Time before the deadline that the search may not use, because carrying out takes about as much; at most half
-        of it.
-        """
+        """Reserve time before the deadline that the search may not use, because realizing the plan takes about as
+        long; at most half of the time."""
         self._kept_back = min(seconds, (self._effort.seconds or 0.0) / 2)
 
     def spent(self, share: float = 1.0) -> bool:
-        """Whether this share of the allowance is used up, or of the time until the deadline."""
+        """Return whether this share of the allowance, or of the time until the deadline, is used up."""
         return self.used >= self._effort.allowance * share or self._late(share, self._kept_back)
 
     def overdue(self, more: float) -> bool:
-        """Whether the deadline is over, or would be so many seconds later."""
+        """Return whether the deadline has passed, or will have passed after ``more`` seconds."""
         return self._late(1.0, more)
 
     def _late(self, share: float, kept_back: float) -> bool:
@@ -80,12 +76,11 @@ class Meter:
 
     @property
     def share(self) -> float:
-        """How much of the allowance is used, 1 at most: by steps, for what the clock says may end a search and not
-        change it.
-        """
+        """Return the used share of the allowance in steps, at most 1. It is for decisions where the clock may stop a
+        search but must not change it."""
         return min(self.used / max(self._effort.allowance, 1.0), 1.0)
 
     @property
     def seconds(self) -> float:
-        """Since the beginning; 0 without a clock."""
+        """Return the seconds since the start; 0 without a clock."""
         return self._effort.clock() - self._started if self._effort.clock else 0.0

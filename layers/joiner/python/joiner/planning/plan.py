@@ -1,6 +1,7 @@
-"""A plan: the nodes to make, which pods run where, what stays pending and why, what it costs and how cheap it could be.
+"""A plan: the nodes to launch, the node of each pod, the pods that stay pending and the reasons, the price, and its
+lower bound.
 
-It is a value. Claims are written from it, fleets are asked for it, tables and events are drawn from it, and it is kept.
+A plan is a value. Claims, fleet requests, tables and events are all made from it, and it is stored.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from joiner.pools import InvalidManifest
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offer:
-    """One way to make a node: type, zone, capacity type, and its price in $/h."""
+    """One offer for a node: instance type, zone, capacity type, and price in $/h."""
 
     price_per_hour: float
     instance_type: str
@@ -36,12 +37,13 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class PlannedNode:
-    """A node to make. ``name`` is only for this plan; ``pool`` is the pool's key (``NodePool/default``).
+    """A node to launch. ``name`` is unique only in this plan; ``pool`` is the pool's key (``NodePool/default``).
 
     ``alternatives`` are all offers that hold its pods for about the same price, its own first. ``requirements`` are
-    what its claim says: the pool's, narrowed to the alternatives and to what its pods ask. ``labels`` are those of its
-    own offer. ``requests`` are of its pods and ``daemon_overhead`` of what runs on every node; together they fit
-    ``allocatable``. ``classes`` counts its pods by class, which is what slots are for.
+    the requirements of its claim: those of the pool, narrowed to the alternatives and to what its pods require.
+    ``labels`` are those of its own offer. ``requests`` are the requests of its pods, and ``daemon_overhead`` those
+    of the daemon pods; together they fit ``allocatable``. ``classes`` counts its pods by class; slots are created
+    for these classes.
     """
 
     name: str
@@ -124,9 +126,8 @@ class PlannedNode:
 
 @dataclass(frozen=True, slots=True)
 class ExistingNode:
-    """Pods that fit capacity which is there (``node``) or on its way (``claim``, with ``node`` empty until it has
-    joined).
-    """
+    """Pods that fit existing capacity (``node``) or in-flight capacity (``claim``, with ``node`` empty until the node
+    has joined)."""
 
     node: str
     claim: str
@@ -147,14 +148,15 @@ class ExistingNode:
 
 
 LOOKS_AGAIN: Final = "; the next round looks again"
-"""How a reason ends that is the plan's own, and no rule's."""
+"""The end of a reason that comes from this plan and not from a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one pool does not help a pod: the first rule that keeps it out. ``pool`` is empty where no pool is to blame.
+    """The reason why one pool cannot hold a pod: the first rule that excludes it. ``pool`` is empty if the reason
+    concerns no pool.
 
-    ``nearest`` is the offer that comes closest and ``lacks`` what it is short of.
+    ``nearest`` is the closest offer, and ``lacks`` is what it lacks.
     """
 
     pool: str
@@ -167,7 +169,7 @@ class Reason:
 
     @property
     def short_of(self) -> str:
-        """What the nearest offer lacks, as people say it.
+        """Return what the nearest offer lacks, as text.
 
         >>> lacks = Resources.of(cpu=2, memory="1.5Gi")
         >>> Reason("default", "no instance type has enough resources", lacks=lacks).short_of
@@ -177,7 +179,7 @@ class Reason:
 
     @property
     def near(self) -> str:
-        """The nearest offer, and what it lacks if that is known; empty where none is near.
+        """Return the nearest offer, and what it lacks if that is known; empty if there is no nearest offer.
 
         >>> Reason("", "too large", Offer(0.1, "m5.large", "us-east-1a", "spot"), Resources.of(cpu=2)).near
         'nearest: m5.large in us-east-1a, short of 2 cpu'
@@ -189,7 +191,7 @@ class Reason:
 
     @property
     def passing(self) -> bool:
-        """Whether another plan over the same state may find a place: this one did not look everywhere."""
+        """Return whether another plan of the same state may place the pod, because this plan did not try everything."""
         return self.reason.endswith(LOOKS_AGAIN)
 
     def to_json(self) -> dict[str, Any]:
@@ -207,7 +209,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod that no plan helps, and a reason for each pool."""
+    """A pod that the plan cannot place, and a reason for each pool."""
 
     pod: str
     reasons: tuple[Reason, ...]
@@ -222,7 +224,8 @@ class PendingPod:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What no plan may exceed, over all pools of the cluster: nodes of ours, and their price. None = no ceiling."""
+    """The maximum over all pools of the cluster: number of managed nodes, and their price in $/h. None means no
+    ceiling."""
 
     nodes: int | None = None
     price_per_hour: float | None = None
@@ -230,13 +233,13 @@ class Ceilings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Price and bound are of the new nodes: no plan that places the same pods can be cheaper than
-    ``lower_bound_per_hour``.
+    """The result of planning. Price and bound concern the new nodes: no plan that places the same pods can be cheaper
+    than ``lower_bound_per_hour``.
 
-    ``greedy_price_per_hour`` is what first-fit, as Karpenter packs, would cost for the same pods; 0 where it was not
-    tried, or pods stay pending. ``cut_short``: the clock ended the search, or kept the plan from being carried out in
-    other orders, so a faster machine might find a better one. ``seconds`` is how long planning took, by the effort's
-    clock.
+    ``greedy_price_per_hour`` is the price of the same pods with first-fit, as Karpenter packs; 0 if first-fit was
+    not tried or pods stay pending. ``cut_short`` is true if the deadline stopped the search or prevented further
+    orders of realization; a faster machine may then find a better plan. ``seconds`` is the duration of planning, by
+    the effort's clock.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
@@ -254,7 +257,7 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How much dearer than the bound, as a share of it: 0.02 is two percent."""
+        """Return how much the price exceeds the bound, as a share of the bound: 0.02 is two percent."""
         bound = self.lower_bound_per_hour
         return round(self.price_per_hour / bound - 1, 6) if bound > 0 else 0.0
 

@@ -25,9 +25,8 @@ SOME_EFFORT = Effort()
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the collector of cycles. A plan makes none, and keeps what it makes until the end; looking through all of
-    that and the whole snapshot again and again takes a quarter of the time of a large one.
-    """
+    """Disable Python's garbage collector for reference cycles. A plan creates no cycles and keeps its objects until
+    the end; repeated collections take a quarter of the time of a large plan."""
     if not gc.isenabled():
         yield
         return
@@ -49,17 +48,17 @@ def plan(
     best_effort: bool = False,
     effort: Effort = SOME_EFFORT,
 ) -> Plan:
-    """What to do for the pending pods of this snapshot.
+    """Return the plan for the pending pods of this snapshot.
 
-    ``unavailable`` are offerings known to be short: (capacity type, instance type, zone), ``*`` for any. ``classes``
-    are the resolved node classes by key (``EC2NodeClass/default``); a pool whose class is missing or not ready plans
-    nothing, the others go on. ``best_effort`` keeps minValues of pools as far as they can be kept, instead of strictly.
-    What pools require and this catalogue does not have joins the problems of the snapshot. ``effort`` says how long to
-    look for a cheaper plan.
+    ``unavailable`` are unavailable offerings: (capacity type, instance type, zone), ``*`` for any. ``classes`` are
+    the resolved node classes by key (``EC2NodeClass/default``). A pool whose class is missing or not ready is not
+    used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly. Requirements
+    of pools that this catalogue cannot satisfy are added to the problems of the snapshot. ``effort`` limits the
+    search for a cheaper plan.
     """
     from joiner.planning.output.plan_writer import (
         write_plan,
-    )  # these two need numpy and HiGHS, which only the function that plans carries
+    )  # They need numpy and HiGHS, which only the planning function contains.
     from joiner.planning.search import search
 
     meter = Meter(effort)
@@ -69,8 +68,8 @@ def plan(
     found = search(state, meter, effort.seed)
     apply_preferences(state)
     made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven)
-    # a greedy that seems cheaper has counted on nodes that a limit forbids, or left a rule aside: otherwise it would be
-    # the plan
+    # A greedy packing that seems cheaper than the plan uses nodes that a limit forbids, or ignores a rule. Otherwise it
+    # would be the plan.
     comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
     strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}

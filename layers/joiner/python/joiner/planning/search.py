@@ -35,9 +35,8 @@ from joiner.planning.state.domain_assignment import DomainAssignment, assign_dom
 from joiner.planning.state.plan_state import PlanState
 
 SMALL_BATCH_PODS = 40
-"""Up to here, first-fit always runs for comparison, and sequential placement runs where arrays could not express every
-rule.
-"""
+"""Up to this number of pods, first-fit always runs for comparison, and sequential placement runs if the arrays cannot
+express every rule."""
 SMALL_GAP = 1.02
 """A small plan with rules between pods whose price is above its bound by more than this factor is placed sequentially
 as well.
@@ -45,14 +44,16 @@ as well.
 MOST_FIRST_FIT_PODS = 300
 """With more pods, first-fit costs more time than the comparison is worth."""
 MOST_SEQUENTIAL_PODS = 3_000
-"""With more pods, sequential placement of all of them takes minutes: pods that are left wait for the next plan."""
+"""With more pods, sequential placement of all of them takes minutes; remaining pods stay pending until the next plan.
+"""
 ORDERS = 5
 MOST_REORDERED_PODS = 2_000
-"""Up to here, a packing is realized in up to ORDERS orders while pods are left; with more pods that takes too long."""
+"""Up to this number of pods, a packing is realized in up to ORDERS orders while pods are left; with more pods that
+takes too long."""
 REORDERING_MARGIN = 4.0
 """One more order, and the steps after it, take this many times as long as realizing once."""
 PODS_PER_COMPILE_TIME = 12_000
-"""Realizing a packing takes about as long as compiling its problem, and once more for so many pods."""
+"""Realizing a packing takes about as long as compiling its problem, and as long again for each such number of pods."""
 PODS_PER_NODE_TIME = 25
 """With many nodes and few kinds of pods, realizing one node takes as long as compiling so many pods."""
 LEAST_PODS_FOR_TIME = 1000
@@ -61,9 +62,8 @@ LEAST_PODS_FOR_TIME = 1000
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What is known of the plan that the state was left with: the bound for the pods that it places, and what the
-    greedy would pay (0 where it was not tried).
-    """
+    """The properties of the plan in the state: the lower bound for the pods that it places, and the price of the
+    greedy packing (0 if it was not tried)."""
 
     proven: float
     greedy: float
@@ -71,9 +71,9 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class ProposedPlan:
-    """The plan by arrays. ``proven``: a bound if all pods have a place; ``hopeful``: pods are left that some offer
-    could hold. ``exceeded``: limits that keep pods out, and the problem that they do in.
-    """
+    """The plan made with arrays. ``proven`` is a lower bound if all pods are placed. ``hopeful`` is whether pods are
+    left that some offer could hold. ``exceeded`` are the limits that exclude pods, and the problem to which these
+    limits apply."""
 
     attempt: ScoredPlan
     greedy: float
@@ -83,10 +83,10 @@ class ProposedPlan:
 
 
 def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
-    """Leave the state with the best plan found: propose, realize, repair, prove.
+    """Leave the best plan found in the state: propose, realize, repair, prove.
 
-    ``_propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places what was left, within
-    limits and in other orders. ``_prove`` finds the lower bound for the pods that the plan places.
+    ``_propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places the remaining
+    pods, within limits and in other orders. ``_prove`` computes the lower bound for the pods that the plan places.
     """
     pods = state.pods_left
     if not pods:
@@ -100,9 +100,9 @@ def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
 
 
 def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int) -> ScoredPlan:
-    """Return the best of the proposed plan and of those that the slower methods find; the state is left with it.
+    """Return the best of the proposed plan and of the plans that the slower methods find; leave the state with it.
 
-    ``pods`` is how many pods waited before anything was placed.
+    ``pods`` is the number of pending pods before the first one was placed.
     """
     best = proposed.attempt
     if best.missing and proposed.exceeded is not None:
@@ -125,9 +125,7 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
 
 
 def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
-    """Improve the plan by local search: pods that conflicted with a neighbour may have left a node that is too
-    large.
-    """
+    """Improve the plan by local search: pods that conflict with another pod can leave a node that is too large."""
     with emptied(state):
         frontier, known = OfferFrontier(state), compute_lower_bound(state)
     improve_plan(state, frontier, known.shares, meter)
@@ -135,7 +133,7 @@ def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
 
 
 def _loose(state: PlanState) -> bool:
-    """Whether some spread allows more than the even deal that was made."""
+    """Return whether some spread allows more skew than the even assignment uses."""
     return any(
         (rule := state.rules[group.index].assigned_spread) and rule.spread.max_skew > 1
         for group in state.groups.pending
@@ -143,7 +141,7 @@ def _loose(state: PlanState) -> bool:
 
 
 def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPlan:
-    """By arrays as far as they can express it; whoever is left is placed one after the other."""
+    """Place pods with arrays as far as arrays can express their rules; place the remaining pods one after the other."""
     waiting = _waiting(state)
     everybody = sum(state.left[group] for group in waiting)
     _fill_existing_nodes(state, waiting)
@@ -180,11 +178,11 @@ def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedP
         ):
             proven = compute_lower_bound(
                 state, limited=True
-            ).price_per_hour  # for all of them: now, and not when the deadline is near
+            ).price_per_hour  # Computed for all groups now, not near the deadline.
         packing, price = _best_packing(problem, demand, relaxation, context)
         price = (
             price if everything and not state.narrow else 0.0
-        )  # a greedy that leaves pods or rules aside is none to compare with
+        )  # A greedy packing that ignores pods or rules is not comparable.
         carrier = _realize(state, problem, dealt, packing, meter)
         rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
         if rest.any():
@@ -194,7 +192,7 @@ def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedP
             proven = max(relaxation.value * (1 - 1e-9), single_item_bound(state, problem))
             if (
                 problem.merged is None and problem.firm.all()
-            ):  # what columns prove holds for these domains, and with all these rules
+            ):  # The column bound is valid for these domains and with all these rules.
                 proven = max(proven, context.proven_for(demand))
     hopeful = False
     if any(state.left[group] for group in waiting):
@@ -216,7 +214,8 @@ def _within_limits(
     meter: Meter,
     seed: int,
 ) -> ScoredPlan:
-    """The better of this attempt and of one that makes the most of the limits; the state is left with it."""
+    """Compare this attempt with one that makes the best use of the limits; leave the better one in the state and
+    return it."""
     clear_plan(state)
     _fill_existing_nodes(state, _waiting(state))
     part, packing = pack_within_limits(problem, toll, seed, meter)
@@ -229,11 +228,10 @@ def _within_limits(
 
 
 def _provable(state: PlanState, problem: PackingProblem, dealt: DomainAssignment, relaxation: Relaxation) -> bool:
-    """Whether this relaxation is a bound for all plans that place its pods. To be asked before anything is opened: it
-    looks at what is left of the limits.
-    """
+    """Return whether this relaxation is a bound for all plans that place its pods. Call it before any node is opened:
+    it depends on the remaining limits."""
     within = is_within_limits(limit_rows_of(state, problem), relaxation)
-    # who was dealt to a domain might be cheaper off in another, unless all domains offer the same
+    # A pod that was assigned to one domain could be cheaper in another, unless all domains have the same offers.
     everywhere = problem.merged is not None or not dealt.shares_of
     whole = everywhere and not state.existing and not state.narrow
     return whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
@@ -242,9 +240,10 @@ def _provable(state: PlanState, problem: PackingProblem, dealt: DomainAssignment
 def _realize(
     state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, meter: Meter
 ) -> PackingRealizer:
-    """The proposal in the state. Which of many pods that look alike goes where is left open by it; if some clash with
-    their neighbours and find no place, they may do so in another order, while there is time; the best of these is made
-    again unless it was the last.
+    """Realize the packing in the state.
+
+    The packing does not determine which of many equal pods goes to which node. If some conflict with other pods and
+    are not placed, other orders are tried while time is left. The best order is made again unless it was the last.
     """
     began = meter.seconds
     carrier = _realize_once(state, problem, dealt, packing, 0)
@@ -273,7 +272,7 @@ def _realize_once(
 def _best_packing(
     problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext
 ) -> tuple[Packing, float]:
-    """The cheapest proposal, and what first-fit would pay where it was quick to find out."""
+    """Return the cheapest packing, and the price of first-fit if it was quick to compute."""
     packing = solve_packing(problem, demand, relaxation, context)
     pods = int(demand.sum())
     if pods > (SMALL_BATCH_PODS if context.meter.spent() else MOST_FIRST_FIT_PODS):
@@ -283,24 +282,24 @@ def _best_packing(
 
 
 def _sizes(state: PlanState, groups: list[PodGroup]) -> dict[PodGroup, float]:
-    """About what a pod is worth before anybody has worked it out: cores, and memory at the usual four GiB a core."""
+    """Estimate the worth of each pod before a bound exists: cores, plus memory at the usual 4 GiB per core."""
     rates = {CPU: 1e-3, MEMORY: 2.0**-32}
     by_position = [rates.get(name, 0.0) for name in state.groups.resources]
     return {group: 1e-6 + sum(map(float.__mul__, by_position, map(float, group.vector))) for group in groups}
 
 
 def _waiting(state: PlanState) -> list[PodGroup]:
-    """Groups with pods that need a place, and could have one."""
+    """Return the groups with pods that need a node and that some node could hold."""
     return [group for group in state.groups.pending if state.left[group] and not group.refused]
 
 
 def _shares(state: PlanState, worth: Mapping[PodGroup, float]) -> dict[int, float]:
-    """What a pod is worth, by its group's index; nothing where nobody has worked it out."""
+    """Return the worth of a pod by its group's index; groups without a known worth are left out."""
     return {group.index: worth.get(group, 0.0) for group in state.groups.pending}
 
 
 def _fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
-    """What stands is filled first: it is paid for."""
+    """Fill existing nodes first: they are already paid for."""
     if state.existing:
         worth = _sizes(state, waiting)
         SequentialPlacer.filling_only(state, _shares(state, worth)).fill_existing_nodes()
@@ -309,7 +308,7 @@ def _fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
 def _sequential(
     state: PlanState, frontier: OfferFrontier, known: LowerBound, meter: Meter, *, complete: bool
 ) -> Iterator[ScoredPlan]:
-    """What the simple ways make, one after the other."""
+    """Yield the plans that the simple strategies make, one after the other."""
     for approach in _approaches(state, scarce=not complete):
         if approach.last_resort and complete:
             return
@@ -322,7 +321,7 @@ def _sequential(
         if not approach.dealt or keeps_all_rules(state):
             improve_plan(state, frontier, known.shares, meter)
             attempt = score_plan(state)
-            # whatever else is tried could only be cheaper, or place more: that is worth no more than the effort
+            # Further attempts could only be cheaper or place more pods; that justifies no more than the effort.
             complete = True
             yield attempt
         clear_plan(state)
@@ -331,8 +330,11 @@ def _sequential(
 
 
 def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy]:
-    """The ways worth trying, the most promising first. Dealing pods out over zones can fail; not doing so cannot.
-    ``scarce``: places may be taken by pods that could go elsewhere, so those with little choice go first as well.
+    """Yield the strategies to try, the most promising first. Assigning pods to zones beforehand can fail; placing them
+    without it cannot.
+
+    ``scarce`` also yields strategies that place the groups with the fewest offers first, because other pods may use
+    capacity that only these groups need.
     """
     spread = any(state.rules[one.index].assigned_spread for one in state.left)
     many = state.pods_left > 4 * SMALL_BATCH_PODS
@@ -351,9 +353,8 @@ def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
 
 
 def _prove(state: PlanState, meter: Meter) -> float:
-    """Return the lower bound ($/h) for the pods that this plan places. For a first plan, cuts are left out to save
-    time.
-    """
+    """Return the lower bound ($/h) for the pods that this plan places. Cuts are left out for a first plan, to save
+    time."""
     missing = dict(state.left)
     with emptied(state):
         for one, number in missing.items():

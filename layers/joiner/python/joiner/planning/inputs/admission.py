@@ -1,8 +1,8 @@
-"""What admission writes into a pod before the scheduler sees it: for manifests that no API server has seen yet.
+"""What admission writes into a pod before the scheduler sees it: for manifests that no API server has processed yet.
 
-Priority and RuntimeClass are resolved, and the claims of ephemeral volumes are made, as the API server and the
-controllers would. What has been through admission already says all that, and stays as it is. Sources: Kubernetes, "Pod
-Priority and Preemption", "Runtime Class" (scheduling, pod overhead), "Ephemeral Volumes".
+Priority and RuntimeClass are resolved, and the claims of ephemeral volumes are created, as the API server and the
+controllers do. A manifest that has passed admission already contains these fields and does not change. Sources:
+Kubernetes, "Pod Priority and Preemption", "Runtime Class" (scheduling, pod overhead), "Ephemeral Volumes".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +24,13 @@ class Admission:
         self._runtimes = {one["metadata"]["name"]: one for one in lists.get("runtimeclasses") or ()}
 
     def admit(self, pod: Manifest) -> Manifest:
-        """The pod as the scheduler would see it."""
+        """Return the pod as the scheduler sees it."""
         spec = pod.get("spec") or {}
         written = self.spec(spec)
         return pod if written is spec else {**pod, "spec": written}
 
     def spec(self, spec: Manifest) -> Manifest:
-        """The same for a pod template's spec."""
+        """Return the spec of a pod template with the same changes."""
         added: dict[str, Any] = {}
         if spec.get("priority") is None and (name := spec.get("priorityClassName") or self._default):
             added["priority"] = self._priorities.get(name, 0)
@@ -56,7 +56,7 @@ def _of_runtime(spec: Manifest, runtime: Manifest) -> dict[str, Any]:
 
 
 def claims_of_ephemeral_volumes(pods: Iterable[Manifest], known: Iterable[Manifest]) -> list[Manifest]:
-    """The claims that ephemeral volumes of these pods stand for, where their controller has not made them yet."""
+    """Return the claims of the ephemeral volumes of these pods that their controller has not created yet."""
     there = {_key(one) for one in known}
     found: list[Manifest] = []
     for pod in pods:

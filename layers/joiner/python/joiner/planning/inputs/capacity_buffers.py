@@ -1,9 +1,9 @@
-"""CapacityBuffers: room that is kept free for pods to come. It is planned for as pods that do not exist, the least
-important of all.
+"""CapacityBuffers: capacity that stays free for future pods. It is planned as pods that do not exist, with the lowest
+priority of all.
 
-Source: Kubernetes Autoscaling, "CapacityBuffer" (autoscaling.x-k8s.io/v1beta1) and Karpenter's reading of it: the
-number is the larger of ``replicas`` and the percentage of what the scalable object has, and no more than ``limits``
-hold.
+Source: Kubernetes Autoscaling, "CapacityBuffer" (autoscaling.x-k8s.io/v1beta1), as Karpenter interprets it: the
+number is the larger of ``replicas`` and the percentage of the scalable object's replicas, and at most what
+``limits`` allow.
 """
 
 import math
@@ -26,7 +26,7 @@ MOST_BUFFER_PODS: Final = 10_000
 
 
 def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidManifest]]:
-    """The pods that stand for all buffers, as manifests, and what is wrong with buffers that give none."""
+    """Return the pods that represent all buffers, as manifests, and the problems of invalid buffers."""
     pods: list[Manifest] = []
     problems: list[InvalidManifest] = []
     for buffer in lists.get("capacitybuffers") or ():
@@ -45,7 +45,8 @@ def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidMani
 
 
 def is_buffer_pod(name: str) -> bool:
-    """Whether a pod of this name (``namespace/name`` or the name alone) is head-room and no pod.
+    """Return whether a pod of this name (``namespace/name`` or the name alone) represents a buffer and is not a real
+    pod.
 
     >>> is_buffer_pod("shop/capacity-buffer-spare-0"), is_buffer_pod("shop/web-0")
     (True, False)
@@ -84,7 +85,7 @@ def _pods(buffer: Manifest, spec: Manifest, lists: Lists) -> list[Manifest]:
 
 
 def _template(buffer: Manifest, spec: Manifest, lists: Lists) -> tuple[Manifest, int]:
-    """The pod template, and how many pods the scalable object has."""
+    """Return the pod template, and the number of pods of the scalable object."""
     by_name: Manifest = spec.get("podTemplateRef") or {}
     scalable: Manifest = spec.get("scalableRef") or {}
     if bool(by_name) == bool(scalable):

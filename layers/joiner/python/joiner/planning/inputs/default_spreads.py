@@ -1,9 +1,9 @@
 """The scheduler's default topology spread constraints, for pods that have none of their own.
 
-The cluster's administrator sets them (``defaultConstraints`` of the scheduler's PodTopologySpread plugin); EKS leaves
-Kubernetes' built-in ones in place, which are mere wishes and therefore not planned for unless asked. Whom a constraint
-counts is deduced from the services that select the pod and from its controller. Source: Kubernetes, "Pod Topology
-Spread Constraints" (cluster-level defaults).
+The cluster's administrator sets them (``defaultConstraints`` of the scheduler's PodTopologySpread plugin). EKS
+keeps the built-in constraints of Kubernetes; these are only preferences and therefore not planned for unless
+configured. The pods that a constraint counts are derived from the services that select the pod and from its
+controller. Source: Kubernetes, "Pod Topology Spread Constraints" (cluster-level defaults).
 """
 
 import hashlib
@@ -20,7 +20,7 @@ BUILT_IN: Final[tuple[Manifest, ...]] = (
     {"maxSkew": 3, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"},
     {"maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
 )
-"""What kube-scheduler has where nobody says otherwise."""
+"""The built-in constraints of kube-scheduler."""
 
 OWNERS: Final = {
     "ReplicaSet": "replicasets",
@@ -30,7 +30,7 @@ OWNERS: Final = {
 
 
 class DefaultSpreads:
-    """The constraints, and who they count for each pod."""
+    """The constraints, and the pods that they count for each pod."""
 
     def __init__(self, constraints: Sequence[Manifest], lists: Lists) -> None:
         self._constraints = tuple(constraints)
@@ -47,7 +47,8 @@ class DefaultSpreads:
         self._known: dict[tuple[str, Requirements], tuple[TopologySpreadConstraint, ...]] = {}
 
     def given_to(self, pod: Pod) -> Pod:
-        """The pod with the constraints that it gets; itself if it has some of its own, or nobody to be counted with."""
+        """Return the pod with the default constraints; unchanged if it has its own constraints, or if no service or
+        controller selects it."""
         if not self._constraints or pod.constraints.spreads:
             return pod
         alike = self._alike(pod)
@@ -61,7 +62,7 @@ class DefaultSpreads:
                 for one in self._constraints
             )
         told = hashlib.blake2b(str(alike).encode(), digest_size=6).hexdigest()
-        shape = f"{pod.constraints.shape_key}-{told}"  # the class stays: a slot is still for any pod of it
+        shape = f"{pod.constraints.shape_key}-{told}"  # The class does not change: a slot is still for any pod of it.
         return replace(pod, constraints=replace(pod.constraints, spreads=self._known[known], shape_key=shape))
 
     def _alike(self, pod: Pod) -> Requirements:

@@ -1,6 +1,5 @@
-"""What a snapshot keeps of each manifest: what a plan reads, and nothing that could be a secret (environments,
-commands).
-"""
+"""The fields that a snapshot keeps of each manifest: those that a plan reads, and none that could contain a secret
+(environment variables, commands)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -41,7 +40,7 @@ CONTAINER: Final = ("name", "resources", "restartPolicy", "ports")
 
 
 def redact(manifest: Manifest, plural: str) -> Manifest:
-    """One manifest of a list (by the kind's plural name) without what no plan reads."""
+    """Return one manifest of a list (by the kind's plural name) without the fields that no plan reads."""
     metadata = manifest.get("metadata") or {}
     if plural not in REDACTED:
         return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
@@ -122,4 +121,4 @@ REDACTED: Final[Mapping[str, Callable[[Manifest], dict[str, Any]]]] = {
     "services": _service,
     "nodes": _node,
 }
-"""What is kept of the rest of a manifest; of kinds that are not here everything is."""
+"""The kept fields of a manifest outside its metadata; of kinds that are not listed here, all fields are kept."""

@@ -1,7 +1,8 @@
-"""The state at one moment, as the API server told it: what a plan is made from, and from which it can be made again.
+"""The state of the cluster at one moment, as the API server returned it. A plan is made from it, and can be made from
+it again.
 
-``lists`` is one list of manifests a kind, keyed by the kind's plural name (``LISTED``). A manifest that cannot be read
-becomes a problem that names it; all others count.
+``lists`` has one list of manifests for each kind, keyed by the kind's plural name (``LISTED``). A manifest that
+cannot be read becomes a problem that names it; all other manifests are used.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,16 +50,14 @@ LISTED: Final[Mapping[str, str]] = {
     "replicationcontrollers": "ReplicationController",
     "services": "Service",
 }
-"""Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter to head-room and
-default spreads only.
-"""
+"""Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter only to capacity
+buffers and default spreads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``assignments`` counts, for each claim on its way, the slots that no pod has taken yet, by pod class;
-    ``entering`` names the claims whose launch is recorded but not answered yet (they are on their way, too).
-    """
+    """``assignments`` counts, for each in-flight claim, the slots that no pod has taken yet, by pod class.
+    ``entering`` names the claims whose launch is recorded but has no answer yet; they are in flight, too."""
 
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -82,7 +81,8 @@ class Snapshot:
         in_flight: Collection[str] = (),
         default_spreads: Sequence[Manifest] = (),
     ) -> "Snapshot":
-        """``in_flight`` are the names of claims with an open launch; launched claims are known by their own conditions.
+        """Parse the lists. ``in_flight`` are the names of claims with an open launch; launched claims are identified
+        by their own conditions.
 
         ``default_spreads`` are the scheduler's default constraints, for pods that have none
         (``joiner.planning.inputs.default_spreads``).
@@ -126,9 +126,10 @@ class Snapshot:
 
     @staticmethod
     def trim(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, Sequence[Manifest]]:
-        """The same lists without what no plan reads: environments, commands, annotations of pods, managed fields.
+        """Return the same lists without the fields that no plan reads: environment variables, commands, annotations of
+        pods, managed fields.
 
-        Packed lists were read without that.
+        Packed lists were read without these fields.
         """
         return {
             plural: items if isinstance(items, Packed) else [redact(one, plural) for one in items]
@@ -155,7 +156,7 @@ def _read_all(
 
 
 def _with_ephemeral_volumes(pods: Iterable[Manifest], found: list[Manifest]) -> Iterator[Manifest]:
-    """The pods, one at a time, because there are many; those with ephemeral volumes are kept in `found`."""
+    """Yield the pods one at a time, because they are many; pods with ephemeral volumes are also added to `found`."""
     for pod in pods:
         if any(volume.get("ephemeral") for volume in (pod.get("spec") or {}).get("volumes") or ()):
             found.append(pod)
@@ -163,12 +164,12 @@ def _with_ephemeral_volumes(pods: Iterable[Manifest], found: list[Manifest]) -> 
 
 
 def _with_kind(manifest: Manifest, kind: str) -> Manifest:
-    """Lists of built-in kinds leave out each item's kind."""
+    """Return the manifest with its kind, because lists of built-in kinds omit the kind of each item."""
     return manifest if manifest.get("kind") else {**manifest, "kind": kind}
 
 
 def _admitted(daemon_set: Manifest, admission: Admission) -> Manifest:
-    """A daemon set whose template says what admission will write into its pods."""
+    """Return the daemon set with the fields that admission writes into its pods."""
     spec = daemon_set.get("spec") or {}
     template = spec.get("template") or {}
     return {
@@ -178,9 +179,8 @@ def _admitted(daemon_set: Manifest, admission: Admission) -> Manifest:
 
 
 def _as_they_run(daemons: Sequence[DaemonSet], pods: Iterable[Pod]) -> tuple[DaemonSet, ...]:
-    """Daemon sets with the requests of their newest pod: who resizes pods (a vertical autoscaler) leaves the template
-    alone.
-    """
+    """Return the daemon sets with the requests of their newest pod: a vertical autoscaler resizes pods and does not
+    change the template."""
     newest: dict[str, Pod] = {}
     for pod in pods:
         if pod.owner_kind == "DaemonSet" and pod.node_name and not pod.terminal:

@@ -1,7 +1,8 @@
-"""What can be launched, as values: offers, what one pool has of them (``stocking`` makes that), and the choice of one.
+"""What can be launched, as values: offers, the offers of one pool (made by ``offer_compilation``), and the choice of
+one.
 
-Against each offer stands the set of groups whose node rules it meets, as bits, so that the placer never looks at a
-label again.
+For each offer, the groups whose node rules it meets are stored as bits, so that placement does not evaluate labels
+again.
 """
 
 import re
@@ -16,23 +17,24 @@ from joiner.planning.plan import Offer
 from joiner.pools import NodeClass, NodePool
 
 Unavailable = frozenset[tuple[str, str, str]]
-"""Capacity type, instance type and zone of offerings that are short now; ``*`` for type or zone means all of them."""
+"""Capacity type, instance type and zone of offerings that are unavailable; ``*`` for type or zone means all of them."""
 
 NEW_HOST: Final = "\0new"
-"""Stands for the name of a node that has none yet: it equals no name that anybody asks for."""
+"""Represents the hostname of a new node: it equals no hostname that a pod requires."""
 
 INSTANCE_LABELS: Final = re.compile(
     r"(kubernetes\.io/(arch|os|hostname)|node\.kubernetes\.io/.*|topology\..*|karpenter\.(sh|k8s\.aws)/.*)"
 )
-"""Labels that the instance or Joiner decides; whatever else a pool's requirements name is the pool's to choose."""
+"""Labels that the instance or Joiner determines. The pool chooses the values of all other labels in its requirements.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolInstanceType:
-    """What one pool makes of one instance type, whichever zone and capacity type it is had in.
+    """One instance type in one pool, for all zones and capacity types.
 
-    ``room`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` lack those of
-    the place.
+    ``room`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` do not
+    include the labels of zone and capacity type.
     """
 
     name: str
@@ -43,11 +45,11 @@ class PoolInstanceType:
 
 
 class NodeOffer:
-    """One offer of one pool: ``room`` is what its pods can request (daemons taken off), in the order of the plan's
-    resources.
+    """One offer of one pool. ``room`` is what its pods can request, without daemon overhead, in the order of the
+    plan's resources.
 
-    ``daemons`` are positions among the plan's, ``overhead`` is what they request. There are thousands of offers and a
-    plan looks closely at few: labels are made when somebody asks.
+    ``daemons`` are positions among the plan's daemons, ``overhead`` is what they request. There are thousands of
+    offers and a plan uses few of them, so labels are computed on demand.
     """
 
     __slots__ = ("_labels", "_offer", "daemons", "index", "model", "offering", "overhead", "place", "room")
@@ -90,35 +92,34 @@ class NodeOffer:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """Of its nodes, but for those that the pool leaves open."""
+        """Return the labels of its nodes, except those that the pool leaves open."""
         if self._labels is None:
             self._labels = {**self.model.labels, **self.place}
         return self._labels
 
     @property
     def supply(self) -> int | None:
-        """How many such nodes can be had at all (what is left of a reservation); None = as many as one likes."""
+        """Return how many such nodes can exist (the instances left in a reservation); None means no limit."""
         return self.offering.count
 
     @property
     def supply_key(self) -> tuple[str, ...]:
-        """The same for offers that draw on one supply, in whichever pool they are."""
+        """Return a key that is equal for offers that use the same supply, in all pools."""
         said = self.offering
         return (
             ("reservation", said.reservation) if said.reservation else (self.model.name, said.zone, said.capacity_type)
         )
 
     def label(self, key: str) -> str | None:
-        """One label, without making the others."""
+        """Return one label, without computing the others."""
         found = self.place.get(key)
         return self.model.labels.get(key) if found is None else found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolVariant:
-    """A pool with the labels that it leaves open decided (``labels``). ``bits`` of a group are the offers that it may
-    use.
-    """
+    """A pool with values for the labels that it leaves open (``labels``). ``bits`` are, by group, the offers that the
+    group may use."""
 
     pool: NodePool
     labels: Mapping[str, str]
@@ -126,9 +127,8 @@ class PoolVariant:
 
 
 class OfferSet:
-    """All offers of one pool, and what can be said of them whoever is planned for. Never changed, and shared between
-    plans.
-    """
+    """All offers of one pool, with the properties that do not depend on pending pods. Immutable, and shared between
+    plans."""
 
     __slots__ = ("__weakref__", "_positions", "launchable")
 
@@ -137,7 +137,7 @@ class OfferSet:
         self._positions: dict[str, tuple[Mapping[str, int], int]] = {}
 
     def positions(self, key: str) -> tuple[Mapping[str, int], int]:
-        """Value of a label -> the offers that carry it, as bits; and the offers that carry none."""
+        """Return, by value of a label, the offers with that value, as bits; and the offers without the label."""
         if key not in self._positions:
             carried: dict[str, list[int]] = {}
             lacking: list[int] = []
@@ -154,14 +154,13 @@ class OfferSet:
 EMPTY_OFFER_SET: Final = OfferSet()
 
 NO_TYPE_AVAILABLE: Final = "no instance type that is available meets the pool's requirements"
-"""Why a market without a single offering is closed; the explanation can tell whether that is for want of capacity."""
+"""The reason why a pool without offerings is closed. The explanation distinguishes whether capacity is unavailable."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolOffers:
-    """What one pool offers. ``closed`` says why it offers nothing, or is empty; ``fixed`` is what a static pool makes
-    its nodes from.
-    """
+    """The offers of one pool. ``closed`` is the reason why it has none, or empty. ``fixed`` is the offer of the nodes
+    of a static pool."""
 
     pool: NodePool
     node_class: NodeClass | None
@@ -175,15 +174,14 @@ class PoolOffers:
         return self.stock.launchable
 
     def domains(self, key: str) -> Mapping[str, int]:
-        """Value of a label that offers decide -> the offers that carry it, as bits."""
+        """Return, by value of a label that offers determine, the offers with that value, as bits."""
         return self.stock.positions(key)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferChoice:
-    """One offer of one pool, with the pool's open labels decided. ``groups`` are the indices of those that may use it,
-    as bits.
-    """
+    """One offer of one pool, with values for the pool's open labels. ``groups`` are the indices of the groups that may
+    use it, as bits."""
 
     market: PoolOffers
     variant: PoolVariant
@@ -191,12 +189,12 @@ class OfferChoice:
     groups: int
 
     def label(self, key: str) -> str | None:
-        """One label of its nodes, those included that the pool leaves open."""
+        """Return one label of its nodes; this includes the labels that the pool leaves open."""
         return self.variant.labels.get(key) or self.one.label(key)
 
 
 def pool_labels(pool: NodePool) -> dict[str, str]:
-    """The labels that every node of the pool carries, whatever its type."""
+    """Return the labels of every node of the pool, for all instance types."""
     own = {**pool.labels, names.NODEPOOL: pool.name}
     if pool.legacy:
         own[names.PROVISIONER] = pool.name
@@ -206,7 +204,7 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
 
 
 def node_labels(pool: NodePool, instance_type: InstanceType, zone: str, capacity_type: str) -> dict[str, str]:
-    """The labels that a node of this type will have there, but for those that the pool leaves open."""
+    """Return the labels of a node of this type, zone and capacity type, except those that the pool leaves open."""
     return {**type_labels(instance_type, pool_labels(pool)), **place_labels(zone, capacity_type)}
 
 
@@ -215,7 +213,7 @@ def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict
 
 
 def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservation: str = "") -> dict[str, str]:
-    """Labels that depend on where and how a node is had, and those of any node that is new."""
+    """Return the labels that depend on zone and capacity type, and the labels of every new node."""
     region = names.region_of(zone)
     return {
         **({names.ZONE_ID: zone_id} if zone_id else {}),
@@ -230,7 +228,7 @@ def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservatio
 
 
 def meets_min_values(offers: Iterable[NodeOffer], minimums: Mapping[str, int]) -> bool:
-    """Whether these offers show as many values of each label as minValues asks for."""
+    """Return whether these offers have as many values of each label as minValues requires."""
     seen: dict[str, set[str]] = {key: set() for key in minimums}
     for one in offers:
         for key, values in seen.items():
@@ -252,7 +250,7 @@ def _as_bits(positions: Sequence[int]) -> int:
 
 
 def bit_positions(bits: int) -> list[int]:
-    """The positions of the bits that are set, ascending.
+    """Return the positions of the set bits, ascending.
 
     >>> bit_positions(0b10110)
     [1, 2, 4]
@@ -266,8 +264,8 @@ def bit_positions(bits: int) -> list[int]:
 
 
 def bit_positions_descending(bits: int) -> Iterator[int]:
-    """The positions of the bits that are set, the last first: offers come by name, and sizes are spread all over, so it
-    is as good as any.
+    """Yield the positions of the set bits, descending. Offers are sorted by name, so this order is not related to
+    size.
 
     >>> list(bit_positions_descending(0b10110))
     [4, 2, 1]

@@ -1,7 +1,7 @@
-"""What one pool can launch: its types, zones and capacity types at their price, with the room that daemons leave.
+"""The offers of one pool: its types, zones and capacity types with their prices and the capacity that daemons leave.
 
-That depends on the pool, its class, the catalogue and the daemons, not on the pods that wait. So it is kept, and a plan
-that comes later with the same of all of these takes it as it is.
+They depend on the pool, its class, the catalogue and the daemons, not on pending pods. A later plan with the same
+inputs reuses them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,14 +30,13 @@ from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
 ANY_VALUE: Final = "*"
 PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, names.RESERVATION)
 MOST_OFFER_SETS: Final = 32
-"""So many pools' stocks are kept: those of a few clusters."""
+"""The number of cached offer sets: enough for the pools of a few clusters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferInputs:
-    """What offers are compiled from, the same for every pool. ``attachable`` counts volumes by instance type and
-    driver, as far as a node of the type has told.
-    """
+    """The inputs that are the same for every pool. ``attachable`` counts volumes by instance type and driver, as far
+    as a node of the type reports it."""
 
     groups: PodGroups
     catalogue: Catalogue
@@ -55,7 +54,7 @@ class OfferInputs:
     def overlaid(
         self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str]
     ) -> tuple[PoolInstanceType, Offering]:
-        """Both as NodeOverlays have them."""
+        """Return both with NodeOverlays applied."""
         if not self.overlays:
             return model, offering
         labels = {**model.labels, **place}
@@ -70,14 +69,13 @@ class OfferInputs:
 
 
 _kept: list[tuple[tuple[object, ...], OfferSet]] = []
-"""What was asked and what was made of it, the latest in front. A stock is a value that follows from its question alone.
-"""
+"""Cached inputs and results, the latest first. An offer set is determined by its inputs alone."""
 
 
 def compile_offers(
     pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs
 ) -> OfferSet:
-    """All that this pool can launch in this scene."""
+    """Return all offers of this pool for these inputs."""
     daemons = tuple(daemon for daemon, _ in scene.groups.daemons)
     facts = (scene.groups.resources, scene.unavailable, scene.overlays, scene.attachable)
     asked = (
@@ -87,7 +85,7 @@ def compile_offers(
         daemons,
         *facts,
         scene.catalogue,
-    )  # the catalogue last: it takes longest to compare
+    )  # The catalogue comes last because comparing it takes longest.
     position = next((position for position, (known, _) in enumerate(_kept) if known == asked), None)
     made = (
         (asked, OfferSet(_launchable(pool, node_class, resolved, scene))) if position is None else _kept.pop(position)
@@ -101,7 +99,7 @@ NO_PLACE_LABELS: Final = place_labels("", "")
 
 
 class LabelMatcher:
-    """Whether labels meet requirements, where the same few label values are asked about again and again."""
+    """Evaluates requirements on labels, and caches the results for repeated label values."""
 
     def __init__(self, requirements: Requirements) -> None:
         self._known: list[tuple[str, ValueSet, dict[str, bool], bool]] = [
@@ -162,9 +160,8 @@ def _launchable(
 
 
 class PoolPlaces:
-    """Zones and capacity types that a pool and its class allow, with the labels of nodes there: worked out once for
-    each.
-    """
+    """Zones and capacity types that a pool and its class allow, with the labels of nodes there; computed once for
+    each."""
 
     def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
         self._judge = LabelMatcher(requirements)
@@ -172,7 +169,7 @@ class PoolPlaces:
         self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
 
     def of(self, offering: Offering) -> dict[str, str] | None:
-        """The labels, or None where no node of the pool may be."""
+        """Return the labels, or None if the pool allows no node of this offering."""
         asked = (offering.zone, offering.capacity_type, offering.reservation)
         if asked not in self._known:
             zone_id = self._zones.get(offering.zone, "")
@@ -185,9 +182,8 @@ class PoolPlaces:
 
 
 class DaemonOverhead:
-    """Which daemons come with a node of a pool, and what they take of it: asked once for each set of labels that some
-    daemon reads.
-    """
+    """The daemons on a node of a pool, and their requests; computed once for each set of labels that daemons select
+    by."""
 
     def __init__(self, pool: NodePool, groups: PodGroups) -> None:
         self._taints = pool.taints
@@ -202,9 +198,8 @@ class DaemonOverhead:
     def on(
         self, labels: Mapping[str, str], place: Mapping[str, str]
     ) -> tuple[tuple[int, ...], tuple[int, ...], Resources]:
-        """Positions of the daemons that come, what they take in the order of the plan's resources, and what they
-        request.
-        """
+        """Return the positions of the daemons on such a node, their requests in the order of the plan's resources, and
+        their requests as resources."""
         asked: tuple[str | None, ...] = ()
         if self._keys:
             asked = (*map(labels.get, self._keys), *map(place.get, self._keys))
@@ -236,5 +231,6 @@ def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable)
 
 
 def _has_image(resolved: ResolvedNodeClass, known: InstanceType) -> bool:
-    """A class that names no images is one that was not resolved by EC2: a plan on paper."""
+    """Return whether the class has an image for the type. A class without images was not resolved by EC2 and is
+    accepted: its plan is offline."""
     return not resolved.images or any(image.requirements.allow(known.labels) for image in resolved.images)

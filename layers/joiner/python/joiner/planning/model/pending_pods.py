@@ -1,8 +1,8 @@
-"""Which pods a plan is for: pending pods, except those that capacity in flight was launched for.
+"""The pods of a plan: pending pods, except those for which in-flight capacity was launched.
 
-A claim in flight has slots by pod class (its *assignment*). A slot is for any pending pod of the class, the highest
-priority and then the oldest first. A rollout that replaces pods while a node boots therefore neither leaves the node
-empty nor needs another.
+A claim in flight has slots by pod class (its *assignment*). A slot is for any pending pod of the class, highest
+priority first, then the oldest. A rollout that replaces pods while a node starts therefore neither leaves the node
+empty nor requires another node.
 """
 
 from collections import defaultdict
@@ -20,15 +20,17 @@ from joiner.pools.retiring_nodes import find_retiring_nodes
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
-    """``pending`` pods need a place; ``reserved`` ones have one on a claim on its way, by the claim's key."""
+    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key."""
 
     pending: tuple[Pod, ...]
     reserved: Mapping[str, tuple[Pod, ...]]
 
 
 def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
-    """The most important first, then the oldest, then by name. One key after the other, the last one first: most pods
-    are alike in two of them, and names alone are quickly compared.
+    """Return the pods with highest priority first, then the oldest, then by name.
+
+    The list is sorted by one key after the other, the last key first: most pods are equal in two of them, and
+    comparing names alone is fast.
     """
     found = sorted(pods, key=attrgetter("key"))
     found.sort(key=attrgetter("created"))
@@ -37,7 +39,7 @@ def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
-    """The node of each claim that has joined, by the claim's key."""
+    """Return the node of each claim that has joined, by the claim's key."""
     by_instance = {node.provider_id: node for node in snapshot.nodes if node.provider_id}
     by_name = {node.name: node for node in snapshot.nodes}
     found = {}
@@ -48,7 +50,7 @@ def nodes_of_claims(snapshot: Snapshot) -> Mapping[str, Node]:
     return found
 
 
-# As lifecycle.failed_claims writes them. The reason counts: False alone is also what a node that boots says
+# As written by lifecycle.failed_claims. The reason is required, because a node that is starting also has status False.
 GIVEN_UP: Final = (
     ("Registered", "RegistrationTimeout"),
     ("Registered", "NodeGone"),
@@ -57,20 +59,21 @@ GIVEN_UP: Final = (
 
 
 def is_given_up(claim: NodeClaim) -> bool:
-    """Whether its node never came, is gone, or never took pods: nobody awaits it any more."""
+    """Return whether the claim failed: its node never joined, was deleted, or never accepted pods."""
     said = {(condition.type, condition.reason) for condition in claim.conditions if condition.status == "False"}
     return any(each in said for each in GIVEN_UP)
 
 
 def is_in_flight(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:
-    """Whether its slots still count: from the launch until its node takes pods from everybody."""
+    """Return whether the slots of the claim still count: from the launch until its node accepts all pods."""
     if claim.deleting or is_given_up(claim) or not (claim.launched or claim.name in snapshot.entering):
         return False
     return node is None or (not node.retiring and (node.has_taint(names.FILLING) or not claim.initialized))
 
 
 def placed_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Pods that have a place: on a node, or nominated for one, where others are being preempted for them."""
+    """Return the pods that have a node: bound pods, and pods nominated for a node where other pods are being
+    preempted."""
     return tuple(
         pod
         for pod in snapshot.pods
@@ -79,7 +82,7 @@ def placed_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 
 
 def select_pods(snapshot: Snapshot) -> PodsToPlace:
-    """Pending and reserved pods, each in order of importance."""
+    """Return the pending and the reserved pods, each sorted by priority, highest first."""
     nodes = nodes_of_claims(snapshot)
     leaving = find_retiring_nodes(snapshot.nodes, snapshot.claims)
     free = sort_by_priority(
@@ -103,7 +106,8 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
 
 
 def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:
-    """Names of nodes that take no more pods because they, or their claims, are going, or because they were given up."""
+    """Return the names of nodes that accept no more pods because they or their claims are being deleted, or have
+    failed."""
     nodes = nodes_of_claims(snapshot)
     by_claim = {
         nodes[claim.key].name

@@ -1,8 +1,7 @@
-"""Pods that are alike are planned together: a group is a class of pods in one namespace whose labels no rule tells
-apart.
+"""Equal pods are planned together: a group is a class of pods in one namespace whose labels no rule distinguishes.
 
-Time then depends on how many groups there are, not on how many pods. Pods of a stateful set, each with a volume of its
-own, are one group as long as their volumes may be in the same places.
+The time of planning then depends on the number of groups, not of pods. Pods of a stateful set, each with its own
+volume, are one group if their volumes may be in the same domains.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,11 +20,14 @@ from joiner.planning.model.volume_constraints import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodGroup:
-    """``pods`` are the pending ones (none for pods that run already, and daemons). ``where`` are the alternatives that
-    a node must meet one of; ``mounted`` is what its volumes ask; ``refused`` says why no node can help at all, or is
-    empty. ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the same without
-    zeros. ``attaches`` are volumes that it does not have for itself, with the position of the resource that counts
-    them. ``head_room``: its pods do not exist, so nobody else's rules count them.
+    """Equal pods.
+
+    ``pods`` are the pending ones (none for running pods and daemon pods). ``where`` are alternatives; a node must
+    meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is the reason why no node can hold
+    the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the
+    same without zeros. ``attaches`` are its volumes that other pods also use, with the position of the resource
+    that counts them. ``head_room`` is true for pods of capacity buffers: they do not exist, so no rule of other
+    pods counts them.
     """
 
     index: int
@@ -47,12 +49,12 @@ class PodGroup:
 
     @property
     def places(self) -> tuple[Requirements, ...]:
-        """Alternatives that a node must meet one of for its volumes' sake alone."""
+        """Return the alternatives that its volumes alone require; a node must meet one of them."""
         return self.mounted.places
 
 
 def fits(group: PodGroup, room: Sequence[int]) -> bool:
-    """Whether one pod of the group can be taken from this room."""
+    """Return whether one pod of the group fits in this free capacity."""
     for position, amount in group.needs:  # noqa: SIM110 - asked so often that a generator for each answer would be felt
         if amount > room[position]:
             return False
@@ -60,7 +62,7 @@ def fits(group: PodGroup, room: Sequence[int]) -> bool:
 
 
 def label_keys_of_rules(all_constraints: Iterable[PodConstraints]) -> frozenset[str]:
-    """Every pod label that some pod's rule about pods reads."""
+    """Return every pod label that a rule of some pod about other pods uses."""
     found: set[str] = set()
     for one in all_constraints:
         found.update(*(spread.selector.keys for spread in one.spreads))
@@ -76,7 +78,7 @@ GroupIdentity = tuple[str, str, tuple[tuple[str, str], ...], str]
 
 
 def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints = NO_VOLUME_CONSTRAINTS) -> GroupIdentity:
-    """Equal for pods of one group."""
+    """Return a key that is equal for pods of one group."""
     labels = pod.labels
     told = tuple(sorted((key, labels[key]) for key in keys if key in labels)) if keys else ()
     return (pod.constraints.shape_key, pod.namespace, told, what.key)
@@ -84,9 +86,8 @@ def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints = NO_
 
 @dataclass(frozen=True, slots=True)
 class PodGroups:
-    """All groups of a plan. ``of_pod`` finds that of a pod which has a place, by its key; ``daemons`` go with the
-    daemon sets, in their order.
-    """
+    """All groups of a plan. ``of_pod`` returns the group of a placed pod by the pod's key. ``daemons`` are in the
+    order of the daemon sets."""
 
     resources: tuple[str, ...]
     all: tuple[PodGroup, ...]
@@ -94,7 +95,7 @@ class PodGroups:
     of_pod: Mapping[str, PodGroup]
     daemons: tuple[tuple[DaemonSet, PodGroup], ...]
     drivers: Mapping[str, int]
-    """By driver of volumes: the position of the resource that counts them."""
+    """By volume driver: the position of the resource that counts its volumes."""
 
     def daemons_at(self, positions: Iterable[int]) -> list[PodGroup]:
         return [self.daemons[position][1] for position in positions]
@@ -103,9 +104,8 @@ class PodGroups:
 def group_pods(
     pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes
 ) -> PodGroups:
-    """The groups of these pods, in an order that does not depend on theirs; ``pending`` must come in order of
-    importance.
-    """
+    """Return the groups of these pods, in an order that does not depend on the order of the pods, except that
+    ``pending`` must be sorted by priority, highest first."""
     said = [pod.constraints for pod in (*pending, *placed)]
     distinct = dict(zip(map(id, said), said, strict=True)).values()
     keys = label_keys_of_rules([*distinct, *(one.constraints for one in daemon_sets)])
@@ -138,9 +138,8 @@ def group_pods(
 def _alike(
     pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, VolumeConstraints]
 ) -> dict[GroupIdentity, list[Pod]]:
-    """Pods by identity, which is worked out once for those that share their constraints, namespace and labels that
-    count; most are like the one before them.
-    """
+    """Return the pods by identity. The identity is computed once for pods with equal constraints, namespace and
+    relevant labels; most pods equal the one before them."""
     found: dict[GroupIdentity, list[Pod]] = {}
     quick: dict[object, list[Pod]] = {}
     before: Pod | None = None
@@ -177,9 +176,8 @@ def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def _made(
     index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]
 ) -> PodGroup:
-    """A group of such pods; if some wait, with their alternatives of node labels, volumes included, or with why they
-    have none.
-    """
+    """Return a group of such pods. If some are pending, it has their alternatives of node labels, volumes included, or
+    the reason why none exist."""
     where, refused = _places(sample.constraints, what) if pods else ((), "")
     vector = _vector(sample.constraints, what, resources)
     return PodGroup(
@@ -199,7 +197,7 @@ def _made(
 
 
 def _places(said: PodConstraints, what: VolumeConstraints) -> tuple[tuple[Requirements, ...], str]:
-    """Alternatives of node labels, one of which must be met; or why there are none."""
+    """Return the alternatives of node labels, one of which must be met; or the reason why none exist."""
     if said.resource_claims:
         return (), "it uses resource claims, which are not planned for yet"
     if what.refused:

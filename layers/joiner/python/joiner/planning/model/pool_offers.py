@@ -1,4 +1,4 @@
-"""Every pool as a market: what it can launch, in which variants, or why nothing."""
+"""The offers of every pool: what it can launch, in which variants, or why nothing."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ def compile_pool_offers(
     unavailable: Unavailable,
     classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[PoolOffers, ...]:
-    """One a pool, the heaviest first, then those that pods need not rather avoid (PreferNoSchedule), then by key."""
+    """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key."""
     scene = OfferInputs(
         groups, catalogue, unavailable, snapshot.overlays, attachable_by_type(snapshot.nodes, snapshot.volumes)
     )
@@ -61,7 +61,7 @@ def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | No
 
 
 def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
-    """What is missing so that the class of the pool could be used, and what to do about it."""
+    """Return what the class of the pool lacks, and how to correct it."""
     node_class, key = snapshot.node_class(pool), pool.class_ref.key
     if node_class is None:
         broken = next((one for one in snapshot.problems if one.object == key and one.severity == "error"), None)

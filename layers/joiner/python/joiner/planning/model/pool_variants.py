@@ -1,4 +1,5 @@
-"""What pools leave open, decided in a few ways, and for each the offers that every pending group may use."""
+"""Variants of a pool: values for the labels that it leaves open, and for each variant the offers that every pending
+group may use."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -10,11 +11,11 @@ from joiner.planning.model.pod_groups import PodGroups
 from joiner.pools import NodePool
 
 MOST_VARIANTS: Final = 64
-"""How many ways to decide what a pool leaves open are looked at in one plan."""
+"""The maximum number of variants of a pool in one plan."""
 
 
 def compile_variants(pool: NodePool, stock: OfferSet, groups: PodGroups) -> tuple[PoolVariant, ...]:
-    """The ways to decide what the pool leaves open, and for each the offers that every pending group may use."""
+    """Return the variants of the pool, and for each the offers that every pending group may use."""
     asked = asked_values(groups)
     choices: list[list[tuple[str, str | None]]] = []
     for key, values in sorted(pool.requirements.items()):
@@ -35,7 +36,7 @@ def compile_variants(pool: NodePool, stock: OfferSet, groups: PodGroups) -> tupl
 
 
 def asked_values(groups: PodGroups) -> dict[str, set[str]]:
-    """Label keys that pending pods or daemons name in rules about nodes or domains, with the values that they name."""
+    """Return the label keys that pending pods or daemons use in rules about nodes or domains, with their values."""
     found: dict[str, set[str]] = {}
     for group in groups.pending:
         for requirements in (*group.where, *(one.term.labels for one in group.constraints.preferences)):
@@ -49,9 +50,8 @@ def asked_values(groups: PodGroups) -> dict[str, set[str]]:
 
 
 def _bits(labels: Mapping[str, str], stock: OfferSet, groups: PodGroups) -> dict[int, int]:
-    """Group index -> the offers whose labels it accepts, as bits. Taints are looked at elsewhere: they are the pool's,
-    not the offer's.
-    """
+    """Return by group index the offers whose labels the group accepts, as bits. Taints are evaluated elsewhere,
+    because they belong to the pool and not to the offer."""
     every = (1 << len(stock.launchable)) - 1
     found: dict[int, int] = {}
     memory: dict[tuple[str, ValueSet], int] = {}

@@ -1,8 +1,8 @@
-"""Bind claims to statically provisioned volumes, where there are too few for all claims in every place.
+"""Bind claims to statically provisioned volumes, where there are too few for all claims in every topology domain.
 
 If all claims of a set can have the same volumes, and each volume is in one zone or on one node, only their number
-counts: a rule limits the pods in each place. Otherwise each claim is bound to a volume that its pods can use, and its
-pods go where that volume is. Source: Kubernetes, "Persistent Volumes" (binding).
+matters: a rule limits the pods in each domain. Otherwise each claim is bound to a volume that its pods can use, and
+its pods must go to the domain of that volume. Source: Kubernetes, "Persistent Volumes" (binding).
 """
 
 from collections import Counter, deque
@@ -16,17 +16,16 @@ from joiner.cluster import Pod, Requirements, Volumes, VolumeUnusable
 
 Key = TypeVar("Key", bound=Hashable)
 ClaimName = tuple[str, str]
-"""Namespace and name."""
+"""Namespace and name of a claim."""
 
 MOST_PLACES: Final = 64
-"""A pod whose volume could be in more is handed one."""
+"""A pod whose volume could be in more domains is bound to one volume."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeSet:
-    """``name`` is that of its first volume, which no other has; ``there`` counts the volumes by the value of the label
-    ``key``.
-    """
+    """Interchangeable volumes. ``name`` is that of its first volume, which is in no other set. ``there`` counts the
+    volumes by the value of the label ``key``."""
 
     name: str
     key: str
@@ -36,16 +35,15 @@ class VolumeSet:
 def bind_static_volumes(
     having: Sequence[Pod], waiting: Sequence[Pod], volumes: Volumes
 ) -> tuple[Volumes, Mapping[ClaimName, VolumeSet]]:
-    """What claims are handed (in ``given``), and the families of the others that have to share. ``waiting`` come in
-    order of importance.
-    """
+    """Return the volumes with the bound claims (in ``given``), and the volume sets that the other claims share.
+    ``waiting`` is sorted by priority, highest first."""
     users: dict[ClaimName, list[Pod]] = {}
     for pod in (*having, *waiting):
         for name in pod.constraints.claims:
             users.setdefault((pod.namespace, name), []).append(pod)
     wanted: dict[ClaimName, tuple[str, ...]] = {}
     for claim in users:
-        with suppress(VolumeUnusable):  # whoever has it hears of that
+        with suppress(VolumeUnusable):  # The pods of this claim get that reason elsewhere.
             found = volumes.made_by_hand(*claim)
             if found is not None:
                 wanted[claim] = found
@@ -62,7 +60,7 @@ def bind_static_volumes(
         if apart and _enough(found, len(wanted), volumes):
             continue
         key = _one_key(found, volumes) if apart and all(shared[volume] == 1 for volume in found) else ""
-        if key and len({users[claim][0].key for claim in claims}) == len(claims):  # no pod takes two of them
+        if key and len({users[claim][0].key for claim in claims}) == len(claims):  # No pod uses two of them.
             there = Counter(next(iter(volumes.places_of(volume)[0].fixed().values())) for volume in found)
             families |= dict.fromkeys(claims, VolumeSet(found[0], key, tuple(sorted(there.items()))))
         else:
@@ -74,15 +72,14 @@ def bind_static_volumes(
 
 
 def _enough(found: Collection[str], claims: int, volumes: Volumes) -> bool:
-    """Whether each of so many claims finds one of these volumes wherever it could, though all others were there
-    before.
-    """
+    """Return whether each of ``claims`` claims finds one of these volumes in every possible domain, even if all other
+    claims are bound first."""
     there = Counter(map(volumes.places_of, found))
     return len(there) <= MOST_PLACES and min(there.values(), default=claims) >= claims
 
 
 def _one_key(found: Iterable[str], volumes: Volumes) -> str:
-    """The label by whose value alone each of the volumes is in one place; empty if there is none such."""
+    """Return the label whose value alone identifies the domain of each volume; empty if no such label exists."""
     keys = set()
     for volume in found:
         places = volumes.places_of(volume)
@@ -95,8 +92,10 @@ def _one_key(found: Iterable[str], volumes: Volumes) -> str:
 def _handed(
     wanted: Mapping[ClaimName, Sequence[str]], users: Mapping[ClaimName, Sequence[Pod]], volumes: Volumes
 ) -> dict[ClaimName, str]:
-    """A volume for as many of the claims as can have one, of those that all their pods can come to; empty for the
-    others. Pods with several claims come first: they need all of them in one place.
+    """Return a volume for as many of the claims as possible, of the volumes that all their pods can reach; empty for
+    the others.
+
+    Pods with several claims come first, because they need all volumes in one domain.
     """
     known: dict[object, bool] = {}
     left = {
@@ -120,7 +119,7 @@ def _handed(
 def _in_one_place(
     claims: Sequence[ClaimName], left: Mapping[ClaimName, Sequence[str]], taken: set[str], volumes: Volumes
 ) -> dict[ClaimName, str]:
-    """A volume for each of the claims of one pod, all in the same place; nothing if there is no such place."""
+    """Return a volume for each claim of one pod, all in the same domain; empty if no such domain exists."""
     for place in dict.fromkeys(volumes.places_of(volume) for claim in claims for volume in left[claim]):
         here = {
             claim: [one for one in left[claim] if one not in taken and volumes.places_of(one) == place]
@@ -133,7 +132,7 @@ def _in_one_place(
 
 
 def _suits(pods: Iterable[Pod], places: Sequence[Requirements], known: dict[object, bool]) -> bool:
-    """Whether what each of the pods asks of its node leaves one that can use a volume which can be used there."""
+    """Return whether the node rules of each pod allow a node that can use the volume and one of these ``places``."""
     for pod in pods:
         asked = (id(pod.constraints), places)
         if asked not in known:
@@ -145,21 +144,22 @@ def _suits(pods: Iterable[Pod], places: Sequence[Requirements], known: dict[obje
 
 
 def match_volumes(wanting: Mapping[Key, Sequence[str]]) -> dict[Key, str]:
-    """A volume of its own for as many of the claims as can have one, the first of them at any rate. ``wanting``: by
-    claim, the volumes that it may have, the best first.
+    """Return a different volume for as many of the claims as possible; the first claim always gets one if it can.
+
+    ``wanting`` lists, by claim, the usable volumes, the best first.
 
     >>> match_volumes({"a": ["small", "large"], "b": ["small"], "c": ["small"]})
     {'a': 'large', 'b': 'small'}
     """
     owner: dict[str, Key] = {}
     has: dict[Key, str] = {}
-    lost: set[str] = set()  # none of those who have these could take another one, now or later
+    lost: set[str] = set()  # The owners of these volumes can never change to another volume.
     for claim in wanting:
         asked_by: dict[str, Key] = {}
         free = _nearest(claim, wanting, owner, lost, asked_by)
         if not free:
             lost |= asked_by.keys()
-        while free:  # each on the way takes what the next one leaves
+        while free:  # Each claim on the path takes the volume that the next one leaves.
             taker = asked_by[free]
             left = has.get(taker, "")
             owner[free], has[taker] = taker, free
@@ -174,9 +174,8 @@ def _nearest(
     lost: Collection[str],
     asked_by: dict[str, Key],
 ) -> str:
-    """The free volume that the fewest owners have to change theirs for; empty if there is none. ``asked_by`` tells who
-    would take what.
-    """
+    """Return the free volume for which the fewest owners must change theirs; empty if none exists. ``asked_by``
+    records the claim that would take each volume."""
     queue = deque([claim])
     while queue:
         asking = queue.popleft()

@@ -1,8 +1,9 @@
-"""Constraints of volumes on the nodes of their pods: places, and the number of volumes that a node can attach.
+"""Constraints of volumes on the nodes of their pods: topology domains, and the number of volumes that a node can
+attach.
 
-A claim that several pods mount before its volume is provisioned keeps these pods in one zone: the volume is provisioned
-where the first of them runs, which may be a node in flight. A ReadWriteOncePod claim goes to the pod of the highest
-priority that can have a place. Source: Kubernetes, "Persistent Volumes".
+A claim that several pods mount before its volume is provisioned keeps these pods in one zone: the volume is
+provisioned in the zone of the first of them, which may be an in-flight node. A ReadWriteOncePod claim is assigned
+to the placeable pod of the highest priority. Source: Kubernetes, "Persistent Volumes".
 """
 
 from collections import Counter
@@ -16,11 +17,11 @@ from joiner.planning.model.volume_binding import ClaimName, VolumeSet, bind_stat
 
 UNLIMITED: Final = 1 << 60
 MOST_SHARED_VOLUMES: Final = 32
-"""So many volumes, those that most pods have, are counted once for all of them on a node; pods of many more, each with
-few users, would be as many groups. Of those each pod counts for itself, which is stricter.
-"""
+"""The maximum number of volumes that are counted once for all their pods on a node; the volumes with the most pods are
+chosen. More of them, each with few pods, would create as many groups. The other volumes are counted for each pod,
+which is stricter."""
 ATTACHMENT_PREFIX: Final = "attachable-volumes-csi-"
-"""As Kubernetes names the resource that a driver's attachments on a node are."""
+"""The prefix of the resource by which Kubernetes counts a driver's attachments on a node."""
 
 
 def attachment_resource(driver: str) -> str:
@@ -32,7 +33,7 @@ def attachment_resource(driver: str) -> str:
 
 
 def attachable_by_type(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dict[str, int]]:
-    """By instance type and driver: the fewest volumes that any node of the type can have."""
+    """Return, by instance type and driver, the lowest volume limit of any node of the type."""
     found: dict[str, dict[str, int]] = {}
     for node in nodes if volumes.limits else ():
         own = found.setdefault(node.labels.get(names.INSTANCE_TYPE, ""), {})
@@ -42,7 +43,8 @@ def attachable_by_type(nodes: Iterable[Node], volumes: Volumes) -> dict[str, dic
 
 
 def node_amount(name: str, known: Resources, attachable: Mapping[str, int]) -> int:
-    """What a node has of a resource before its pods; of volumes, what their driver says (``attachable``, by driver)."""
+    """Return how much of a resource a node has before its pods; for volumes, the limit of their driver
+    (``attachable``, by driver)."""
     return (
         attachable.get(name.removeprefix(ATTACHMENT_PREFIX), UNLIMITED)
         if name.startswith(ATTACHMENT_PREFIX)
@@ -52,11 +54,13 @@ def node_amount(name: str, known: Resources, attachable: Mapping[str, int]) -> i
 
 @dataclass(frozen=True, slots=True)
 class VolumeConstraints:
-    """``places`` are alternatives of node labels; ``volumes`` counts attachments by driver, but for those in ``common``
-    (driver, volume): others have these as well, and a node attaches each once for all of them. ``shared`` names claims
-    (``namespace/name``) that must bring all their pods into one zone, ``alone`` those that one of several waiting pods
-    can have, ``families`` are of volumes made by hand that do not suffice everywhere. ``key`` is equal for what asks
-    the same.
+    """The volume constraints of a pod.
+
+    ``places`` are alternatives of node labels. ``volumes`` counts attachments by driver, except those in ``common``
+    (driver, volume): other pods use these as well, and a node attaches each of them once. ``shared`` are claims
+    (``namespace/name``) that keep all their pods in one zone. ``alone`` are claims that only one of several pending
+    pods can have. ``families`` are sets of static volumes that are too few in some domain. ``key`` is equal for
+    equal constraints.
     """
 
     key: str = ""
@@ -75,9 +79,8 @@ NO_VOLUME_CONSTRAINTS: Final = VolumeConstraints()
 def find_volume_constraints(
     pending: Sequence[Pod], placed: Iterable[Pod], volumes: Volumes
 ) -> Mapping[str, VolumeConstraints]:
-    """By pod key, for the pending pods that mount claims, and for those with a place whom they must follow; ``pending``
-    must come in order of importance.
-    """
+    """Return the constraints by pod key, for pending pods that mount claims, and for placed pods that they must
+    follow. ``pending`` is sorted by priority, highest first."""
     wanting = [pod for pod in pending if pod.constraints.claims]
     if not wanting:
         return {}
@@ -131,7 +134,7 @@ def _families_of(pod: Pod, families: Mapping[ClaimName, VolumeSet]) -> tuple[Vol
 
 
 def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]:
-    """The volumes, of drivers with limits, that several pods have."""
+    """Return the volumes that several pods use, of drivers with limits."""
     if not volumes.limiting:
         return frozenset()
     claims = Counter((pod.namespace, pod.constraints.claims) for pod in pods)
@@ -149,8 +152,10 @@ def _mounted(
     held: Counter[ClaimName],
     several: Collection[tuple[str, str]],
 ) -> VolumeConstraints:
-    """``wanted``: how many who wait want a claim, ``held``: how many with a place have it; ``several``: volumes that
-    are counted once for all who have them.
+    """Return the constraints of one pod.
+
+    ``wanted`` counts the pending pods that want a claim, ``held`` the placed pods that have it. ``several`` are
+    volumes that are counted once for all their pods.
     """
     namespace, claims = pod.namespace, pod.constraints.claims
     try:

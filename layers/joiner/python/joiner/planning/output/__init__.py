@@ -1,4 +1,4 @@
-"""The plan as others read it: nodes with their alternatives, and the reasons why pods stay pending.
+"""The plan as its users read it: nodes with their alternatives, and the reasons of pending pods.
 
 Uses ``relaxation`` and what is below it.
 """

@@ -1,8 +1,8 @@
-"""The offers that could be launched in place of a planned node: those that hold the same pods by the same rules, for
+"""The offers that can be launched in place of a planned node: offers that hold the same pods by the same rules, for
 about the same price.
 
-The fleet chooses among them when some have insufficient capacity. The offers of a pool are arrays, because every node
-asks.
+The fleet chooses among them when some have insufficient capacity. The offers of a pool are arrays, because they are
+read for every node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +18,14 @@ from joiner.planning.relaxation.offer_table import columns_of, unpack_bits
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 PRICE_TOLERANCE: Final = 0.10
-"""How much dearer than its own offer a node's alternatives may be."""
+"""The maximum share by which the alternatives of a node may be more expensive than its own offer."""
 MOST_ALTERNATIVES: Final = 60
 MOST_SHELVES: Final = 8
-"""Of one stock; which labels matter changes little from plan to plan."""
+"""The maximum number of price lists of one offer set. The labels that matter change little from plan to plan."""
 
 
 class OfferAlternatives:
-    """Of all nodes of one plan."""
+    """The alternatives of all nodes of one plan."""
 
     def __init__(self, state: PlanState) -> None:
         self._state = state
@@ -35,7 +35,7 @@ class OfferAlternatives:
         self._known: dict[object, list[NodeOffer]] = {}
 
     def of(self, room: NodeState, choice: OfferChoice) -> list[NodeOffer]:
-        """Its own offer first, then the cheapest; more where minValues ask for more."""
+        """Return its own offer first, then the cheapest alternatives, and further ones if minValues requires them."""
         bits = -1
         for group in room.planned:
             bits &= choice.variant.bits[group.index]
@@ -73,9 +73,8 @@ class OfferAlternatives:
 
 
 class PriceList:
-    """The offers of one pool in order of price, for plans in which these labels tell nodes apart and these resources
-    are limited.
-    """
+    """The offers of one pool in order of price, for plans in which these labels distinguish nodes and these resources
+    are limited."""
 
     def __init__(self, stock: OfferSet, keys: Sequence[str], limits: Sequence[str]) -> None:
         offers, columns = stock.launchable, columns_of(stock)
@@ -98,9 +97,11 @@ class PriceList:
         self._alike: dict[int, tuple[Whole, Floats]] = {}
 
     def holding(self, own: NodeOffer, need: Sequence[int], open_to: Marks) -> list[NodeOffer]:
-        """Offers of about the price, equal in each label that some rule or wish tells nodes apart by, with the same
-        daemons, and no heavier on the pool's limits, that hold this much and are open to these groups; the cheapest
-        first, without its own.
+        """Return the alternatives of an offer, the cheapest first, without the offer itself.
+
+        An alternative has about the same price, an equal value of each label that a rule or preference uses, and
+        the same daemons. It uses no more of the pool's limits, has at least ``need``, and is open to the groups in
+        ``open_to``.
         """
         known = self._alike.get(own.index)
         if known is None:
@@ -124,7 +125,7 @@ _price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str
 
 
 def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...]) -> PriceList:
-    """Made once for a stock, and kept with it."""
+    """Return the price list of an offer set; it is created once and kept with the set."""
     known = _price_lists.setdefault(stock, {})
     if (keys, limits) not in known:
         if len(known) >= MOST_SHELVES:
@@ -143,14 +144,13 @@ def _holds(one: NodeOffer, need: Sequence[int]) -> bool:
 
 
 def _heavier(one: NodeOffer, own: NodeOffer, limits: Iterable[str]) -> bool:
-    """Whether it would take more of some limit than what the plan counts on; where minValues ask for it, it is among
-    the last.
-    """
+    """Return whether an offer uses more of some limit than the plan counts. Such an offer is an alternative only for
+    minValues, and is sorted last."""
     return any(one.capacity.get(name, 0) > own.capacity.get(name, 0) for name in limits)
 
 
 def _more_choice(found: Sequence[NodeOffer], holding: Sequence[NodeOffer], least: Mapping[str, int]) -> list[NodeOffer]:
-    """The cheapest of the others that are new in some label that minValues count, until there is choice enough."""
+    """Return the cheapest other offers that add a value of a label with minValues, until minValues is satisfied."""
     more: list[NodeOffer] = []
     for one in holding:
         if meets_min_values((*found, *more), least):

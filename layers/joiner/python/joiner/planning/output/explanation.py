@@ -1,7 +1,7 @@
 """Why a pod stays pending: for each pool the first rule that excludes it, and the nearest offer.
 
-The order of the rules and most words are Karpenter's, because people search for them: taints, requirements, resources,
-offerings, limits, and then the rules between pods.
+The order of the rules and most words are those of Karpenter, because users search for them: taints, requirements,
+resources, offerings, limits, and then the rules between pods.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,15 +31,14 @@ from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
 
 Alternatives = tuple[Requirements, ...]
 Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str]]
-"""What a pool does not have in stock for pods that may be there: worked out once for all groups that ask for the same.
-"""
+"""What a pool lacks for pods with these alternatives; computed once for all groups with equal alternatives."""
 
 ENOUGH_TRIED = 200
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
 def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tuple[Reason, ...]]:
-    """Reasons for each group of which pods are left, in the order in which pools were tried."""
+    """Return the reasons for each group with remaining pods, in the order in which pools were tried."""
     found: dict[PodGroup, tuple[Reason, ...]] = {}
     lacking = cache(partial(_not_in_stock, state, catalogue))
     for group, number in state.left.items():
@@ -66,7 +65,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
 
 
 def _opts_out(group: PodGroup) -> bool:
-    """Whether such pods ask for nodes that no pool made, as those do that must stay clear of autoscaled nodes."""
+    """Return whether the group requires nodes without a pool, as pods do that must not run on autoscaled nodes."""
     keys = (names.NODEPOOL, names.PROVISIONER)
     return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
 
@@ -96,7 +95,8 @@ def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lack
 
 
 def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
-    """No offer holds such a pod: the nearest one and what it is short of, or the device that no node of ours has."""
+    """Return the reason when no offer holds such a pod: the nearest offer and what it lacks, or the device that no
+    node has."""
     nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
     lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
     if missing := next((name for name in NOT_MADE if name in lacks), ""):
@@ -105,7 +105,7 @@ def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
 
 
 def _beyond_resources(state: PlanState, group: PodGroup, market: PoolOffers, large: list[NodeOffer]) -> Reason:
-    """There are offers that could hold such a pod: limits or its neighbours keep it out."""
+    """Return the reason when some offers could hold such a pod, but limits or rules between pods exclude it."""
     limits = [state.over_limit(OfferChoice(market, market.variants[0], one, 0)) for one in large]
     allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
     if not allowed:
@@ -130,9 +130,8 @@ def _shortfall(group: PodGroup, one: NodeOffer) -> float:
 
 
 def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
-    """Which requirement of the pod no offer of the pool meets, or that only offerings would that are short or full of
-    daemons.
-    """
+    """Return the requirement of the pod that no offer of the pool meets, or that only offerings meet that are
+    unavailable or full of daemons."""
     short, full = lacking(market, group.where)
     if short:
         return (
@@ -161,12 +160,11 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
 
 
 def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, where: Alternatives) -> tuple[str, str]:
-    """A few offerings that would do if they were to be had; and of the types on which daemons leave no room the one
-    that comes nearest.
-    """
+    """Return a few unavailable offerings that would meet the requirements, and the nearest of the types on which
+    daemons leave too little capacity."""
     pool, own = market.pool, pool_labels(market.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
-        return "", ""  # it wants another pool: no need to look at thousands of offerings
+        return "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
     offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in market.launchable}
     daemons = DaemonOverhead(pool, state.groups)
     short: list[str] = []
@@ -197,7 +195,7 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
 
 
 def _between_pods(state: PlanState, group: PodGroup, market: PoolOffers, offers: list[NodeOffer]) -> str:
-    """The rule between pods that keeps one more of the group out of every new node."""
+    """Return the rule between pods that excludes one more pod of the group from every new node."""
     told: dict[str, int] = {}
     for one in offers[:ENOUGH_TRIED]:
         for variant in market.variants:

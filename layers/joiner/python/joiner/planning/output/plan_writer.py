@@ -18,7 +18,7 @@ from joiner.planning.state.plan_state import NodeState, PlanState
 def write_plan(
     state: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float
 ) -> Plan:
-    """The plan as a value. Slots go to a group's pods in their order: the most important first."""
+    """Return the plan as a value. Slots are assigned to a group's pods in their order: highest priority first."""
     slots = PodSlots(state)
     existing = []
     for room in state.existing:
@@ -43,7 +43,7 @@ def write_plan(
 
 
 Contents = list[tuple[int, int, int]]
-"""Of a node: priority (the highest first), index and number of pods of each group."""
+"""The pods of a node: priority (highest first), index and number of pods of each group."""
 
 
 def _contents(room: NodeState) -> Contents:
@@ -51,7 +51,7 @@ def _contents(room: NodeState) -> Contents:
 
 
 def _in_order(rooms: Iterable[NodeState]) -> list[tuple[NodeState, OfferChoice, Contents]]:
-    """By pool and what the node is; then by its pods, so that equal nodes come in the same order every time."""
+    """Return the nodes sorted by pool and offer, then by their pods, so that equal nodes always have the same order."""
     found = [(room, choice, _contents(room)) for room in rooms if (choice := room.choice or room.made)]
     kinds = {choice: _kind(choice) for choice in dict.fromkeys(choice for _, choice, _ in found)}
     ranks: dict[OfferChoice, int] = {}
@@ -67,7 +67,7 @@ def _kind(choice: OfferChoice) -> tuple[object, ...]:
 
 
 class PodSlots:
-    """Gives the pods of each group their places, in their order. Pods are told by their keys."""
+    """Assigns the pods of each group to their nodes, in order. Pods are identified by their keys."""
 
     def __init__(self, state: PlanState) -> None:
         self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in state.left}
@@ -78,17 +78,16 @@ class PodSlots:
         return tuple([pod for _, index, number in contents for pod in islice(self._queues[index], number)])
 
     def left(self) -> Iterator[tuple[int, str]]:
-        """Pods that have no place, each with the index of its group."""
+        """Yield the pods without a node, each with the index of its group."""
         return ((index, pod) for index, pods in self._queues.items() for pod in pods)
 
     def alike(self, room: NodeState) -> bool:
-        """Whether pods of one group are of one class, in this room."""
+        """Return whether all pods of each group on this node have one class."""
         return self._apart.isdisjoint(room.planned)
 
     def by_class(self, room: NodeState, pods: Sequence[str]) -> dict[str, int]:
-        """How many slots the pods of this room need, by class; head-room needs none: nobody will come for it by
-        name.
-        """
+        """Return how many slots the pods of this node need, by class. Capacity buffer pods need none, because no real
+        pod has their name."""
         found: dict[str, int] = {}
         for group, number in room.planned.items():
             if group not in self._apart:
@@ -103,7 +102,7 @@ class PodSlots:
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """What nodes have in common that are made of the same offer for as many pods of the same groups."""
+    """The common properties of nodes with the same offer and as many pods of the same groups."""
 
     labels: Mapping[str, str]
     alternatives: tuple[Offer, ...]
@@ -113,7 +112,7 @@ class NodeDescription:
 
 
 class NodeWriter:
-    """Writes nodes down; what like nodes share is worked out once."""
+    """Writes nodes as values; the properties that equal nodes share are computed once."""
 
     def __init__(self, state: PlanState, slots: PodSlots) -> None:
         self._slots = slots
@@ -161,16 +160,16 @@ class NodeWriter:
         )
 
     def _requests(self, room: NodeState, choice: OfferChoice) -> Resources:
-        """What its pods request together: what they left of its room. A resource that somebody asks none of is named,
-        too.
-        """
+        """Return the total requests of its pods: its capacity less what is free. Resources with no request are
+        included."""
         named = set[str]().union(*{self._named[group] for group in room.planned})
         taken = zip(self._resources, choice.one.room, room.free, strict=True)
         return Resources({name: before - after for name, before, after in taken if name in named})
 
 
 def _requirements(choice: OfferChoice, alternatives: Sequence[Offer]) -> Requirements:
-    """The pool's, narrowed to the alternatives (which meet the pool's) and to what the pool leaves open."""
+    """Return the pool's requirements, narrowed to the alternatives (which meet them) and to the labels that the pool
+    leaves open."""
     chosen = Requirements.of(
         Requirement(key, ValueSet.of(*values))
         for key, values in (

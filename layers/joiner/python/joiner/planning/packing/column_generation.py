@@ -1,8 +1,8 @@
-"""Column generation: the programme over whole nodes, which knows what fractions of pods hide.
+"""Column generation: the linear program over whole nodes, which has no fractions of pods on a node.
 
-A *column* is one node with what is on it. The master programme mixes the columns known so far; its prices say which new
-ones would help, the kernel packs such nodes, and the mix is rounded to whole nodes. Where pods are large this finds
-what rounding alone leaves: which sizes go together.
+A *column* is one node with its pods. The master problem mixes the known columns. Its dual prices show which new
+columns would help, the kernel packs such nodes, and the mix is rounded to whole nodes. For large pods this finds
+what rounding alone cannot: which sizes fit together.
 """
 
 from typing import Final
@@ -27,31 +27,32 @@ from joiner.planning.relaxation.resource_lp import Relaxation, quiet_solver, run
 
 MOST_ADDED: Final = 60
 HOT: Final = 24
-"""Offers that gave the best columns are asked again, with dice."""
+"""The number of offers with the best columns that are filled again with random prices."""
 SMOOTHING: Final = 0.6
-"""How much of the relaxation's prices is mixed into the master's while columns still come."""
+"""The share of the relaxation's prices that is mixed into the master's prices while new columns are found."""
 MOST_CELLS: Final = 40_000
-"""So many rows times items are filled with dice at a time."""
+"""The maximum number of cells (rows times items) in one fill with random prices."""
 STALLS: Final = 8
 SETTLING: Final = 0.5
-"""How much of the best proven prices is mixed into the master's: its own jump about as long as columns are missing."""
+"""The share of the best proven prices that is mixed into the master's prices: these vary strongly while columns are
+missing."""
 SLOWER: Final = 4
-"""So many times longer is tried where nothing is found."""
+"""The factor by which the step limit grows if nothing is found."""
 CLOSE: Final = 1e-3
-"""This close to the bound is good enough."""
+"""A gap to the bound that is small enough."""
 GROWING: Final = 0.65
-"""Of the time that is left for columns, so much goes to finding them; the rest to rounding their mix."""
+"""The share of the column time that is used to find columns; the rest is for rounding their mix."""
 SURELY_GROWING: Final = 0.8
-"""The same where the best nodes there are can be found: they are what is missing."""
+"""The same share if the best nodes can be found exactly, because these nodes are the missing columns."""
 TURNS: Final = 60
-"""So many roundings tell what a mix is good for."""
+"""The number of roundings that shows how good a mix is."""
 USUAL_NOISE: Final = (0.02, 0.05, 0.1)
 STALLED_NOISE: Final = (0.05, 0.1, 0.2, 0.4)
-"""How far the dice disturb prices: further where nothing new was found."""
+"""The random change of prices: larger after each attempt without a new column."""
 
 
 class MasterProblem:
-    """The programme over columns: at least the demand of every item, at the least price."""
+    """The linear program over columns: at least the demand of every item, at the lowest price."""
 
     def __init__(self, problem: PackingProblem, demand: Whole) -> None:
         self._problem = problem
@@ -67,7 +68,7 @@ class MasterProblem:
         self._solver.passModel(empty)
 
     def add(self, pattern: NodePattern) -> bool:
-        """Whether it was new."""
+        """Add a column; return whether it is new."""
         known = (pattern.offer, pattern.items.tobytes(), pattern.counts.tobytes())
         if known in self._seen:
             return False
@@ -77,11 +78,11 @@ class MasterProblem:
 
     @property
     def steps(self) -> float:
-        """What solving it costs, in steps of the meter."""
+        """Return the cost of solving the program, in steps of the meter."""
         return 0.3 + 0.003 * self._problem.items + 0.0005 * len(self.patterns)
 
     def solve(self) -> tuple[float, Floats, Floats]:
-        """Price, worth of each item, and how many nodes of each column."""
+        """Return the price, the worth of each item, and the number of nodes of each column."""
         if self._pending:
             lengths = [len(one.items) for one in self._pending]
             self._solver.addCols(
@@ -112,7 +113,8 @@ def generate_columns(
     share: float,
     good_enough: float,
 ) -> Packing:
-    """At most as dear as ``packing``, whose nodes are the first columns; until this share of the effort is used up."""
+    """Return a packing that is at most as expensive as ``packing``, whose nodes are the first columns. The search
+    stops when this share of the effort is used up."""
     master = MasterProblem(problem, demand)
     for pattern in packing.patterns:
         master.add(pattern)
@@ -131,7 +133,7 @@ def generate_columns(
     while not settling.ended and best.price > good_enough and not context.meter.spent(share):
         value, worth, mix = settling.go_on(share=_share_for_columns(context, share, SURELY_GROWING))
         good_enough = max(good_enough, context.proven_for(demand) * (1 + CLOSE))
-        enough = max(good_enough, value * (1 + CLOSE))  # not before there are better columns is anything better found
+        enough = max(good_enough, value * (1 + CLOSE))  # Without better columns, rounding finds nothing better.
         best = _rounded_until(
             problem, demand, master, context, best, mix=mix, worth=worth, share=share, good_enough=enough
         )
@@ -139,7 +141,8 @@ def generate_columns(
 
 
 def _share_for_columns(context: SearchContext, share: float, part: float) -> float:
-    """Until when columns are looked for, if so large a part of what is left is for them."""
+    """Return the share of the effort at which the search for columns ends, if it uses ``part`` of the remaining
+    effort."""
     used = min(context.meter.share, share)
     return used + part * (share - used)
 
@@ -155,9 +158,8 @@ def _grow(
     good_enough: float,
     stalls: int,
 ) -> tuple[Floats, Floats]:
-    """Solves and adds columns in turn, until nothing new was found more than ``stalls`` times; answers the worth of
-    items and the mix.
-    """
+    """Solve the master problem and add columns in turn, until no new column was found more than ``stalls`` times;
+    return the worth of items and the mix."""
     stalled, turn = 0, 0
     hot = np.zeros(0, np.int64)
     while True:
@@ -184,9 +186,8 @@ def _grow(
 
 
 class ExactColumnGeneration:
-    """Solves and adds the best nodes there are in turn, until master and bound meet: then the mix is the cheapest there
-    is, and proven. It has ``ended`` then, or when nothing more is found.
-    """
+    """Solves the master problem and adds the best possible nodes in turn, until master and bound meet: then the mix is
+    proven optimal. ``ended`` is set then, or when no further column is found."""
 
     def __init__(
         self, demand: Whole, relaxation: Relaxation, master: MasterProblem, pricer: ColumnPricer, context: SearchContext
@@ -197,7 +198,8 @@ class ExactColumnGeneration:
         self.ended = False
 
     def go_on(self, *, share: float) -> tuple[float, Floats, Floats]:
-        """What ``MasterProblem.solve`` answers when it has ended, or this share of the effort is used up."""
+        """Continue until the search has ended or this share of the effort is used up; return the result of
+        ``MasterProblem.solve``."""
         meter = self._context.meter
         while True:
             value, worth, mix = self._master.solve()
@@ -220,7 +222,7 @@ class ExactColumnGeneration:
             self._idle = 0
         elif self._patience < MOST_PATIENCE:
             self._patience *= SLOWER
-            self._hoped = 0.0  # less patience promised more than it could know
+            self._hoped = 0.0  # With a lower step limit, the expected value was not reliable.
         else:
             self._idle += 1
 
@@ -237,7 +239,8 @@ def _price(
     stalled: int,
     everything: bool,
 ) -> tuple[int, Whole]:
-    """Packs nodes by these prices and adds those that would pay; answers how many, and the offers that did best."""
+    """Pack nodes by these prices and add those that are worth more than they cost; return their number, and the best
+    offers."""
     active = np.flatnonzero(demand > 0)
     offers = np.flatnonzero(problem.open[:, active].any(axis=1))
     rounds: list[tuple[Whole, FillSettings]] = []
@@ -256,7 +259,7 @@ def _price(
         counts = context.bench.fill(rows, active, demand[active], prices[active], way=way)
         context.meter.spend(
             filling_steps(counts.size * (1 if way.noise is None else 2))
-        )  # dice cost as much as what they are for
+        )  # A fill with random prices costs as much as a fill without.
         ratio = (counts @ worth[active]) / problem.price[rows]
         np.maximum.at(best, rows, ratio)
         for row in np.argsort(-ratio, kind="stable")[:MOST_ADDED].tolist():
@@ -279,9 +282,8 @@ def _rounded_until(
     share: float,
     good_enough: float,
 ) -> Packing:
-    """The best of many roundings, at most as dear as ``packing``; until it is good enough, or this share of the effort
-    is used up.
-    """
+    """Return the best of many roundings, at most as expensive as ``packing``, until it is good enough or this share of
+    the effort is used up."""
     best, turn = packing, 0
     while best.price > good_enough and not context.meter.spent(share) and turn < TURNS:
         made = _rounded(problem, demand, master, context, mix=mix, worth=worth, turn=turn, under=best.price)
@@ -301,9 +303,8 @@ def _rounded(
     turn: int,
     under: float,
 ) -> Packing:
-    """The mix in whole nodes, rounded at random; what is left is packed greedily, or by rounding a relaxation of its
-    own.
-    """
+    """Round the mix to whole nodes at random; the remaining pods are packed greedily, or by rounding a relaxation of
+    their own."""
     mode = (1.0, 0.6, 0.3, 1.0)[turn % 4]
     left, patterns, price = demand.copy(), [], 0.0
     for column in np.argsort(-mix, kind="stable").tolist():

@@ -1,11 +1,11 @@
-"""The best node there can be at given prices of pods, found by trying all that could still be better; and what that
+"""The best possible node at given prices of pods, found by exhaustive search with pruning, and the bound that it
 proves.
 
-If pods are worth so much, and no node of any offer holds pods that are worth more than its price, then no plan is
-cheaper than all pods together are worth: in every plan each pod is on a node. If some node holds pods worth a few
-percent more than its price, all worths are so much too high. This knows whole pods and whole nodes' worth of them, so
-the bound is sharper than that of fractions, and the nodes that it finds are the columns that help most. Where many
-small pods share a node there is too much to try; there, fractions lose little.
+If each pod has a worth, and no node of any offer holds pods worth more than its price, then no plan is cheaper than
+the total worth of all pods, because in every plan each pod is on a node. If some node holds pods worth a few
+percent more than its price, all worths are too high by that share. Pods and nodes are whole here, so the bound is
+sharper than that of the relaxation, and the nodes that it finds are the columns that help most. If many small pods
+share a node, the search is too large; in that case fractions lose little.
 """
 
 from dataclasses import dataclass, replace
@@ -20,22 +20,21 @@ from joiner.planning.packing.node_filling import NodeFiller, NodePattern
 from joiner.planning.relaxation.resource_lp import Relaxation, quiet_solver, run_solver
 
 HASTY: Final = 10_000
-"""Steps for one offer: few, because few are enough for most."""
+"""The step limit for one offer: small, because it is sufficient for most offers."""
 PATIENCE: Final = 3_000_000
 MOST_PATIENCE: Final = 12_000_000
-"""Steps for all those together that need more: usually one or two."""
+"""The step limit for all offers together that need more; usually one or two do."""
 STEPS_OF_A_MILLISECOND: Final = 65_000.0
 KEPT: Final = 24
-"""Nodes of one offer that are kept, the better ones found on the way included: they are columns, too."""
+"""The number of nodes of one offer that are kept, including good ones that are not optimal: they are columns, too."""
 SURE: Final = 1e-6
-"""Of a price: more than all sums of floats err."""
+"""A share of a price that exceeds all rounding errors of float sums."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedColumns:
-    """``patterns`` that are worth more than they cost, the best of them ``likely`` times its price. No node is worth
-    more than ``most`` times its price (both 1 at least). ``spent`` is in steps of the meter.
-    """
+    """The result. ``patterns`` are worth more than they cost; the best of them is worth ``likely`` times its price. No
+    node is worth more than ``most`` times its price (both are at least 1). ``spent`` is in steps of the meter."""
 
     patterns: tuple[NodePattern, ...]
     likely: float
@@ -58,14 +57,15 @@ class ColumnPricer:
 
     @classmethod
     def of(cls, bench: NodeFiller, demand: Whole, relaxation: Relaxation) -> "ColumnPricer | None":
-        """None where it would not know what it says: without the compiled kernel, or with rules about several items on
-        one node.
-        """
+        """Return a pricer, or None if it would not be exact: without the compiled kernel, or with rules about several
+        items on one node."""
         return cls(bench, bench.kernel, demand, relaxation) if bench.kernel and not len(bench.caps) else None
 
     def look(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
-        """At every offer, with pods worth so much (all items of the problem): in haste, and at those where that was not
-        enough by prices of their own, with so many steps for all of them together.
+        """Price every offer with these worths (of all items of the problem).
+
+        Each offer is searched with ``haste`` steps. Offers that need more are searched with resource prices of
+        their own, with ``patience`` steps for all of them together.
         """
         problem, mine = self._problem, worth[self._active]
         hopes = self._hopes(mine)
@@ -84,7 +84,7 @@ class ColumnPricer:
         left = patience
         for others, (_, offer) in zip(
             range(len(hard), 0, -1), hard, strict=True
-        ):  # what promises little is soon decided, and leaves time
+        ):  # Offers with low bounds are finished quickly and leave steps for the others.
             if left <= haste * others:
                 break
             views = np.concatenate([self._own_view(offer, mine), self._views_of(hopes[offer])])
@@ -104,7 +104,7 @@ class ColumnPricer:
         return PricedColumns(tuple(found), likely, most * (1 + 1e-8), spent)
 
     def _views_of(self, hopes: Floats) -> Floats:
-        """Those that promise least."""
+        """Return the resource prices with the lowest bounds."""
         best = np.argsort(hopes, kind="stable")[:MOST_VIEWS]
         views: Floats = self._views[best[np.isfinite(hopes[best])]]
         return views
@@ -116,9 +116,8 @@ class ColumnPricer:
         )
 
     def _own_view(self, offer: int, worth: Floats) -> Floats:
-        """The prices of resources by which a node of this offer promises least: what fractions of these pods would pay
-        for its room.
-        """
+        """Return the resource prices that give the lowest bound for a node of this offer: the dual prices of its
+        capacity for divisible pods."""
         need, room = self._bench.need[self._active], self._bench.room[offer]
         inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= room).all(axis=1))
         lp = highspy.HighsLp()
@@ -140,7 +139,7 @@ class ColumnPricer:
         return rates
 
     def _hopes(self, worth: Floats) -> Floats:
-        """What a node of each offer could be worth at most, by each view."""
+        """Return the upper bound of the worth of a node of each offer, for each set of resource prices."""
         ratio = np.divide(worth[:, None], self._takes, out=np.full(self._takes.shape, np.inf), where=self._takes > 0)
         ratio[worth <= 0] = 0.0
         best = np.where(self._open[:, :, None], ratio[None], 0.0).max(axis=1, initial=0.0)

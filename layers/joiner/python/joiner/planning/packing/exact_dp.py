@@ -13,11 +13,11 @@ from joiner.planning.packing.node_filling import NO_PACKING, NodePattern, Packin
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 MOST_PARTS: Final = 1024
-"""Ten different pods have as many parts; the work grows with the square."""
+"""Ten different pods have this many parts; the work grows with the square."""
 
 
 def count_parts(demand: Whole) -> int:
-    """How many parts this demand has, none and all included; counted no further than one beyond MOST_PARTS."""
+    """Return the number of parts of this demand, including the empty part and the whole; at most MOST_PARTS + 1."""
     parts = 1
     for number in demand[demand > 0].tolist():
         parts *= number + 1
@@ -27,7 +27,7 @@ def count_parts(demand: Whole) -> int:
 
 
 def pack_exactly(problem: PackingProblem, demand: Whole) -> Packing:
-    """The optimum; NOTHING_FOUND if some item fits no offer."""
+    """Return the optimum; NOTHING_FOUND if some item fits no offer."""
     items = np.flatnonzero(demand)
     if not len(items):
         return Packing(0.0, ())
@@ -48,7 +48,7 @@ def pack_exactly(problem: PackingProblem, demand: Whole) -> Packing:
 
 
 def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[Floats, Whole]:
-    """What each part costs on one node (infinite where none could hold it), and on which."""
+    """Return the price of each part on one node (infinite if no offer holds it), and the offer."""
     need = digits @ problem.need[items]
     held = np.ones((len(digits), len(problem.price)), bool)
     for resource in range(need.shape[1]):
@@ -65,32 +65,30 @@ def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[
 
 
 def _made_up(digits: Whole, sizes: Whole, price: Floats) -> tuple[float, Whole]:
-    """The price of the whole batch, and for each part that is asked for on the way the part that is taken off it first.
-    One of those that make up a part has its first item; what is left when that is taken off has less of it.
-    """
+    """Return the price of the whole batch, and for each needed part the part that is removed from it first. One of the
+    parts of a batch contains its first item; the remainder without it has fewer pods of that item."""
     best, last = np.full(len(digits), np.inf), np.zeros(len(digits), dtype=np.int64)
     best[0] = 0.0
     usable, every = np.flatnonzero(np.isfinite(price)), np.arange(len(digits))
     usable = usable[usable > 0]
     packed, guards = _packed(digits, sizes)
     rest, prices = packed[usable], price[usable]
-    # parts with the same first item are next to each other
+    # Parts with the same first item are adjacent.
     starts = np.searchsorted(usable, np.append(0, _first_of_its_kind(digits[1:], sizes)))
     ends = np.searchsorted(usable, every, side="right")
     asked = every[(every > 0) & ((digits[:, 0] < sizes[0] - 1) | (every == every[-1]))]
     for whole, start, end, room in np.stack([every, starts, ends, packed | guards], axis=1)[asked].tolist():
         inside = start + ((room - rest[start:end]) & guards == guards).nonzero()[0]
         if len(inside):
-            costs = prices[inside] + best[whole - usable[inside]]  # numbers of parts subtract like the parts themselves
+            costs = prices[inside] + best[whole - usable[inside]]  # Part numbers subtract like parts.
             choice = int(costs.argmin())
             best[whole], last[whole] = costs[choice], usable[inside[choice]]
     return float(best[-1]), last
 
 
 def _packed(digits: Whole, sizes: Whole) -> tuple[Whole, int]:
-    """Each part as one number, with a bit above each digit (these bits together: the second answer) that a larger part
-    would borrow.
-    """
+    """Return each part as one number, and a mask with one bit above each digit. A subtraction of a larger part borrows
+    from such a bit."""
     widths = [int(size - 1).bit_length() + 1 for size in sizes]
     shifts = np.cumsum([0, *widths])
     packed: Whole = (digits << shifts[:-1]).sum(axis=1)
@@ -98,7 +96,7 @@ def _packed(digits: Whole, sizes: Whole) -> tuple[Whole, int]:
 
 
 def _first_of_its_kind(digits: Whole, sizes: Whole) -> Whole:
-    """For each part but the empty one, the number of the smallest part with the same first item."""
+    """Return, for each part except the empty one, the number of the smallest part with the same first item."""
     strides = np.append(np.cumprod(sizes[::-1])[-2::-1], 1)
     first: Whole = strides[(digits > 0).argmax(axis=1)]
     return first

@@ -1,8 +1,8 @@
-"""First-fit as other autoscalers pack, on the same arrays: plans are compared with it, and are never more expensive.
+"""First-fit as other autoscalers pack, on the same arrays: the price of plans is compared with it and is never higher.
 
-Karpenter's order: pods by cpu, then memory, the largest first; each goes to the first node that some type could still
-be, the emptiest nodes first; a node becomes the cheapest offer that holds all of its pods in the end. Domains were
-assigned before, as for the search.
+Karpenter's order: pods by CPU, then memory, the largest first. Each pod goes to the first node for which some
+instance type still fits, the emptiest nodes first. At the end, a node becomes the cheapest offer that holds all of
+its pods. Domains are assigned before, as for the search.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 
 
 def pack_first_fit(problem: PackingProblem, demand: Whole) -> Packing:
-    """All of this demand, pod after pod; NOTHING_FOUND if some pod fits no offer."""
+    """Pack all of this demand, pod after pod; return NOTHING_FOUND if some pod fits no offer."""
     columns = [problem.resources.index(name) for name in (CPU, MEMORY) if name in problem.resources]
     order = np.lexsort((np.arange(problem.items), *(-problem.need[:, column] for column in reversed(columns))))
     counts: list[Whole] = []

@@ -20,18 +20,17 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.resource_lp import LimitRows
 
 BESIDE: Final = 0.05
-"""What a price counts beside what the node takes of the limits."""
+"""The weight of the price relative to what the node uses of the limits."""
 TRIES: Final = 4
 LESS: Final = 0.995
-"""What came out too large is tried with so much of what would have been right."""
+"""If a packing is too large, the next attempt uses this factor of the proportional size."""
 
 
 def pack_within_limits(
     problem: PackingProblem, toll: LimitRows, seed: int, meter: Meter
 ) -> tuple[PackingProblem, Packing]:
-    """A packing of as many pods as these limits let in, and the problem that it is of: offers in another order, at
-    costs that are no prices, and fewer pods.
-    """
+    """Return a packing of as many pods as these limits allow, and its problem. That problem has fewer pods, and its
+    offers are in another order with costs that are not prices."""
     costs = _costs(problem, toll)
     order = np.argsort(costs, kind="stable")
     thrifty = _by_toll(problem, toll, costs, order)
@@ -56,7 +55,7 @@ def pack_within_limits(
 
 
 def _costs(problem: PackingProblem, toll: LimitRows) -> Floats:
-    """What nodes take of the limits, of that which they take most of, in about the height of prices."""
+    """Return what nodes use of the limits, by the limit that they use most, scaled to about the size of prices."""
     shares = (toll.each / np.maximum(toll.left, 1e-9)[:, None]).max(axis=0, initial=0.0)
     dear = shares > 0
     height = float(np.median(problem.price[dear] / shares[dear])) if dear.any() else 1.0
@@ -78,9 +77,8 @@ def _by_toll(problem: PackingProblem, toll: LimitRows, costs: Floats, order: Who
 
 
 def _let_in(problem: PackingProblem, worth: Floats, share: float) -> PackingProblem:
-    """The same with those pods only that come first, worth so much of all together; of the last ones as many in each
-    domain.
-    """
+    """Return the problem with only the first pods, which have ``share`` of the total worth; of the last group, the
+    same share in each domain."""
     cost: dict[PodGroup, float] = {}
     for item, members in enumerate(problem.members):
         for group, number in members if problem.open[:, item].any() else ():
@@ -97,6 +95,6 @@ def _let_in(problem: PackingProblem, worth: Floats, share: float) -> PackingProb
 def _some(
     members: tuple[tuple[PodGroup, int], ...], parts: Mapping[PodGroup, float]
 ) -> tuple[tuple[PodGroup, int], ...]:
-    """So much of each; somebody is named even where nobody is let in."""
+    """Return this share of each member; the result names a group even if no pod is left."""
     chosen = [(group, int(number * parts.get(group, 0.0) + 1e-9)) for group, number in members]
     return tuple((group, number) for group, number in chosen if number) or ((members[0][0], 0),)

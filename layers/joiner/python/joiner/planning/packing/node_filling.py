@@ -1,8 +1,7 @@
-"""Filling many nodes at once: the kernel of the search.
+"""Fill many nodes at once: the inner loop of the search.
 
-One row a node; in each step every row takes some pods of the item that is worth most for what it takes of the room that
-is left there. Rows know nothing of each other: each draws on the same demand, and the caller decides which rows to
-keep.
+One row is one node. In each step, every row takes some pods of the item with the highest worth for its use of the
+remaining capacity. Rows are independent: each uses the same demand, and the caller decides which rows to keep.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ class NodePattern:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packing:
-    """A proposal: patterns that together hold all pods, and their price in $/h."""
+    """A proposal: patterns that together hold all pods, and their total price in $/h."""
 
     price: float
     patterns: tuple[NodePattern, ...]
@@ -41,9 +40,8 @@ NO_PACKING = Packing(np.inf, ())
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FillSettings:
-    """How rows are filled: ``share`` of what fits is taken at a time (by row or for all); ``noise`` on the worth of
-    items, ``tilt`` on the weight of resources, by row.
-    """
+    """How rows are filled. ``share`` of what fits is taken at a time (by row or for all rows). ``noise`` changes the
+    worth of items and ``tilt`` the weight of resources, by row."""
 
     share: float | Floats = 0.5
     noise: Floats | None = None
@@ -51,9 +49,8 @@ class FillSettings:
 
 
 class NodeFiller:
-    """A problem laid out for filling: made once, used for many fills. ``compiled`` names the compiled loop to be used
-    (the best that there is, if empty); with None, numpy does it.
-    """
+    """A problem in the memory layout for filling: created once, used for many fills. ``compiled`` names the compiled
+    library (if empty, the fastest one); with None, numpy is used."""
 
     def __init__(self, problem: PackingProblem, *, compiled: str | None = "") -> None:
         self.problem = problem
@@ -67,7 +64,7 @@ class NodeFiller:
         self._gaps = [bool((row <= 0).any()) for row in by_resource]
         self.room = np.ascontiguousarray(problem.room[:, self.resources])
         self.most = problem.most_of_one()
-        # a cap on one item is in ``most`` already; of items that are never open to one offer together, no node has two
+        # A cap on one item is already in ``most``. Items that are never open to one offer together do not share a node.
         shared = [
             int((problem.open & members).sum(axis=1).max(initial=0)) > 1 for members in problem.asks | problem.counts
         ]
@@ -109,8 +106,10 @@ class NodeFiller:
         way: FillSettings | None = None,
         seed: Whole | None = None,
     ) -> Whole:
-        """Counts of each active item, by row; ``offers`` may repeat, ``seed`` is what rows hold already. ``worth`` and
-        ``demand`` are of the active items; ``demand`` may differ by row.
+        """Return the counts of each active item, by row.
+
+        ``offers`` may repeat. ``seed`` is what rows contain at first. ``worth`` and ``demand`` are of the active
+        items; ``demand`` may differ by row.
         """
         how = way or FillSettings()
         number, width = len(offers), len(active)
@@ -203,9 +202,8 @@ class NodeFiller:
                     self._narrow(rows, rule[inside], active, left, used=used, asked=asked)
 
     def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, *, used: Whole, asked: Marks) -> None:
-        """Takes what counts on rows already off what they may still take: of all that count if somebody asks there, or
-        else of those that would ask.
-        """
+        """Limit what rows may still take by what the caps leave: for all counted items if an asking pod is on the row,
+        otherwise only for counted items that ask themselves."""
         still = np.maximum(self.caps[caps] - used[rows, caps], 0)[:, None]
         asks, counts = self.asks[caps][:, active], self.counts[caps][:, active]
         members = counts & (asks | asked[rows, caps][:, None])
@@ -215,12 +213,12 @@ class NodeFiller:
 
 
 def filling_steps(cells: int) -> float:
-    """What a fill of so many rows times items costs, in steps."""
+    """Return the cost of a fill of ``cells`` (rows times items), in steps."""
     return 0.1 + 2e-5 * cells
 
 
 def right_size(problem: PackingProblem, patterns: list[NodePattern] | tuple[NodePattern, ...]) -> Packing:
-    """Each pattern on the cheapest offer that holds it."""
+    """Return each pattern on the cheapest offer that holds it."""
     price = 0.0
     found: list[NodePattern] = []
     for one in patterns:
@@ -234,7 +232,7 @@ def right_size(problem: PackingProblem, patterns: list[NodePattern] | tuple[Node
 
 
 def offers_up_to_price(problem: PackingProblem, demand: Whole, limit: float) -> Marks:
-    """Offers up to a price, and for each item that has none among them the cheapest that it has."""
+    """Return the offers up to a price, and for each item without such an offer its cheapest one."""
     allowed = problem.price <= limit
     for item in np.flatnonzero((demand > 0) & ~problem.open[allowed].any(axis=0)):
         able = np.flatnonzero(problem.open[:, item])

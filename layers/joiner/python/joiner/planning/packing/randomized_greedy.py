@@ -26,9 +26,8 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GreedyAttempts:
-    """How each attempt goes about it: the dearest node that it may take, how much of what fits it takes at a time, and
-    how far its dice may disturb the worth of items and the weight of resources.
-    """
+    """The parameters of each attempt: the most expensive node, the share of what fits that is taken at a time, and the
+    random change of the worth of items and of the weight of resources."""
 
     limit: Floats
     share: Floats
@@ -37,7 +36,7 @@ class GreedyAttempts:
 
     @classmethod
     def drawn(cls, number: int, value: float, cheapest: float, context: SearchContext) -> "GreedyAttempts":
-        """Attempts of every size of node that makes sense for what all is worth; the first few without dice."""
+        """Return attempts for every useful node size, by the total worth; the first few are not random."""
         dice = context.rng
         sizes = np.exp(np.linspace(np.log(max(value * 1.7, cheapest)), np.log(max(value / 12, cheapest)), number))
         return cls(
@@ -57,7 +56,7 @@ def pack_best_of_attempts(
     *,
     under: float = np.inf,
 ) -> Packing:
-    """The cheapest packing that any attempt makes, if it is cheaper than ``under``."""
+    """Return the cheapest packing of all attempts, if it is cheaper than ``under``."""
     active = np.flatnonzero(demand)
     best = pack_on_one_node(problem, demand)
     if best.price >= under:
@@ -105,9 +104,8 @@ def _offers(problem: PackingProblem, demand: Whole, limit: float) -> Marks:
 
 
 def _choose(price: Floats, counts: Whole, value: Floats, left: Floats, whose: Whole) -> dict[int, int]:
-    """For each attempt the row that becomes a node: the best for its price, or one that ends it, if that is no dearer
-    than going on.
-    """
+    """Return for each attempt the row that becomes a node: the best one for its price, or one that completes the
+    packing if that is not more expensive than to continue."""
     held = counts @ value
     ratio = held / price
     rest = left @ value

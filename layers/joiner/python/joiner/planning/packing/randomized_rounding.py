@@ -1,9 +1,9 @@
-"""From a fraction to a plan: randomised proportional rounding, and the greedy that finishes what is left of it.
+"""From a fractional to a whole packing: randomized proportional rounding, and a greedy end.
 
-The relaxation says which mix of pods each offer carries on average. Rows are seeded with that mix, rounded at random,
-and filled up; the best rows become nodes. What is left keeps the mix of the relaxation, so that no leftover is all of
-one kind, and the programme is solved again as it shrinks. The end of it, too small for averages, is packed greedily,
-onto smaller nodes, in a few ways.
+The relaxation gives the average mix of pods on each offer. Rows start with that mix, rounded at random, and are
+filled; the best rows become nodes. The remaining pods keep the mix of the relaxation, so they do not end as one
+kind only, and the program is solved again as they become fewer. The end is too small for averages: it is packed
+greedily onto smaller nodes, in a few variants.
 """
 
 from dataclasses import dataclass
@@ -27,29 +27,30 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.resource_lp import Relaxation
 
 ROWS: Final = 24
-"""Rows that are filled at a time: among so many there are good ones."""
+"""The number of rows that are filled at a time: enough to contain good ones."""
 OFTEN: Final = 0.5
 SELDOM: Final = 0.75
-"""The programme is solved anew whenever so much of the worth has been placed: the later where it is a large one, or
-time short.
-"""
+"""The program is solved again whenever this share of the worth has been placed; the share is larger for a large
+program or little time."""
 FEW_ITEMS: Final = 120
 SMALLER: Final = 6.0
-"""The end is packed onto nodes of at most this fraction of what it is worth."""
+"""The end is packed onto nodes that cost at most the worth of the end divided by this."""
 DEPTH: Final = 4
 SHORTLIST: Final = 48
-"""So many offers are looked at for each node of the end, where there are many items."""
+"""The number of offers considered for each node of the end, if the items are many."""
 WORTH_A_LIST: Final = 6000
 FAVOURED_FOR: Final = 8
-"""So many nodes are chosen among the best offers of one look at all of them."""
+"""The number of nodes that are chosen among the best offers before all offers are considered again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundingPace:
-    """How rows become nodes. Of the average mix, ``seeded`` is in a row before it is filled. Those rows do whose worth
-    for their price is ``within`` so much of the best, each on one in ``repeated`` of the nodes that are left of its
-    offer: more would change the mix of what is left. When so little of the worth is left, the programme has no more to
-    say.
+    """How rows become nodes.
+
+    ``seeded`` is the share of the average mix in a row before it is filled. Rows become nodes if their worth for
+    their price is within ``within`` of the best one; each is used for one in ``repeated`` of the remaining nodes of
+    its offer, because more would change the mix of the remaining pods. ``little_left`` is the share of the worth
+    below which the program is no longer used.
     """
 
     seeded: float
@@ -60,7 +61,7 @@ class RoundingPace:
 
 CAREFUL: Final = RoundingPace(0.95, within=0.001, repeated=ROWS, little_left=0.0)
 HASTY: Final = RoundingPace(0.9, within=0.01, repeated=8, little_left=0.03)
-"""Where nobody looks for a better plan."""
+"""For a plan without a search for a better one."""
 
 
 def round_relaxation(
@@ -74,7 +75,7 @@ def round_relaxation(
     tries: int = 2,
     among: Marks | None = None,
 ) -> Packing:
-    """All of this demand on whole nodes. The programme is solved anew again and again."""
+    """Pack all of this demand on whole nodes. The program is solved again repeatedly."""
     pace = CAREFUL if context.meter.allowance else HASTY
     again = OFTEN if problem.items <= FEW_ITEMS and context.meter.allowance else SELDOM
     left, found, patterns = demand.copy(), relaxation, []
@@ -111,9 +112,8 @@ def _bulk(
     again: float,
     fewest: float,
 ) -> list[NodePattern]:
-    """Nodes seeded with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough nodes left;
-    ``left`` shrinks.
-    """
+    """Return nodes that start with the relaxation's mix, until ``again`` of the worth is placed or no offer has enough
+    nodes left; ``left`` is reduced in place."""
     worth = floor_worth(problem, found.worth)
     urgent = worth * scarcity_factors(problem, found.offers, found.nodes)
     flow = np.zeros((problem.items, len(found.offers)))
@@ -181,9 +181,8 @@ def _commit(
 def _tail(
     problem: PackingProblem, found: Relaxation, demand: Whole, context: SearchContext, *, depth: int, tries: int
 ) -> Packing:
-    """The end: one node for all of it, the same rounding among smaller offers, or greedily. With no ``tries``, greedily
-    only where smaller offers are no way.
-    """
+    """Pack the end: on one node, by the same rounding among smaller offers, or greedily. With ``tries`` of 0, the
+    greedy runs only if smaller offers do not apply."""
     best = pack_on_one_node(problem, demand)
     worth, rates = floor_worth(problem, found.worth), average_rates(found)
     value = float(worth @ demand)
@@ -222,12 +221,12 @@ def _tail(
 
 
 def average_rates(found: Relaxation) -> Floats:
-    """What resources cost on average in a relaxation."""
+    """Return the average resource prices of a relaxation."""
     return np.maximum(found.nodes, 1e-6) @ found.rates
 
 
 def pack_on_one_node(problem: PackingProblem, demand: Whole) -> Packing:
-    """The cheapest node that holds everything, if there is one."""
+    """Return the cheapest node that holds the whole demand, if one exists."""
     items = np.flatnonzero(demand)
     if problem.clashing(demand[None, :])[0]:
         return NO_PACKING
@@ -253,11 +252,11 @@ def pack_greedily(
     many: float = 0.0,
     rates: Floats | None = None,
 ) -> Packing:
-    """Node after node, each the best for its price of all offers up to ``limit``; given up where it becomes dearer than
+    """Pack node after node, each the best one for its price of all offers up to ``limit``; stop once the price exceeds
     ``under``.
 
-    With ``many``, rows within that share of the best become nodes in the same round. With ``rates``, only offers whose
-    room is cheapest by them are looked at, and those that some item needs.
+    With ``many``, rows within that share of the best become nodes in the same iteration. With ``rates``, only
+    offers with the lowest price for their capacity by these rates are considered, and offers that some item needs.
     """
     left, patterns, price = demand.copy(), [], 0.0
     everything = np.flatnonzero((problem.price <= limit) & problem.open[:, demand > 0].any(axis=1))
@@ -306,9 +305,8 @@ def pack_greedily(
 
 
 def _shortlist(problem: PackingProblem, demand: Whole, offers: Whole, rates: Floats | None, value: float) -> Whole:
-    """Where the choice is large: the offers whose room is cheapest, of what can be used, and as many more as it takes
-    to hold every item.
-    """
+    """Return, for many offers, those with the lowest price for their usable capacity, and further ones until every
+    item has an offer."""
     items = np.flatnonzero(demand)
     if rates is None or len(offers) * len(items) <= WORTH_A_LIST:
         return offers

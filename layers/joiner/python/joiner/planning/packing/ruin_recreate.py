@@ -1,8 +1,8 @@
 """Local search by ruin and recreate: a few nodes are emptied and their pods packed again; a result that is not more
-expensive stays.
+expensive is kept.
 
-Nodes that cost more than their pods are worth are chosen most often, together with others of their domain. The compiled
-kernel does thousands of steps a second. Without it, randomized greedy attempts and swaps do a few.
+Nodes that cost more than their pods are worth are chosen most often, together with other nodes of their domain. The
+compiled kernel does thousands of iterations a second. Without it, randomized greedy attempts and swaps do a few.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 MOST_AT_ONCE = 6
 ATTEMPTS = 4
 STEPS_A_CELL = 2.8e-5
-"""What the compiled kernel takes for an item that it looks at."""
+"""The effort of the compiled kernel for one item that it considers, in steps."""
 TURNS = 64
-"""So many at a time, before anybody looks at the clock."""
+"""The number of iterations between two checks of the clock."""
 PATIENCE = 150
-"""So many turns for each node without finding anything end the search."""
+"""The search ends after this many iterations per node without an improvement."""
 
 
 def ruin_and_recreate(
@@ -37,9 +37,11 @@ def ruin_and_recreate(
     patience: int = PATIENCE,
     warmth: float = 0.0,
 ) -> Packing:
-    """At most as dear as before; until this share of the effort is used up, the price is ``good_enough``, or
-    ``patience`` turns for each node found nothing. With ``warmth``, what is taken apart may at first become dearer by
-    so much of a node, less and less towards the end; that needs no patience.
+    """Return a packing that is at most as expensive as before.
+
+    The search stops when this share of the effort is used up, the price is ``good_enough``, or ``patience``
+    iterations per node found nothing. With ``warmth``, a result may at first be more expensive by that share of a
+    node's price, and by less and less towards the end; ``patience`` is then not used.
     """
     if context.bench.kernel is None:
         return _ruin_and_recreate_in_numpy(problem, packing, worth, context, share=share, good_enough=good_enough)
@@ -70,7 +72,7 @@ def ruin_and_recreate(
 
 
 def _nodes(problem: PackingProblem, packing: Packing, value: Floats, context: SearchContext) -> KernelNodes:
-    """The packing, node by node, with room for half as many nodes again."""
+    """Return the packing node by node, with memory for half as many nodes again."""
     most = packing.nodes + packing.nodes // 2 + MOST_AT_ONCE
     offer, counts, number = np.zeros(most, np.int64), np.zeros((most, problem.items), np.int64), 0
     for one in packing.patterns:

@@ -9,15 +9,13 @@ from joiner.planning.packing.node_filling import NodeFiller
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 FIRST_SERVED: Final = 0.5
-"""Pods that may go to few of the nodes that could hold them are worth up to so much more while nodes are filled: who
-may go anywhere finds a place in the end, and fills what others leave.
-"""
+"""The maximum increase of the worth of an item while nodes are filled, for items that only few of the suitable nodes
+accept. Pods without restrictions fit on some node in the end, and use what other pods leave."""
 
 
 def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> Floats:
-    """For each item how much more it is worth while nodes are filled, where so many nodes of these offers are being
-    made: by how many of the nodes that could hold it are closed to it.
-    """
+    """Return for each item the factor of its worth while this many nodes of each offer are filled, by the share of
+    suitable nodes that are closed to it."""
     number = np.bincount(offers, weights=nodes, minlength=len(problem.price))
     used = np.flatnonzero(number)
     large = np.ones((len(used), problem.items), bool)
@@ -30,7 +28,7 @@ def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> F
 def sample_contents(
     bench: NodeFiller, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole
 ) -> Whole:
-    """The mean mix, rounded at random, and of that in random order as much as room and caps allow."""
+    """Return the mean mix, rounded at random, as far as capacity and caps allow, in random order of items."""
     if bench.kernel:
         return bench.kernel.seed(offers, active, mean, demand.astype(float), dice.integers(1, 2**63, 1, np.uint64))
     wanted = np.minimum(
@@ -42,7 +40,7 @@ def sample_contents(
 
 
 def _as_far_as_fits(bench: NodeFiller, dice: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
-    """One row."""
+    """Return one row of that mix."""
     room, taken = bench.room[offer].copy(), np.zeros(len(wanted), np.int64)
     used, asked = np.zeros((2, len(bench.caps)), np.int64)
     for at in dice.permutation(np.flatnonzero(wanted)).tolist():

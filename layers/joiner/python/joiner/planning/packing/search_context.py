@@ -1,7 +1,7 @@
-"""What the steps of a search share, and the relaxations that they solve again and again.
+"""What the steps of a search share, and the relaxations that they solve repeatedly.
 
-A relaxation that was solved without domains is returned with them. A resource that is almost used up always has a
-price.
+A relaxation that was solved without domains is returned with domains. A resource that is almost used up always has
+a price.
 """
 
 from collections.abc import Callable
@@ -19,36 +19,33 @@ from joiner.planning.relaxation.resource_lp import LARGE, NO_OFFERS, Relaxation,
 
 LITTLE: Final = 0.15
 FEW_KINDS: Final = 40
-"""Up to so many items the programme is small as it is."""
+"""Up to this number of items, the program is small without bundles."""
 CAUTION: Final = 0.03
 
 
 @dataclass(slots=True)
 class SearchContext:
-    """What one search goes on with: its dice, the count of its work, and the programme that it solves again and
-    again.
-    """
+    """The state of one search: its random generator, its meter, and the program that it solves repeatedly."""
 
     rng: np.random.Generator
     meter: Meter
     programme: ResourceLp
     bench: NodeFiller
     offers: Whole = field(default_factory=NO_OFFERS.copy)
-    """Those that the last relaxation over bundles used."""
+    """The offers that the last relaxation over bundles used."""
     proven: dict[bytes, float] = field(default_factory=dict)
-    """What no packing of a demand can be cheaper than, if that was found out on the way."""
+    """Known lower bounds of the price of a packing, by demand."""
 
     def prove(self, demand: Whole, bound: float) -> None:
-        """No packing of this demand costs less."""
+        """Record that no packing of this demand costs less than ``bound``."""
         self.proven[demand.tobytes()] = max(bound, self.proven_for(demand))
 
     def proven_for(self, demand: Whole) -> float:
         return self.proven.get(demand.tobytes(), 0.0)
 
     def relax(self, problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
-        """Over bundles where many kinds of pods are left. Otherwise by the programme that is kept, or where little is
-        left by a small new one: its old flows would only be in the way.
-        """
+        """Return the relaxation: over bundles if many kinds of pods are left. Otherwise by the kept program, or for a
+        small demand by a new small one, because the old flows would slow it down."""
         little = demand.sum() < LITTLE * problem.demand.sum()
         kinds = np.count_nonzero(demand)
         self.meter.spend(0.8 + 0.016 * (kinds if little else problem.items))
@@ -73,7 +70,7 @@ class SearchContext:
 
 
 def _solve_small(problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
-    """The relaxation where few pods are left, by a programme that knows nothing of the others."""
+    """Return the relaxation of a small demand, by a program without the other items."""
     items = np.flatnonzero(demand)
     few = replace(
         problem,
@@ -94,16 +91,15 @@ def _solve_small(problem: PackingProblem, demand: Whole, among: Marks | None) ->
 def solve_relaxation(
     problem: PackingProblem, demand: Whole, context: SearchContext, *, among: Marks | None = None
 ) -> Relaxation:
-    """The relaxation with domains put back, and with prudent prices (see ``prudent``)."""
+    """Return the relaxation with domains, and with minimum resource prices (see ``floor_resource_prices``)."""
     merged = problem.merged
     shapes = among if among is None or merged is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
     return _merged(problem, demand, lambda shape, total: context.relax(shape, total, shapes))
 
 
 def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, known: Relaxation) -> Relaxation:
-    """A relaxation that is ``known`` already, with whole pods counted as such: a higher bound, and prices that know of
-    it. By a programme of its own: what is solved again and again is to stay small.
-    """
+    """Return the ``known`` relaxation with cuts for whole pods: a higher bound, and prices that include the cuts. It
+    uses a separate program, because the program that is solved repeatedly must stay small."""
     offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
 
     def relax(shape: PackingProblem, total: Whole) -> Relaxation:
@@ -114,7 +110,8 @@ def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchCo
 
 
 def _merged(problem: PackingProblem, demand: Whole, relax: Callable[[PackingProblem, Whole], Relaxation]) -> Relaxation:
-    """What ``relax`` says, made prudent; of the problem without domains, and with them put back, where there is one."""
+    """Return the result of ``relax`` with minimum resource prices. If the problem has a merged form, that form is
+    solved and the domains are added again."""
     merged = problem.merged
     if merged is None:
         return floor_resource_prices(problem, demand, relax(problem, demand))
@@ -123,8 +120,10 @@ def _merged(problem: PackingProblem, demand: Whole, relax: Callable[[PackingProb
 
 
 def floor_resource_prices(problem: PackingProblem, demand: Whole, found: Relaxation) -> Relaxation:
-    """A resource that is used up almost everywhere may yet have no price; then leftovers would be all of that resource.
-    So a small part of the value is shared out again, by what items take of such resources.
+    """Give almost used up resources a minimum price.
+
+    A resource that is used up almost everywhere can have no dual price; then the remaining capacity would be all of
+    other resources. A small part of the value is therefore distributed by what items use of such resources.
     """
     if found.nodes.sum() <= 0 or found.value <= 0:
         return found
@@ -138,7 +137,7 @@ def floor_resource_prices(problem: PackingProblem, demand: Whole, found: Relaxat
 
 
 def _apart(problem: PackingProblem, demand: Whole, total: Whole, found: Relaxation) -> Relaxation:
-    """A relaxation of the merged problem in terms of the problem with domains."""
+    """Return a relaxation of the merged problem in terms of the problem with domains."""
     merged = problem.merged
     if merged is None:
         return found
@@ -192,7 +191,7 @@ def _apart(problem: PackingProblem, demand: Whole, total: Whole, found: Relaxati
 
 
 def floor_worth(problem: PackingProblem, worth: Floats) -> Floats:
-    """No pod is worth nothing: what takes room must be packed, too."""
+    """Give every pod a minimum worth, because every pod uses capacity and must be packed, too."""
     if not len(problem.price):
         return worth
     share = (problem.need / np.maximum(problem.room.max(axis=0), 1e-9)).max(axis=1)

@@ -24,46 +24,43 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.resource_lp import Relaxation
 
 MOST_SWAPPED_PODS: Final = 40
-"""Up to so many pods, single ones that change places find what taking apart does not; with more it takes longer than it
-is worth.
-"""
+"""Up to this number of pods, swaps of single pods find improvements that ruin and recreate does not; with more pods
+they take too long."""
 FEW_NODES: Final = 12
-"""Up to so many nodes (of the relaxation) a swarm finds the first packing."""
+"""Up to this number of nodes (of the relaxation), randomized greedy attempts make the first packing."""
 MANY_NODES: Final = 60
-"""From so many nodes on columns come first: taking apart only finds what is near."""
+"""From this number of nodes on, column generation comes first: ruin and recreate finds only nearby packings."""
 FEW_ITEMS: Final = 120
-"""Up to so many items, or where there are MANY_TO_AN_ITEM nodes, columns apply in time; otherwise they are worth it
-only if there is PLENTY_OF_TIME. With more, what was found for a part is repeated.
-"""
+"""Up to this number of items, or with MANY_TO_AN_ITEM nodes for each item, column generation is fast enough; otherwise
+it is used only with PLENTY_OF_TIME. For more items, the result for a part is repeated."""
 MANY_TO_AN_ITEM: Final = 2
 PLENTY_OF_TIME: Final = 1500.0
 SOME_NODES: Final = 100
-"""Up to so many, and not few, a packing that has SETTLED is shaken (WARMTH), which leads to better ones than new
-beginnings do.
-"""
+"""Up to this number of nodes, but not few, a packing without further improvements (SETTLED) continues with WARMTH,
+which finds better packings than restarts."""
 SETTLED: Final = 100
 WARMTH: Final = 0.02
 COLUMNS: Final = 0.5
-"""Their share of the effort; MOSTLY_COLUMNS where patterns repeat, as they do with FAR_MORE nodes than items."""
+"""The share of the effort for columns; MOSTLY_COLUMNS if patterns repeat, as they do with FAR_MORE nodes than items."""
 MOSTLY_COLUMNS: Final = 0.9
 FAR_MORE: Final = 4
 ENOUGH_NODES: Final = 1000
-"""What is learned of so many nodes holds for the next thousand: of a larger plan only a part is searched, and repeated.
-"""
+"""What is found for this number of nodes is valid for further nodes: of a larger plan only a part is searched, and
+repeated."""
 LEFT_OVER: Final = 0.06
-"""At most about this share of the pods does not divide evenly, and is packed apart."""
+"""The maximum share of pods, about, that does not divide evenly and is packed separately."""
 PART: Final = 0.75
-"""Of the effort, the part has so much."""
+"""The share of the effort for the part."""
 FIRST_ATTEMPTS: Final = 3
 NEXT_ATTEMPTS: Final = 3
 BEGINNINGS: Final = 12
-"""So many new beginnings in a row that lead to nothing better end the search."""
+"""The search ends after this many restarts in succession without an improvement."""
 HASTE: Final = 80
-"""The patience of later beginnings."""
+"""The patience of later restarts."""
 
 
 def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
-    """All of this demand on whole nodes."""
+    """Pack all of this demand on whole nodes."""
     if count_parts(demand) <= MOST_PARTS:
         return pack_exactly(problem, demand)
     times = _times(problem, demand, relaxation)
@@ -73,9 +70,8 @@ def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
 
 
 def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> int:
-    """How often a part of a large plan is repeated; a plan of few items is not, because columns learn as much from the
-    whole.
-    """
+    """Return how often a part of a large plan is repeated. A plan of few items is not repeated, because column
+    generation works as well on the whole plan."""
     if problem.items <= FEW_ITEMS:
         return 1
     left_over = np.count_nonzero(demand) / max(float(demand.sum()), 1.0)
@@ -85,7 +81,7 @@ def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> in
 def _repeated(
     problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, times: int
 ) -> Packing:
-    """So many times the same packing of a part, and what does not divide evenly beside it."""
+    """Return the same packing of a part ``times`` times, and a packing of the pods that do not divide evenly."""
     part = demand // times
     made = _searched(problem, part, solve_relaxation(problem, part, context), context, share=PART)
     rest = demand - part * times
@@ -101,7 +97,7 @@ def _repeated(
 def _searched(
     problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, *, share: float = 1.0
 ) -> Packing:
-    """Until so much of the effort is used up."""
+    """Return a packing; the search stops when this share of the effort is used up."""
     best = first_packing(problem, demand, relaxation, context)
     goal = relaxation.value * (1 + CLOSE)
     if best.price <= goal or context.meter.spent(share):
@@ -127,9 +123,8 @@ def _searched(
 
 
 def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
-    """A first packing. Its end is packed with care where there are few nodes, and a search goes on from them: of many
-    it is next to nothing.
-    """
+    """Return a first packing. For few nodes, its end is packed with more effort, because the search continues from
+    them; for many nodes the end is a negligible part."""
     if relaxation.nodes.sum() < FEW_NODES:
         made = _pack_randomized(problem, demand, relaxation, context, FIRST_ATTEMPTS)
         if made.patterns:
@@ -158,9 +153,8 @@ def _restart(
     *,
     goal: float,
 ) -> Packing:
-    """The same from other beginnings, while there is time: taking apart a few nodes of a small plan ends where it
-    began.
-    """
+    """Restart from other packings while time is left: for a small plan, ruin and recreate of a few nodes ends in a
+    local optimum."""
     few = int(demand.sum()) <= MOST_SWAPPED_PODS
     best, idle = swap_pods(problem, packing, context) if few else packing, 0
     while idle < BEGINNINGS and best.price > goal and not context.meter.spent():

@@ -1,6 +1,7 @@
-"""Local search by swaps: pods move between two nodes, or change places, where cheaper offers then hold them.
+"""Local search by swaps: pods move between two nodes, or swap places, if cheaper offers then hold them.
 
-All moves between two nodes are priced at once and the best is made, until no pair of nodes has a move that saves money.
+All moves between two nodes are priced at once and the best one is made, until no pair of nodes has a move that
+lowers the price.
 """
 
 from collections import deque
@@ -19,9 +20,8 @@ PAYS: Final = 1e-9
 
 @dataclass(slots=True)
 class PackedNodes:
-    """A packing that is being changed: what is on each node, what it needs, which offers could hold it, and its
-    price.
-    """
+    """A packing that is being changed: the pods of each node, their requests, the offers that could hold them, and the
+    price."""
 
     counts: Whole
     need: Floats
@@ -54,7 +54,7 @@ def _able(problem: PackingProblem, counts: Whole) -> Marks:
 
 
 def swap_pods(problem: PackingProblem, packing: Packing, context: SearchContext, *, share: float = 1.0) -> Packing:
-    """At most as dear as before."""
+    """Return a packing that is at most as expensive as before."""
     if packing.nodes < 2:
         return packing
     nodes = PackedNodes.of(problem, packing)
@@ -82,7 +82,7 @@ def swap_pods(problem: PackingProblem, packing: Packing, context: SearchContext,
 def _improve(
     problem: PackingProblem, nodes: PackedNodes, pair: tuple[int, int], by_price: Whole, context: SearchContext
 ) -> bool:
-    """Makes the best exchange between two nodes, if any pays."""
+    """Make the best exchange between two nodes if it lowers the price; return whether it did."""
     one, other = pair
     given, taken = _exchanges(nodes.counts[one], nodes.counts[other])
     if not len(given):
@@ -118,7 +118,7 @@ def _improve(
 
 
 def _exchanges(one: Whole, other: Whole) -> tuple[Whole, Whole]:
-    """What may go from the one node to the other and back: everything, one pod or all of an item, one for one."""
+    """Return the possible exchanges: all pods, one pod or all pods of an item, or one pod for one."""
     here, there = np.flatnonzero(one), np.flatnonzero(other)
     width = len(one)
     unit = np.eye(width, dtype=np.int64)
@@ -139,9 +139,8 @@ def _exchanges(one: Whole, other: Whole) -> tuple[Whole, Whole]:
 def _priced(
     problem: PackingProblem, need: Floats, able: Marks, arriving: Whole, by_price: Whole
 ) -> tuple[Floats, Whole]:
-    """For each content the cheapest offer that holds it. Who leaves is not looked at: an offer that was closed to it
-    stays closed.
-    """
+    """Return for each content the cheapest offer that holds it. Leaving pods are ignored: an offer that was closed to
+    them stays closed."""
     held = np.broadcast_to(able[by_price], (len(need), len(by_price))).copy()
     for resource in range(need.shape[1]):
         held &= need[:, resource, None] <= problem.room[by_price, resource][None, :]

@@ -1,8 +1,8 @@
-"""Empty a domain of the pods that exclude a group from it.
+"""Clear a domain of the pods that exclude a group from it.
 
-Pods that may go anywhere go where it is cheapest, and may so exclude other pods from every domain. For a group that was
-left over, one domain after the other is emptied of the pods that exclude it; the group is placed, and the others are
-placed elsewhere. The plan that places more pods is kept.
+Pods that may go to any domain go to the cheapest one, and can exclude other pods from every domain. For a group
+that is left over, one domain after the other is cleared of the pods that exclude it. The group is placed, and the
+other pods are placed elsewhere. The plan that places more pods is kept.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from joiner.planning.state.pod_topology import DomainCounts
 
 MOST_TRIALS: Final = 24
 A_TRIAL: Final = 2.0
-"""Steps."""
+"""The effort of one trial, in steps."""
 
 
 def clear_blocked_domains(
     state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], made: ScoredPlan, meter: Meter
 ) -> ScoredPlan:
-    """The better of this attempt and of those with a domain cleared, in which the state is left."""
+    """Compare this attempt with attempts that clear one domain; leave the best one in the state and return it."""
     best, trials = made, 0
     for group in [one for one, number in state.left.items() if number and frontier.of(one)]:
         for tally, domain in _taken(state, frontier, group):
@@ -43,7 +43,7 @@ def clear_blocked_domains(
 
 
 def _taken(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> list[tuple[DomainCounts, str]]:
-    """Domains that are closed to the group because of pods of this plan that could be moved, the cheapest first."""
+    """Return the domains that exclude the group because of movable pods of this plan, the cheapest first."""
     own = state.rules[group.index]
     found: dict[tuple[DomainCounts, str], None] = {}
     for choice in frontier.of(group):

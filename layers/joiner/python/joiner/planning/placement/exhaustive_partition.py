@@ -21,22 +21,22 @@ from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.planning.state.pod_topology import DomainCounts
 
 MOST_PARTITION_PODS: Final = 7
-"""877 ways to divide seven; each further pod makes it four times as many."""
+"""Seven pods have 877 partitions; each further pod makes it about four times as many."""
 TRIALS: Final = 200
-"""So many are carried out at most, of the cheapest LOOKED_AT that could stand as far as affinity goes."""
+"""The maximum number of partitions placed on trial, of the cheapest LOOKED_AT that the affinity rules allow."""
 LOOKED_AT: Final = 4000
 A_DIVISION: Final = 0.01
 A_LOOK: Final = 0.02
 A_TRIAL: Final = 0.15
-"""Steps."""
+"""The effort of one trial, in steps."""
 
 WAYS: Final = (1, 1, 2, 5, 15, 52, 203, 877)
-"""To divide so many different pods."""
+"""The number of partitions of so many different pods."""
 
 Part = tuple[PodGroup, ...]
 Way = Sequence[tuple[OfferChoice, Part]]
 Options = list[tuple[float, OfferChoice]]
-"""Where a part could be: in each domain the cheapest choice, the cheapest domain first."""
+"""The cheapest choice for a part in each domain, the cheapest domain first."""
 
 
 def repartition_pods(
@@ -46,8 +46,10 @@ def repartition_pods(
     meter: Meter,
     waiting: Sequence[PodGroup] = (),
 ) -> bool:
-    """Whether the pods of these rooms could be divided among cheaper ones, or together with some who wait (one of each
-    group named, as often as it is) among any; then they are. No longer than the effort lasts.
+    """Divide the pods of these nodes among cheaper nodes, or together with pending pods among any nodes; return
+    whether that succeeded.
+
+    ``waiting`` names one group for each pending pod. The search stops when the effort is used up.
     """
     pods = sorted(
         (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))),
@@ -71,7 +73,7 @@ def repartition_pods(
 
 
 def partitions(pods: Sequence[PodGroup]) -> Iterator[tuple[Part, ...]]:
-    """Every way to divide pods into parts; pods of one group are interchangeable."""
+    """Yield every partition of the pods; pods of one group are interchangeable."""
     if not pods:
         yield ()
         return
@@ -88,7 +90,7 @@ def partitions(pods: Sequence[PodGroup]) -> Iterator[tuple[Part, ...]]:
 def _by_price(
     state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float
 ) -> Iterator[Way]:
-    """Divisions with a choice for each part that cost less than this together, the cheapest first."""
+    """Yield the partitions, with a choice for each part, whose total price is below ``under``, the cheapest first."""
     choices = next((choices for known, choices in frontier.tiers if known == weight), [])
     keys = sorted({key for group in pods for key in state.keys_of(group)})
     known: dict[Part, Options] = {}
@@ -113,7 +115,7 @@ def _by_price(
         yield [(each[at][1], part) for each, at, part in zip(options, picked, parts, strict=True)]
         for place in range(
             since, len(picked)
-        ):  # every other pick is reached once: by raising places from left to right
+        ):  # Raising positions from left to right only reaches every other choice exactly once.
             at = picked[place] + 1
             if at < len(options[place]):
                 dearer = price + options[place][at][0] - options[place][at - 1][0]
@@ -132,7 +134,7 @@ def _promising(state: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[
 
 
 def _clash(state: PlanState, part: Part) -> bool:
-    """Whether rules about hosts keep these pods from one node of their own."""
+    """Return whether rules about hosts forbid these pods on one new node."""
     counted = Counter(tally for group in part for tally in state.rules[group.index].feeds)
     return any(
         any(counted[tally] > most for tally, most in own.of_hosts)
@@ -142,9 +144,8 @@ def _clash(state: PlanState, part: Part) -> bool:
 
 
 def _could_stand(state: PlanState, way: Way) -> bool:
-    """Whether nobody is in a domain with those that it is to be kept apart from, and everybody with those it wants
-    beside it.
-    """
+    """Return whether no pod is in a domain with pods that it must be apart from, and every pod is with the pods that
+    its affinity requires."""
     counted: Counter[tuple[DomainCounts, str | None]] = Counter()
     for number, (choice, part) in enumerate(way):
         for group in part:
@@ -164,7 +165,7 @@ def _could_stand(state: PlanState, way: Way) -> bool:
 
 
 def _domain(tally: DomainCounts, choice: OfferChoice, number: int) -> str | None:
-    """Where this part of the plan, a node of this choice, is to a rule."""
+    """Return the domain of this part of the plan, a node of this choice, for a rule."""
     return f"#{number}" if tally.key == names.HOSTNAME else choice.label(tally.key)
 
 
@@ -183,7 +184,7 @@ def _options(choices: Iterable[OfferChoice], part: Part, keys: Sequence[str]) ->
 
 
 def _realize(state: PlanState, way: Way) -> bool:
-    """Whether the pods, one after the other, may all go where they are meant to; then they are there."""
+    """Place the pods one after the other as this partition requires; return whether all of them are placed."""
     opened: list[tuple[NodeState, Counter[PodGroup]]] = []
     left = 0
     for choice, part in way:
@@ -193,7 +194,7 @@ def _realize(state: PlanState, way: Way) -> bool:
         left += len(part)
     else:
         moved = True
-        while moved and left:  # some have to wait for others: whom they follow, or who keep a spread level
+        while moved and left:  # Pods may need others first: those they follow, or those that keep a spread level.
             moved = False
             for room, missing in opened:
                 for group in missing:

@@ -15,18 +15,19 @@ from joiner.planning.state.plan_state import NodeState, PlanState
 MOST_NODES = 12
 MOST_PODS = 64
 FEW_NODES = 4
-"""Up to here every division of the pods is tried (``dividing``)."""
+"""Up to this number of nodes, every partition of the pods is tried (``exhaustive_partition``)."""
 ROUNDS = 4
 A_TRIAL = 0.03
-"""Steps that a node takes which is filled on trial."""
+"""The effort of one node that is filled on trial, in steps."""
 
 
 def improve_plan(state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter) -> None:
-    """Makes the plan in this state cheaper if it can, never dearer unless more pods are placed, and never with fewer;
-    until the effort is used up.
+    """Make the plan in this state cheaper where possible, until the effort is used up.
+
+    The plan becomes more expensive only if more pods are placed. It never places fewer pods.
     """
     _exchange_nodes(state, frontier, shares, meter)
-    if state.pods_left:  # what changed may have opened a place for them
+    if state.pods_left:  # The change may allow pods that are still pending.
         SequentialPlacer(state, frontier, shares, PlacementStrategy()).fill()
 
 
@@ -57,7 +58,7 @@ def _within(meter: Meter) -> bool:
 def _rebuild(
     state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], rooms: Sequence[NodeState], meter: Meter
 ) -> bool:
-    """Whether these rooms could be replaced by something cheaper; then they are."""
+    """Replace these nodes by cheaper ones if possible; return whether that succeeded."""
     before, left, opened = state.price, count_missing(state), state.opened
     kept, others = layout_of(rooms), layout_of(room for room in (*state.existing, *state.new) if room not in rooms)
     for room in rooms:
@@ -74,7 +75,7 @@ def _rebuild(
 
 
 def _reset(state: PlanState, rooms: Layout) -> None:
-    """Back to these rooms with these pods in them."""
+    """Restore these nodes with these pods on them."""
     known = dict(rooms)
     for room in [one for one in state.new if one not in known]:
         state.close(room)

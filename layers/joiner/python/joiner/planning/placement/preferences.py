@@ -17,24 +17,24 @@ from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 MOST_AUDITS: Final = 60
-"""So many moves of nodes with pods that others' rules count are tried: each needs the whole plan to be looked at once
-more.
-"""
+"""The maximum number of tried moves of nodes with pods that the rules of other pods count: each move requires a check
+of the whole plan."""
 MOST_OFFERS: Final = 12
 
 
 def apply_preferences(state: PlanState) -> None:
-    """Fulfils what can be fulfilled; price, pods and number of nodes stay as they are."""
+    """Satisfy preferences where possible; price, pods and number of nodes do not change."""
     wishing = {group for group in state.left if _wishes(group, state)}
     if wishing:
         PreferenceMover(state, wishing).apply()
 
 
 def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str], name: str) -> float:
-    """How much one more pod of the group would like such a node, by weight: the more the better.
+    """Return how well a node satisfies the preferences of one more pod of the group, by weight; a higher score is
+    better.
 
-    Of pods that it would rather have near or far each counts as much as the wish; of those it is spread among each a
-    little.
+    Each pod that a preferred affinity or anti-affinity term selects counts with the full weight. Each pod that a
+    ScheduleAnyway spread counts adds a small part.
     """
     said = group.constraints
     liked = float(sum(wish.weight for wish in said.preferences if wish.term.suits(labels, name)))
@@ -50,7 +50,7 @@ def _wishes(group: PodGroup, state: PlanState) -> bool:
 
 
 class PreferenceMover:
-    """One pass over the new nodes."""
+    """Moves the new nodes to other offers, in one pass."""
 
     def __init__(self, state: PlanState, wishing: set[PodGroup]) -> None:
         self._state = state
@@ -65,7 +65,7 @@ class PreferenceMover:
                 self._move(room, room.choice)
 
     def _move(self, room: NodeState, own: OfferChoice) -> None:
-        """Tries the offers of the same price, and leaves the node where its pods like it best."""
+        """Try the offers of the same price, and keep the one with the highest preference score."""
         state, planned = self._state, dict(room.planned)
         bound_by_others = any(not state.rules[group.index].free or self._counted(group) for group in planned)
         state.close(room)
@@ -87,7 +87,7 @@ class PreferenceMover:
                 state.take(group, room, -number)
 
     def _counted(self, group: PodGroup) -> bool:
-        """Whether some rule (and not only a wish) of anybody counts such pods."""
+        """Return whether a required rule (not only a preference) of any pod counts pods of the group."""
         own = self._state.rules[group.index]
         return any(id(tally) not in self._wished for tally in own.feeds)
 
@@ -104,7 +104,7 @@ class PreferenceMover:
         )
 
     def _choices(self, own: OfferChoice, planned: Mapping[PodGroup, int]) -> list[OfferChoice]:
-        """Others of the same pool and price that hold these pods, those first that they like best."""
+        """Return other offers of the same pool and price that hold these pods, highest preference score first."""
         need = [0] * len(own.one.room)
         for group, number in planned.items():
             for position, amount in group.needs:

@@ -21,22 +21,22 @@ from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.planning.state.pod_topology import DomainCounts
 
 TRIED: Final = 40
-"""Members of an item that are tried for one place; among so many alike there is one that fits, or there is none."""
+"""The maximum number of members of an item that are tried for one node; with so many equal pods, more trials rarely
+find one that fits."""
 SWAPS: Final = 200
-"""Places elsewhere that are tried for one pod."""
+"""The maximum number of nodes tried for one pod."""
 SMALLER: Final = 2000
-"""Smaller pods that are looked at for one that could change places with it."""
+"""The maximum number of smaller pods considered for a swap with one pod."""
 
 Queue = deque[list[Any]]
-"""Groups with how many of their pods have no place yet."""
+"""Groups, each with the number of its pods that are not placed yet."""
 Alike = dict[tuple[str, tuple[int, ...]], list[tuple[NodeState, PodGroup]]]
-"""Who is where, by place and size."""
+"""Nodes and groups, by domain and size."""
 
 
 class PackingRealizer:
-    """Puts the pods of one problem into the state, item by item; ``order`` says with which of those that are alike it
-    begins.
-    """
+    """Places the pods of one packing problem into the state, item by item. ``order`` is the order of the members of an
+    item."""
 
     def __init__(self, state: PlanState, problem: PackingProblem, deal: DomainAssignment, order: int = 0) -> None:
         self._state = state
@@ -49,7 +49,7 @@ class PackingRealizer:
         self._refused: list[tuple[int, NodeState]] = []
         self._near: dict[
             str, list[NodeState]
-        ] = {}  # by domain: whoever moves to another one may upset a spread that counts it
+        ] = {}  # Keyed by domain: a pod that moves to another domain can violate a spread that counts it.
         self._watched: dict[PodGroup, list[tuple[DomainCounts, int]]] = {}
         self._counted: dict[PodGroup, list[DomainCounts]] = {}
         owned: dict[DomainCounts, int] = {}
@@ -71,8 +71,10 @@ class PackingRealizer:
         self._easy = {group for group in self._watched if state.easy(group)}
 
     def realize(self, packing: Packing) -> None:
-        """Opens the nodes, and puts on each first, together, those whose rules are soon asked, then those who ask
-        something of their neighbours; nodes that nobody could go to are closed.
+        """Open the nodes and place the pods.
+
+        On each node, pods whose rules are quick to check are placed first, together; then pods with rules about
+        other pods. Nodes without pods are closed.
         """
         for pattern in packing.patterns:
             choice = self._problem.choices[pattern.offer]
@@ -96,9 +98,8 @@ class PackingRealizer:
     def _place_together(
         self, contents: Sequence[tuple[int, int]], room: NodeState, choice: OfferChoice, limits: dict[DomainCounts, int]
     ) -> list[tuple[int, int]]:
-        """Puts in at once what asks little of its neighbours, if that is kept; answers the rest, which is put in item
-        by item.
-        """
+        """Place the pods with simple rules at once if their rules are kept; return the rest, which is placed item by
+        item."""
         together: dict[PodGroup, int] = {}
         queues, rest, easy = [], [], self._easy
         for content in contents:
@@ -119,17 +120,16 @@ class PackingRealizer:
         return rest
 
     def left(self) -> Whole:
-        """How many pods of each item have found no place yet."""
+        """Return how many pods of each item are not placed yet."""
         return np.array([sum(number for _, number in queue) for queue in self._queues], dtype=np.int64)
 
     def finish(self) -> None:
-        """Back to the true skew: whoever comes now is placed one after the other."""
+        """Restore the true skew; later pods are placed one after the other."""
         self._state.quotas.clear()
 
     def _resolve_conflicts(self) -> None:
-        """Pods that clash with a neighbour where they were meant to go change places with pods of their size elsewhere,
-        or their neighbour does.
-        """
+        """Resolve conflicts: a pod that conflicts with another pod on its node swaps places with a pod of its size
+        elsewhere, or the other pod does."""
         refused, self._refused = self._refused, []
         if not refused:
             return
@@ -148,19 +148,19 @@ class PackingRealizer:
                 known = (self._place(room), queue[0][0].vector)
                 if not self._change_places(queue, room, alike.get(known, ())[:SWAPS]):
                     self._move_neighbor(queue, room, alike)
-        for item, room in refused:  # what room is left now is nobody's
+        for item, room in refused:  # The remaining free capacity of this node belongs to no item.
             queue = self._queues[item]
             if room.planned and queue and not self._elsewhere(queue, room):
                 self._change_places(queue, room, self._smaller(queue[0][0], room))
 
     def _change_places(self, queue: Queue, room: NodeState, candidates: Iterable[tuple[NodeState, PodGroup]]) -> bool:
-        """The first of the queue takes the place of one of these, who comes to this room; answers whether one did."""
+        """Move the first pod of the queue to the place of one of these candidates, and the candidate to this node;
+        return whether that succeeded."""
         return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
 
     def _move_neighbor(self, queue: Queue, room: NodeState, alike: Alike) -> None:
-        """The first of the queue goes where it was meant to go, if a neighbour can change places with a pod of that
-        one's size elsewhere.
-        """
+        """Place the first pod of the queue on its node, if a conflicting pod there can swap places with a pod of its
+        own size elsewhere."""
         place, newcomer, limits = self._place(room), queue[0][0], self._limits[room]
         for neighbour in [group for group in room.planned if group in self._watched]:
             self._state.take(neighbour, room, 1)
@@ -174,7 +174,7 @@ class PackingRealizer:
             self._state.take(neighbour, room, -1)
 
     def _elsewhere(self, queue: Queue, room: NodeState) -> bool:
-        """Whether the first of the queue found room that another left."""
+        """Place the first pod of the queue on free capacity that another pod left; return whether that succeeded."""
         group = queue[0][0]
         if any(
             other.planned and fits(group, other.free) and self._admit(group, other)
@@ -185,9 +185,8 @@ class PackingRealizer:
         return False
 
     def _smaller(self, newcomer: PodGroup, room: NodeState) -> Iterator[tuple[NodeState, PodGroup]]:
-        """Pods that would fit where the newcomer was meant to go, and that leave enough room for it where they are; a
-        few of them.
-        """
+        """Yield a few pods that fit on the node of the newcomer and whose own node then has enough free capacity for
+        the newcomer."""
         tried = 0
         for other in self._near[self._place(room)]:
             for group in list(other.planned):
@@ -205,7 +204,8 @@ class PackingRealizer:
         return "/".join(room.labels.get(key, "") for key in self._keys)
 
     def _swap(self, queue: Queue, room: NodeState, other: NodeState, group: PodGroup) -> bool:
-        """A pod of the group from the other room to this one, and the first of the queue to where it was."""
+        """Move a pod of the group from the other node to this one, and the first pod of the queue to the other node;
+        return whether that succeeded."""
         if not other.planned.get(group):
             return False
         state, newcomer, limits = self._state, queue[0][0], self._limits[other]
@@ -221,7 +221,7 @@ class PackingRealizer:
 
     @staticmethod
     def _mark_placed(queue: Queue, number: int = 1) -> None:
-        """So many of the first of the queue have their place."""
+        """Remove this number of pods from the first entry of the queue, because they are placed."""
         queue[0][1] -= number
         if not queue[0][1]:
             queue.popleft()
@@ -230,22 +230,22 @@ class PackingRealizer:
         limits = self._limits[room]
         if self._allowed_by_neighbors(group, room, limits) <= 0 or not self._state.put(group, room, 1):
             return False
-        self._limits[room] = {**limits}  # a trial that fails goes back to the old ones
+        self._limits[room] = {**limits}  # A failed trial restores the previous limits.
         self._bind(group, self._limits[room])
         return True
 
     def _bind(self, group: PodGroup, limits: dict[DomainCounts, int]) -> None:
-        """A pod of the group is there now: whoever comes must bear its spreads."""
+        """Add the spreads of a pod of the group, which is now on the node: they limit later pods."""
         for tally, skew in self._watched[group]:
             limits[tally] = min(skew, limits.get(tally, skew))
 
     def _freedom_of(self, members: Sequence[tuple[PodGroup, int]]) -> int:
-        """Items whose pods ask something of their node's other pods come first."""
+        """Return the sort key of an item: items whose pods have rules about other pods of their node come first."""
         group = members[0][0]
         return 2 if self._state.rules[group.index].free else 0 if self._watched[group] else 1
 
     def _put(self, item: int, room: NodeState, number: int, limits: dict[DomainCounts, int]) -> int:
-        """Puts as many of the item's pods in as may be there; answers how many."""
+        """Place as many pods of the item on the node as rules allow; return how many."""
         queue, tried, wished = self._queues[item], 0, number
         while number > 0 and queue and tried < min(TRIED, len(queue)):
             group, there = queue[0]
@@ -261,9 +261,8 @@ class PackingRealizer:
         return wished - number
 
     def _allowed_by_neighbors(self, group: PodGroup, room: NodeState, limits: dict[DomainCounts, int]) -> int:
-        """How many of the group the spreads of pods that are here already bear, though the scheduler would not ask
-        them.
-        """
+        """Return how many pods of the group the spreads of pods on this node still allow. The scheduler does not check
+        these spreads."""
         most = 1 << 30
         host = room.labels[names.HOSTNAME]
         for tally in self._counted[group]:
@@ -273,7 +272,7 @@ class PackingRealizer:
 
 
 def expressible_groups(state: PlanState, groups: Sequence[PodGroup], deal: DomainAssignment) -> list[PodGroup]:
-    """The groups whose rules arrays can express, more or less; all others are placed one after the other."""
+    """Return the groups whose rules the arrays can express approximately; all others are placed one after the other."""
     return [group for group in groups if _plain_enough(state, group, deal)]
 
 

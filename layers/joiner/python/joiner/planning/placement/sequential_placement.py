@@ -22,20 +22,24 @@ from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 ALL_OFFERS_PODS = 64
-"""Up to here every offer worth a look is tried; beyond, only a shortlist."""
+"""Up to this number of pods, every promising offer is tried; above it, only a shortlist."""
 SHORTLIST = 24
 FEW_CROWDS = 12
-"""So many nodes are asked for a pod that others would follow elsewhere; MOST_LEADS for all of them together."""
+"""The maximum number of nodes tried for a pod that others would follow elsewhere; MOST_LEADS is the maximum for all
+such pods."""
 MOST_LEADS = 200
 MANY_NODES = 24
-"""From so many on, rooms are looked at side by side first."""
+"""From this number of nodes on, nodes are first filtered with array operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementStrategy:
-    """One way to go about it: the order of groups, the largest node (cpu, in millicores; None = any), and whether pods
-    that spread over zones are dealt out to the zones beforehand. ``sharing``: of those whom others must be beside a
-    node takes no more than leave one for each follower. A last resort is for when nothing else has placed every pod.
+    """The parameters of one attempt.
+
+    The order of groups, the largest node (CPU in millicores; None means any), and whether pods that spread over
+    zones are assigned to zones beforehand. With ``sharing``, a node takes only so many of the pods that others
+    follow that one remains for each follower. A last resort is used only when no other strategy has placed every
+    pod.
     """
 
     order: str = "worth"
@@ -47,7 +51,7 @@ class PlacementStrategy:
 
 @dataclass(frozen=True, slots=True)
 class ClosingNode:
-    """One more node for all that is left: after how many rooms, and what the whole then costs."""
+    """One more node for all remaining pods: after how many nodes, and the resulting total price."""
 
     rooms: int
     price: float
@@ -55,7 +59,7 @@ class ClosingNode:
 
 
 class SequentialPlacer:
-    """One attempt at a plan in one state, whose new nodes cost less than ``under`` together."""
+    """One attempt at a plan in one state. Its new nodes cost less than ``under`` in total."""
 
     def __init__(
         self,
@@ -90,7 +94,7 @@ class SequentialPlacer:
         return self._frontier
 
     def fill(self) -> None:
-        """Places what can be placed."""
+        """Place all pods that can be placed."""
         self._fill_rooms(self.state.existing)
         stuck: set[PodGroup] = set()
         while True:
@@ -101,7 +105,7 @@ class SequentialPlacer:
             if not self.state.left[waiting[0]]:
                 continue
             if self._open_for(waiting[0]):
-                stuck.clear()  # whoever waited for a neighbour may have one now
+                stuck.clear()  # A pod that required another pod may find it now.
                 self._fill_rooms(
                     [*self.state.existing, *self.state.new],
                     [group for group in self.order if self.state.rules[group.index].affinity],
@@ -113,17 +117,16 @@ class SequentialPlacer:
 
     @classmethod
     def filling_only(cls, state: PlanState, shares: Mapping[int, float]) -> "SequentialPlacer":
-        """For what stands: it opens nothing and needs no offers."""
+        """Return a placer for existing nodes: it opens no node and needs no offers."""
         return cls(state, None, shares, PlacementStrategy())
 
     def fill_existing_nodes(self) -> None:
-        """Places what finds room on nodes that are there or on their way."""
+        """Place pods on existing nodes and in-flight claims."""
         self._fill_rooms(self.state.existing)
 
     def _fill_rooms(self, rooms: Sequence[NodeState], groups: Sequence[PodGroup] | None = None) -> None:
-        """Again and again as long as somebody finds a place: a pod may wait for a neighbour that comes later in the
-        order.
-        """
+        """Fill the nodes repeatedly while pods are placed: a pod can require another pod that comes later in the
+        order."""
         moved = True
         while moved:
             moved = False
@@ -135,13 +138,13 @@ class SequentialPlacer:
                     moved |= self.state.put(group, room, self.state.left[group]) > 0
 
     def _as_liked(self, group: PodGroup, rooms: Iterable[NodeState]) -> Iterable[NodeState]:
-        """Those first that its pods would rather be on: all of them are paid for."""
+        """Return the nodes with the highest preference score first; all of them are already paid for."""
         if group.constraints.preferences or self.state.rules[group.index].wishes or self._has_soft_taints:
             return sorted(rooms, key=lambda room: -self._preference_score(group, room))
         return rooms
 
     def _open_for(self, group: PodGroup) -> bool:
-        """Opens the best node for the group's pods; False if there is none."""
+        """Open the best node for the group's pods; return False if no offer fits."""
         dearest = self._under - self.state.price - 1e-9
         for choices in self.frontier.by_weight(group):
             small = [one for one in choices if self._small_enough(one)]
@@ -149,7 +152,7 @@ class SequentialPlacer:
                 allowed = [one for one in among if fits(group, one.one.room) and not self.state.over_limit(one)]
                 able = [one for one in allowed if one.one.offer.price_per_hour < dearest]
                 if allowed and not able:
-                    return False  # a pool of less weight is no way to be cheaper
+                    return False  # An offer of a pool with lower weight is not an alternative, even if it is cheaper.
                 short = self._promising(group, able)
                 best = self._best(group, short) or (self._best(group, able) if len(short) < len(able) else None)
                 if best is not None:
@@ -174,7 +177,7 @@ class SequentialPlacer:
             price = choice.one.offer.price_per_hour
             dear = best is not None and not best[0] and price > best[2] * worth_all
             if dear and self.ending is not None and before + price >= self.ending.price:
-                continue  # not even everything that is left would make it the best, or the end of all
+                continue  # Even with all remaining pods, this offer would be neither the best node nor the last one.
             room = self.state.open(choice)
             if self._stock(room, seed):
                 worth = sum(number * self.shares[group.index] for group, number in room.planned.items())
@@ -189,9 +192,8 @@ class SequentialPlacer:
         return found
 
     def _promising(self, seed: PodGroup, choices: Sequence[OfferChoice]) -> Sequence[OfferChoice]:
-        """Where many pods with rules about others wait, only the choices that look best by resources alone are filled
-        on trial.
-        """
+        """Shorten the list of choices: with many pending pods that have rules about others, only the best choices by
+        resources alone are filled on trial."""
         if len(choices) <= SHORTLIST or self.state.pods_left <= ALL_OFFERS_PODS or self.plain:
             return choices
         order = [seed, *(group for group in self.order if group is not seed and self.state.left[group])]
@@ -200,9 +202,8 @@ class SequentialPlacer:
         return [choices[position] for position in looks[:SHORTLIST]]
 
     def _cap(self, group: PodGroup) -> tuple[int, str, Mapping[str, int] | None]:
-        """At most how many of a group one new node takes: in all, and by domain of a label where they were dealt
-        out.
-        """
+        """Return the maximum number of pods of the group on one new node: in total, and by domain where they are
+        assigned."""
         own, most = self.state.rules[group.index], self.state.left[group]
         for rule in own.spreads:
             if rule.universe is None:
@@ -217,7 +218,7 @@ class SequentialPlacer:
     def _estimate(
         self, choice: OfferChoice, order: Sequence[PodGroup], caps: Sequence[tuple[int, str, Mapping[str, int] | None]]
     ) -> float:
-        """Price for worth if resources and caps were all that mattered."""
+        """Return the price for the worth of the pods, if only resources and caps mattered."""
         free, worth = list(choice.one.room), 0.0
         for group, (most, key, quota) in zip(order, caps, strict=True):
             if not choice.groups >> group.index & 1:
@@ -232,11 +233,11 @@ class SequentialPlacer:
         return choice.one.offer.price_per_hour / worth if worth > 0 else float("inf")
 
     def _more(self) -> bool:
-        """Whether pods are left that a new node could help."""
+        """Return whether pods are left that a new node could hold."""
         return any(number for group, number in self.state.left.items() if number and group not in self.unplaceable)
 
     def _stock(self, room: NodeState, seed: PodGroup) -> bool:
-        """Fills a new room, the seed first; False if not even one of the seed's pods may go there."""
+        """Fill a new node, starting with the seed; return False if no pod of the seed may be placed there."""
         if not self.state.put(seed, room, self.state.left[seed]) and not self._place_with_friend(room, seed):
             return False
         moved = True
@@ -251,30 +252,30 @@ class SequentialPlacer:
         return True
 
     def _leave_for_followers(self, room: NodeState) -> None:
-        """Followers that find no place here may need another node, and on it somebody whom they follow."""
+        """Leave capacity for followers: followers that do not fit here may need another node, with a pod that they
+        follow."""
         for group in self._followers:
             for friend in self.state.rules[group.index].friends if room.planned.get(group) else ():
                 while room.planned.get(friend, 0) > 1 and self._short(group, room):
                     self.state.take(friend, room, 1)
 
     def _one_host(self, group: PodGroup) -> bool:
-        """Whether all its pods have to be on one node, so that the node must be large enough for as many as
-        possible.
-        """
+        """Return whether all pods of the group must be on one node; the node must then hold as many of them as
+        possible."""
         own = self.state.rules[group.index]
         return own.selects_itself and any(tally.key == names.HOSTNAME for tally in own.affinity)
 
     def _follows(self, group: PodGroup) -> bool:
-        """Whether its pods go where a pod of another group is, on the same node."""
+        """Return whether pods of the group must be on the same node as a pod of another group."""
         own = self.state.rules[group.index]
         return not own.selects_itself and any(tally.key == names.HOSTNAME for tally in own.affinity)
 
     def _count_stranded(self, room: NodeState) -> int:
-        """How many followers would find no place if all whom they follow got nodes like this one."""
+        """Count the followers that would not fit if all pods that they follow were on nodes like this one."""
         return sum(self._short(group, room) for group in self._followers)
 
     def _short(self, group: PodGroup, room: NodeState) -> int:
-        """The same of one group."""
+        """Count such followers in one group."""
         friends = self.state.rules[group.index].friends
         if room.planned.get(group):
             leaders = sum(self.state.left.get(friend, 0) for friend in friends)
@@ -282,7 +283,7 @@ class SequentialPlacer:
         return self.state.left[group] if any(friend in room.planned for friend in friends) else 0
 
     def _place_with_friend(self, room: NodeState, seed: PodGroup) -> bool:
-        """Lets in a seed that wants somebody beside it who is nowhere yet: that somebody goes in first."""
+        """Place a seed that requires a pod which is not placed yet: that pod is placed first."""
         for friend in self.state.rules[seed.index].friends:
             if self.state.left.get(friend) and self.state.put(friend, room, 1):
                 if self.state.put(seed, room, self.state.left[seed]):
@@ -291,9 +292,8 @@ class SequentialPlacer:
         return False
 
     def _open_for_followers(self, stuck: Sequence[PodGroup]) -> None:
-        """Opens nodes for pods that must be beside others, all of whom are where there is no place for more: one of
-        those comes along.
-        """
+        """Open nodes for pods that must be beside other pods whose nodes are all full: one of the other pods moves to
+        the new node."""
         trials = MOST_LEADS
         for group in stuck:
             own = self.state.rules[group.index]
@@ -308,9 +308,8 @@ class SequentialPlacer:
                         break
 
     def _ways_for_two(self, group: PodGroup) -> Iterator[tuple[OfferChoice, PodGroup]]:
-        """The cheapest offer in each domain that could hold one of the group and one of those that it follows, and the
-        latter.
-        """
+        """Yield the cheapest offer in each domain that could hold one pod of the group and one pod that it follows,
+        with the group of the latter."""
         keys = sorted(self.state.keys_of(group))
         seen: set[tuple[str | None, ...]] = set()
         for choice in self.frontier.of(group):
@@ -324,7 +323,8 @@ class SequentialPlacer:
                     yield choice, friend
 
     def _move_friend(self, friend: PodGroup, group: PodGroup, choice: OfferChoice, asked: Iterable[NodeState]) -> bool:
-        """Whether one of the friends can leave one of these nodes for a new one, and nobody misses it there."""
+        """Move one followed pod from one of these nodes to a new one, if no pod on its node requires it; return
+        whether that succeeded."""
         room = self.state.open(choice)
         for other in asked:
             self.state.take(friend, other, 1)
@@ -342,7 +342,7 @@ class SequentialPlacer:
         return False
 
     def _repeat(self, choice: OfferChoice, seed: PodGroup) -> None:
-        """Opens this node, and as many more like it as would be filled just alike."""
+        """Open this node, and as many more nodes like it as would be filled in the same way."""
         while True:
             room = self.state.open(choice)
             self._stock(room, seed)
@@ -352,7 +352,8 @@ class SequentialPlacer:
                 return
 
     def _preference_score(self, group: PodGroup, room: NodeState) -> float:
-        """How many of the group's wishes this room fulfils, by weight, less what its taints wish away."""
+        """Return how well this node satisfies the preferences of the group, by weight, less the number of
+        PreferNoSchedule taints that the group does not tolerate."""
         shunned = sum(1 for taint in room.taints if not taint.hard and not group.constraints.tolerates(taint))
         return preference_score(self.state, group, room.labels, room.name) - shunned
 
@@ -367,14 +368,16 @@ class SequentialPlacer:
         self._fill_rooms([last])
         if self._more() or not (
             self.plain or keeps_all_rules(self.state)
-        ):  # somebody was let in since because of a neighbour who now went elsewhere
+        ):  # A pod was placed there because of another pod that has now moved elsewhere.
             self.state.close(last)
             restore_layout(self.state, kept)
 
 
 def order_groups(state: PlanState, shares: Mapping[int, float], order: str) -> list[PodGroup]:
-    """Pending groups: the most important first, of those whoever needs what stands, then those with rules about others
-    (they choose the node), then the largest; or those first that have the least choice (``scarce``).
+    """Return the pending groups in order.
+
+    Highest priority first; then groups that require existing capacity; then groups with rules about other pods,
+    because they determine the node; then the largest. With ``scarce``, groups with the fewest offers come first.
     """
     offers = {group: state.offers(group) for group in state.left}
     sizes: dict[str, Callable[[PodGroup], float]] = {

@@ -1,10 +1,11 @@
-"""The relaxation where there are many kinds of pods: over *bundles* of them. That is a small programme, proven to lose
-next to nothing.
+"""The relaxation for many kinds of pods: over *bundles* of them. This is a small program with a proven, very small
+loss.
 
-A bundle is a few items that flow together, in fixed proportions, to offers that are open to all of them. That can only
-make the mix dearer, so its price is above the optimum. The prices of resources that it ends with say what each single
-pod is worth at best; these worths, scaled until no offer earns more than it costs, are below the optimum. Where the two
-meet, both are it. Where they do not, the bundles are divided whose items disagree about the offers.
+A bundle is a few items that flow together, in fixed proportions, to offers that are open to all of them. That can
+only make the mix more expensive, so its price is above the optimum. The dual prices of its resources give the worth
+of each single pod. These worths, scaled until no offer earns more than it costs, give a value below the optimum. If
+the two values meet, both equal the optimum. If they do not, the bundles whose items disagree about the offers are
+split.
 """
 
 from collections.abc import Sequence
@@ -21,21 +22,21 @@ from joiner.planning.relaxation.resource_lp import LARGE_SLACK, TIGHT, Relaxatio
 TURNS: Final = 8
 ROUGH_TURNS: Final = 3
 ROUGH_SLACK: Final = 5e-3
-"""For what is left of a plan that is being rounded: it proves nothing, and half a per cent of a part is little of the
-whole.
-"""
+"""For the rest of a plan that is being rounded: it proves nothing, and half a percent of a part is little of the whole
+plan."""
 WORST: Final = 4
-"""So many of the offers that earn too much are looked at in a turn."""
+"""The number of offers with the largest excess that are examined in an iteration."""
 MOST_BUNDLES: Final = 0.7
-"""More of them for each item are no gain."""
+"""More bundles per item bring no gain."""
 
 
 def solve_aggregated(
     problem: PackingProblem, demand: Whole, allowed: Marks, offers: Whole, *, rough: bool
 ) -> Relaxation | None:
-    """The relaxation for this demand with these offers allowed, its ``value`` less than a few parts in ten thousand
-    below the optimum; None where bundles do not come that close. ``rough``: whatever a few turns give will do.
-    ``offers`` are likely to be in it.
+    """Return the relaxation for this demand and the allowed offers, or None if bundles are not precise enough.
+
+    Its ``value`` is less than a few parts in ten thousand below the optimum. With ``rough``, the result of a few
+    iterations is sufficient. ``offers`` are probably part of the solution.
     """
     slack, tightness = (ROUGH_SLACK, 1.0) if rough else (LARGE_SLACK, TIGHT)
     view = DemandView(problem, demand, allowed, np.flatnonzero(demand))
@@ -49,7 +50,7 @@ def solve_aggregated(
         found = ResourceLp(small, offers=offers).solve(amount, allowed)
         offers = found.offers
         tight = ~kept & (view.members > tightness * found.nodes.sum())
-        if tight.any():  # the tightest first, as in the programme itself
+        if tight.any():  # The tightest caps first, as in the program itself.
             kept |= tight & (view.members >= view.members[tight].max() / 2)
             continue
         disaggregate = view.disaggregate(found, bundle, kept)
@@ -60,9 +61,7 @@ def solve_aggregated(
 
 
 class DemandView:
-    """One demand of a problem: the ``items`` that are in it, and nothing of the others. ``members``: nodes that each
-    cap asks for.
-    """
+    """One demand of a problem: only the ``items`` in it. ``members``: the number of nodes that each cap requires."""
 
     def __init__(self, problem: PackingProblem, demand: Whole, allowed: Marks, items: Whole) -> None:
         self.problem = problem
@@ -75,9 +74,8 @@ class DemandView:
         self.members: Floats = self.capped @ self.number / np.maximum(problem.caps, 1)
 
     def kinds(self) -> Whole:
-        """Items that are likely to go together: about as large, about the same mix of resources, welcome on the same
-        large offers.
-        """
+        """Return a kind for each item. Items of one kind have a similar size, a similar mix of resources, and the same
+        large offers; they are likely to flow together."""
         need, room = self.need, self.problem.room
         share = need / np.maximum(room[self.allowed].max(axis=0, initial=1.0), 1e-9)
         size = np.maximum(share.max(axis=1), 1e-12)
@@ -86,13 +84,14 @@ class DemandView:
         level = np.floor(np.log(size) / np.log(6.0))
         welcome = self.open.T & (
             roomy | ~self.open[roomy].any(axis=0)[:, None]
-        )  # who may go to no large one goes with its like only
+        )  # Items without a large offer are bundled only with items that have equal offers.
         return number_rows(
             [np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(welcome, axis=1)]
         )
 
     def under(self, kept: Marks) -> list[Whole]:
-        """Items under a cap that counts are bundled with their like only."""
+        """Return a number for each item: 0 without a binding cap, otherwise equal for items with equal requests,
+        offers and caps. Items are bundled only with items of equal number."""
         if not kept.any():
             return []
         capped = self.capped[kept]
@@ -100,7 +99,7 @@ class DemandView:
         return [np.where(capped.any(axis=0), alike + 1, 0)]
 
     def aggregate_problem(self, bundle: Whole, kept: Marks) -> tuple[PackingProblem, Whole]:
-        """The problem with a bundle in the place of its items, and how many pods each has."""
+        """Return the problem with bundles in place of items, and the number of pods of each bundle."""
         own = self.number
         amount: Whole = np.bincount(bundle, weights=own).astype(np.int64)
         need = np.stack([np.bincount(bundle, weights=own * column) for column in self.need.T], axis=1)
@@ -123,16 +122,15 @@ class DemandView:
         return small, amount
 
     def cost(self, found: Relaxation, kept: Marks) -> Floats:
-        """What a pod of each item costs on each offer that is used, by the prices of room there; infinite where it may
-        not go.
-        """
+        """Return what a pod of each item costs on each used offer, by the dual prices there; infinite if the offer is
+        not open to it."""
         used = np.flatnonzero(found.nodes > 0)
         whole = self._need(found, kept) @ self._rates(found)[used].T
         priced: Floats = np.where(self.open[found.offers[used]].T, whole, np.inf)
         return priced
 
     def disaggregate(self, found: Relaxation, bundle: Whole, kept: Marks) -> Relaxation:
-        """What the bundles' relaxation says of the items. Its value is proven: no plan is cheaper."""
+        """Return the relaxation of the bundles in terms of items. Its value is proven: no plan is cheaper."""
         used = np.flatnonzero(found.nodes > 0)
         own = self.number
         worth = np.zeros(self.problem.items)
@@ -155,9 +153,8 @@ class DemandView:
         )
 
     def disagreements(self, found: Relaxation, disaggregate: Relaxation, kept: Marks, slack: float) -> list[Whole]:
-        """What divides items that should not be in one bundle: the offer that is the cheapest for each, and whether it
-        would rather be on one of those that earn too much.
-        """
+        """Return what separates items that should not be in one bundle: the cheapest offer of each, and whether the
+        item would be cheaper on an offer with excess."""
         cost = self.cost(found, kept)
         marks: list[Whole] = [cost.argmin(axis=1)]
         others, worth = self._others(found), disaggregate.worth[self.items]
@@ -189,7 +186,7 @@ class DemandView:
         )
 
     def _need(self, found: Relaxation, kept: Marks) -> Floats:
-        """What a pod of each item takes: of resources, and of places under the caps that are in the programme."""
+        """Return what a pod of each item needs: resources, and places under the caps in the program."""
         under = self.capped[kept][found.caps].T
         return np.concatenate([self.need, under], axis=1)
 
@@ -199,7 +196,8 @@ class DemandView:
 
 
 def number_rows(marks: Sequence[NDArray[Any]]) -> Whole:
-    """Numbers for what differs in any of these marks (one for each item, or rows of them)."""
+    """Return equal numbers for equal marks, different numbers otherwise. ``marks`` have one entry for each item, or
+    rows of them."""
     rows = [np.ascontiguousarray(mark.reshape(len(mark), -1)).view(np.uint8).reshape(len(mark), -1) for mark in marks]
     whole = np.ascontiguousarray(np.concatenate(rows, axis=1))
     known: dict[bytes, int] = {}

@@ -1,9 +1,9 @@
-"""What fractions of pods hide: inequalities that hold for every node, because the pods on it are whole.
+"""Cuts: inequalities that hold for every node because its pods are whole, and that fractions of pods violate.
 
-Of pods that need more than half of a node there is one on it, of those that need more than a third two, and so on: if k
-+ 1 of a size are too many, each counts as a k-th of the node. Sizes that divide evenly count as what they are. Counted
-so, the pods of a node are still no more than one node (these are the dual feasible functions of Fekete and Schepers),
-but fractions of pods may be. Where a relaxation breaks such an inequality, adding it makes the bound higher.
+A node holds one pod that needs more than half of it, two that need more than a third, and so on: if k + 1 of a size
+are too many, each counts as one k-th of the node. Sizes that divide evenly count as they are. With these counts,
+the whole pods of a node still make at most one node (these are the dual feasible functions of Fekete and Schepers),
+but fractions of pods can make more. If a relaxation violates such an inequality, adding it raises the bound.
 """
 
 from typing import Final
@@ -13,14 +13,14 @@ import numpy as np
 from joiner.planning.arrays import Floats, Whole
 
 FINEST: Final = 32
-"""Pods of which more than so many fit onto a node lose next to nothing by being cut up."""
+"""If more pods than this fit on a node, fractions of them lose almost nothing."""
 EXACT: Final = 2.0**50
-"""Amounts below it are multiplied without loss."""
+"""Amounts below it are multiplied without rounding errors."""
 
 
 def dual_feasible_shares(need: Floats, room: float) -> Floats:
-    """What one pod of each class counts (0 to 1) of a node that has this much room of a resource, for each k up to
-    FINEST (a row each).
+    """Return what one pod of each class counts (0 to 1) of a node with ``room`` of a resource, for each k up to FINEST
+    (one row each).
 
     >>> dual_feasible_shares(np.array([60.0, 50.0, 35.0, 10.0]), 100.0)[:2].tolist()
     [[1.0, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, 0.0]]
@@ -32,5 +32,5 @@ def dual_feasible_shares(need: Floats, room: float) -> Floats:
 
 
 def countable_resources(need: Floats, room: Floats) -> Whole:
-    """Those whose amounts can be counted in whole numbers."""
+    """Return the resources whose amounts can be counted in whole numbers."""
     return np.flatnonzero(need.any(axis=0) & (need <= EXACT).all(axis=0) & (room.max(axis=0, initial=0.0) <= EXACT))

@@ -15,7 +15,7 @@ from joiner.planning.state.plan_state import PlanState
 
 
 class OfferFrontier:
-    """Choices, the heaviest pools first, then the cheapest offers first."""
+    """The undominated choices: pools of the highest weight first, then the cheapest offers first."""
 
     def __init__(self, state: PlanState) -> None:
         groups = [group for group in state.groups.pending if not group.refused]
@@ -36,7 +36,7 @@ class OfferFrontier:
             self.tiers.append((weight, found[weight]))
 
     def by_weight(self, group: PodGroup) -> list[list[OfferChoice]]:
-        """The choices of one group, a list for each weight of pool, the heaviest first."""
+        """Return the choices of one group, one list for each pool weight, the highest weight first."""
         if group not in self._of:
             mark = 1 << group.index
             tiers = [[one for one in choices if one.groups & mark] for _, choices in self.tiers]
@@ -48,9 +48,8 @@ class OfferFrontier:
 
 
 def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:
-    """The labels, but for the hostname, by which some pod tells nodes apart that are open to it: domains of rules and
-    of volumes, and wishes.
-    """
+    """Return the labels, except the hostname, by which some pod distinguishes nodes that are open to it: domains of
+    rules and of volumes, and preferences."""
     found: set[str] = set()
     for group in groups.all:
         said = group.constraints

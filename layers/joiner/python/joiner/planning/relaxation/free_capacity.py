@@ -1,6 +1,5 @@
-"""Which of many nodes have free capacity for a pod: most nodes of a cluster are full, and only the others need further
-checks.
-"""
+"""Find the nodes with free capacity for a pod: most nodes of a cluster are full, and only the others need further
+checks."""
 
 from collections.abc import Sequence
 
@@ -12,9 +11,8 @@ from joiner.planning.state.plan_state import NodeState
 
 
 class FreeCapacity:
-    """What rooms have free, resource by resource, at this moment. As long as pods only come, who finds no room now
-    finds none later.
-    """
+    """The free capacity of nodes at this moment, by resource. As long as pods are only added, a pod that does not fit
+    now does not fit later."""
 
     def __init__(self, rooms: Sequence[NodeState]) -> None:
         self._rooms = rooms
@@ -23,12 +21,12 @@ class FreeCapacity:
         ]
 
     def marks(self, group: PodGroup) -> Marks:
-        """For each room, whether one pod of the group fits."""
+        """Return for each node whether one pod of the group fits."""
         fitting = np.ones(len(self._rooms), bool)
         for position, amount in group.needs if self._rooms else ():
             fitting &= self._free[position] >= amount
         return fitting
 
     def holding(self, group: PodGroup) -> list[NodeState]:
-        """The rooms in which one pod of the group fits, in their order."""
+        """Return the nodes on which one pod of the group fits, in their order."""
         return [self._rooms[position] for position in np.flatnonzero(self.marks(group)).tolist()]

@@ -10,7 +10,8 @@ from joiner.planning.state.plan_state import PlanState
 
 
 def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None:
-    """Of the offers of this problem; None where nothing is limited. What runs, or is on its way, has been taken off."""
+    """Return the limits for the offers of this problem, or None if no limit exists. Existing and in-flight nodes are
+    already subtracted."""
     pools, rows, left = problem.choices.pools(), [], []
     for number, market in enumerate(state.markets):
         used, own = state.used.get(market.pool.key, {}), pools == number
@@ -27,7 +28,6 @@ def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None
 
 
 def is_within_limits(toll: LimitRows | None, found: Relaxation) -> bool:
-    """Whether these nodes are within the limits, so that a relaxation that knows the limits would find nothing
-    dearer.
-    """
+    """Return whether these nodes are within the limits, so that a relaxation with the limits would not be more
+    expensive."""
     return toll is None or bool((toll.each[:, found.offers] @ found.nodes <= toll.left * (1 + 1e-9)).all())

@@ -1,8 +1,9 @@
-"""The lower bound: what the cheapest plan could cost, and what one pod of each group is worth.
+"""The lower bound: the lowest possible price of a plan, and what one pod of each group is worth.
 
-The relaxation (``resource_lp``) of all pending pods. It leaves out topology domains, and rules between pods except how
-many pods of a kind one node may hold; free capacity of existing nodes costs nothing. Limits of pools count where they
-could bind. What is left out can only make plans more expensive, so no plan is cheaper than the bound.
+It is the relaxation (``resource_lp``) of all pending pods. It ignores topology domains, and rules between pods
+except how many pods of a kind one node may hold. Free capacity of existing nodes costs nothing. Limits of pools
+count if they could bind. The ignored rules can only make plans more expensive, so no plan is cheaper than the
+bound.
 """
 
 from collections.abc import Mapping
@@ -21,15 +22,17 @@ from joiner.planning.state.plan_state import PlanState
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """``shares`` prices one pod of each group, by index; infinite where no offer can hold it."""
+    """``shares`` is the price of one pod of each group, by index; infinite if no offer can hold it."""
 
     price_per_hour: float
     shares: Mapping[int, float]
 
 
 def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool = True) -> LowerBound:
-    """Of all pods that are left to place in this state; ``limited``: pools' limits let them all in, and may keep them
-    off cheaper nodes. ``whole`` counts whole pods as such, which is a sharper bound and takes longer.
+    """Return the bound for all pods that are left to place in this state.
+
+    With ``limited``, the pools' limits admit all pods, and can exclude cheaper nodes. With ``whole``, cuts for
+    whole pods are added: the bound is sharper and takes longer.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
     if not groups or not any(market.launchable for market in state.markets):
@@ -47,13 +50,12 @@ def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool 
             shares[group.index] = float(relaxed.worth[item]) if problem.open[:, item].any() else float("inf")
     return LowerBound(
         float(max(relaxed.value * (1 - 1e-9), single_item_bound(state, problem))), shares
-    )  # an answer holds no numbers of numpy
+    )  # The result contains no numpy numbers.
 
 
 def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
-    """The largest price that one item alone forces: as many of its cheapest node as its pods need, if they cannot
-    share.
-    """
+    """Return the highest price that one item alone requires: the number of its cheapest nodes that its pods need if
+    they cannot share nodes."""
     caps = np.full(problem.items, np.inf)
     for row, cap in zip(problem.capped[problem.firm], problem.caps[problem.firm], strict=True):
         caps[row] = np.minimum(caps[row], cap)
@@ -70,12 +72,11 @@ def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
 
 
 def _spare(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
-    """What is free of what stands, added up over rooms that the same items may use; and supplies that can run out, as
-    if they were free.
-    """
+    """Return the free capacity of existing nodes, added up over nodes that the same items may use; limited supplies
+    are included as if they were free."""
     found: dict[bytes, tuple[list[float], Marks]] = {}
     samples = [members[0][0] for members in problem.members]
-    most = (problem.demand @ problem.need).tolist()  # more is of no use, and what is endless is too much for a solver
+    most = (problem.demand @ problem.need).tolist()  # More is of no use, and infinite amounts are invalid for a solver.
     vacancies = FreeCapacity(state.existing)
     fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(state.existing))
     for position in np.flatnonzero(fitting.any(axis=0)).tolist():

@@ -1,6 +1,6 @@
-"""All offers of all open pools side by side, as columns; and which of them are worth looking at.
+"""All offers of all open pools as columns, and the undominated ones.
 
-What follows from a pool's stock alone is worked out once for it, and goes with it from plan to plan.
+Results that depend only on a pool's offers are computed once and reused by later plans.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ from joiner.planning.model.volume_constraints import UNLIMITED
 from joiner.planning.state.plan_state import PlanState
 
 UNBOUNDED_AMOUNT: Final = float(UNLIMITED >> 1)
-"""An amount from here on is no limit at all."""
+"""An amount from this value on is unlimited."""
 MOST_DOMINANCE_ANSWERS: Final = 64
-"""So many answers about beaten offers are kept."""
+"""The number of cached results about dominated offers."""
 
 
 class OfferColumns:
-    """One stock as arrays: O offers."""
+    """One offer set as arrays: O offers."""
 
     def __init__(self, stock: OfferSet) -> None:
         offers = stock.launchable
@@ -35,7 +35,7 @@ class OfferColumns:
         self._counted: dict[str, Floats] = {}
 
     def codes(self, key: str) -> tuple[Whole, list[str | None]]:
-        """For each offer the number of its value of a label, and the values."""
+        """Return for each offer the number of its value of a label, and the values."""
         if key not in self._codes:
             known: dict[str | None, int] = {}
             codes = [known.setdefault(one.label(key), len(known)) for one in self._offers]
@@ -43,7 +43,7 @@ class OfferColumns:
         return self._codes[key]
 
     def capacity(self, name: str) -> Floats:
-        """What a node of each offer counts against a limit on this resource."""
+        """Return what a node of each offer counts against a limit on this resource."""
         if name not in self._counted:
             self._counted[name] = np.array([one.capacity.get(name, 0) for one in self._offers], float)
         return self._counted[name]
@@ -53,7 +53,7 @@ _columns: "WeakKeyDictionary[OfferSet, OfferColumns]" = WeakKeyDictionary()
 
 
 def columns_of(stock: OfferSet) -> OfferColumns:
-    """The arrays of this stock, made once."""
+    """Return the arrays of this offer set; they are created once."""
     found = _columns.get(stock)
     if found is None:
         found = _columns[stock] = OfferColumns(stock)
@@ -62,11 +62,11 @@ def columns_of(stock: OfferSet) -> OfferColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferTable:
-    """``sections`` are pool and variant of so many offers each, beginning at ``starts``.
+    """All offers of a plan. ``sections`` are pool and variant of consecutive offers, which begin at ``starts``.
 
-    ``domain`` numbers the ``domains``: what offers say to the labels in question. ``kinds`` are the distinct ways in
-    which groups may use offers: a row of marks each. ``limited``: the offer is of a supply that can run out.
-    ``limits``: what a node counts against its pool's.
+    ``domain`` numbers the ``domains``: the values of the requested labels. ``kinds`` are the distinct ways in which
+    groups may use offers: a row of marks each. ``limited``: the offer has a limited supply. ``limits``: what a node
+    counts against the limits of its pool.
     """
 
     sections: tuple[tuple[PoolOffers, PoolVariant], ...]
@@ -83,13 +83,13 @@ class OfferTable:
     kind_of: Mapping[PodGroup, int]
 
     def origin(self, column: int) -> tuple[PoolOffers, PoolVariant, int]:
-        """Pool, variant, and the offer's position in the pool's stock."""
+        """Return the pool, the variant, and the offer's position in the pool's offer set."""
         section = int(np.searchsorted(self.starts, column, side="right")) - 1
         return *self.sections[section], column - int(self.starts[section])
 
 
 def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
-    """Every offer, and which groups may use it as far as node rules go."""
+    """Return every offer, and the groups that may use it by node rules."""
     sections = tuple((market, variant) for market in state.markets for variant in market.variants if market.launchable)
     welcome = {
         market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups]
@@ -133,7 +133,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
 def _domains(
     sections: Sequence[tuple[PoolOffers, PoolVariant]], keys: Sequence[str]
 ) -> tuple[Whole, tuple[tuple[str | None, ...], ...]]:
-    """For each offer the number of what it says to the keys, in the order in which that comes up."""
+    """Return for each offer the number of its values of the keys, in order of first occurrence."""
     known: dict[tuple[str | None, ...], int] = {}
     found: list[Whole] = [np.zeros(0, np.int64)]
     for market, variant in sections:
@@ -152,7 +152,7 @@ def _domains(
 
 
 def _limits(sections: Sequence[tuple[PoolOffers, PoolVariant]]) -> Floats:
-    """What a node of each offer counts against its pool's limits: an offer beats none that counts less."""
+    """Return what a node of each offer counts against its pool's limits: an offer dominates none that counts less."""
     bounded = sorted({name for market, _ in sections for name in market.pool.limits if name != "nodes"})
     parts = [np.zeros((0, len(bounded)))]
     for market, _ in sections:
@@ -163,7 +163,7 @@ def _limits(sections: Sequence[tuple[PoolOffers, PoolVariant]]) -> Floats:
 
 
 def unpack_bits(bits: int, width: int) -> Marks:
-    """Bits as marks, the lowest first.
+    """Return bits as marks, the lowest first.
 
     >>> unpack_bits(0b101, 4).tolist()
     [True, False, True, False]
@@ -176,11 +176,10 @@ _dominance_answers: dict[object, Whole] = {}
 
 
 def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
-    """Offers that no other one beats: as cheap, as roomy, open to as many kinds, of the same pool and domain; in order
-    of price.
-    """
+    """Return the offers that no other offer of the same pool and domain dominates (by price, capacity and kinds that
+    may use it), in order of price."""
     marks = table.kinds[wanted]
-    # all that decides: a stock stands for its room, prices and supplies
+    # All inputs that determine the result: an offer set determines its capacity, prices and supplies.
     stocks = tuple(
         (market.stock, position)
         for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
@@ -203,13 +202,13 @@ def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
     way = way.reshape(-1)
     covers: Marks = ~np.logical_or.reduce(
         ways[:, None, :] & ~ways[:, :, None], axis=0
-    )  # [a, b]: a is open to all that b is open to
+    )  # [a, b]: a is open to all groups that b is open to
     size = np.concatenate([np.minimum(table.room[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
     size = size[:, size.min(axis=0) < size.max(axis=0)]
     price = table.price[usable]
     sections = (table.domain[usable] * (table.pool.max() + 1) + table.pool[usable]) * 2 + table.limited[usable]
     kept: list[Whole] = []
-    known: list[tuple[Floats, Whole]] = []  # domains are often alike: what was worked out for one holds for the next
+    known: list[tuple[Floats, Whole]] = []  # Domains are often equal: the result of one is valid for the next.
     for section in np.unique(sections):
         mine = np.flatnonzero(sections == section)
         facts = np.concatenate([price[mine, None], way[mine, None], size[mine]], axis=1)
@@ -223,7 +222,7 @@ def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
 
 
 def _maximal(facts: Floats, covers: Marks) -> Whole:
-    """Rows (price, way, sizes) that no other row beats; of equal rows the first."""
+    """Return the rows (price, variant, sizes) that no other row dominates; of equal rows the first."""
     order = np.lexsort((np.arange(len(facts)), *(-facts[:, 2:]).T, facts[:, 1], facts[:, 0]))
     rows = facts[order]
     first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
@@ -241,7 +240,7 @@ def _maximal(facts: Floats, covers: Marks) -> Whole:
 
 
 class OfferChoices:
-    """Offers of a table as choices of the state, made when one is used."""
+    """Offers of a table as choices of the state; a choice is created when it is first used."""
 
     def __init__(
         self, state: PlanState, table: OfferTable, kept: Whole, used: Marks | None = None, units: Floats | None = None
@@ -257,7 +256,7 @@ class OfferChoices:
         self._units = units
 
     def ordered(self, order: Whole) -> "OfferChoices":
-        """The same in another order."""
+        """Return the same choices in another order."""
         return OfferChoices(self._state, self._table, self._kept[order], self._used, self._units)
 
     @property
@@ -269,16 +268,16 @@ class OfferChoices:
         return len(np.unique(self._table.tier)) <= 1
 
     def pools(self) -> Whole:
-        """For each offer the position of its pool among the state's."""
+        """Return for each offer the position of its pool among the state's pools."""
         return self._table.pool[self._kept]
 
     def capacity(self, name: str) -> Floats:
-        """For each offer what a node of it counts against a limit on this resource."""
+        """Return for each offer what a node of it counts against a limit on this resource."""
         parts = [columns_of(market.stock).capacity(name) for market, _ in self._table.sections]
         return np.concatenate([np.zeros(0), *parts])[self._kept]
 
     def amounts(self, vector: Sequence[int]) -> list[float]:
-        """Amounts of the plan's resources as the problem counts them."""
+        """Return amounts of the plan's resources in the units of the problem."""
         known = np.minimum(np.array(vector, float), UNBOUNDED_AMOUNT)
         return (
             list(np.floor(known[self._used] / self._units).tolist())
@@ -287,7 +286,8 @@ class OfferChoices:
         )
 
     def supplies(self, samples: Sequence[PodGroup]) -> list[tuple[int, list[float], Marks]]:
-        """Offers that can run out: how many there are, what one holds, and which of these groups may use it."""
+        """Return the offers with limited supply: the number of nodes, the capacity of one, and which of these groups
+        may use it."""
         found = []
         kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
         for column in np.flatnonzero(self._table.limited).tolist():

@@ -1,8 +1,8 @@
-"""A plan as arrays: what is left to place against what can be launched, as far as classes can express it.
+"""A plan as arrays: pods that are left to place, and offers, as far as arrays can express the rules.
 
-*Items* are pods that are alike to the search: the same requests, the same offers, the same rules about hosts, the same
-domain if they were dealt out (``dealing``). *Offers* are those that no other beats. Rules that arrays cannot express
-are left to the exact placer, which has the last word on everything: what is found here is a proposal.
+*Items* are pods that are equal to the search: the same requests, the same offers, the same rules about hosts, and
+the same domain if they were assigned (``domain_assignment``). *Offers* are the undominated ones. Rules that arrays
+cannot express are checked by the exact placement, which decides about every pod: the packing is only a proposal.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -31,14 +31,14 @@ from joiner.planning.state.pod_topology import DomainCounts, GroupRules
 class PackingProblem:
     """K items, O offers, R resources. Amounts are whole numbers below 2^53, so sums of floats are exact.
 
-    ``open``: whether one pod of the item fits an empty node of the offer and may go there.
+    ``open``: whether one pod of the item fits an empty node of the offer and may be placed there.
 
-    ``asks``, ``counts``: rules about hosts, a row each: on a node where an item asks, at most ``caps`` pods of those
-    that count may be. ``firm`` rules hold in every plan there is, the others are how this planner reads a spread over
-    hosts.
+    ``asks``, ``counts``: rules about hosts, a row each. On a node with a pod of an item in ``asks``, at most
+    ``caps`` pods of the items in ``counts`` may be. ``firm`` rules hold in every plan; the others are how this
+    planner interprets a spread over hosts.
 
-    ``domain`` numbers the domains that items were dealt to; offers come in order of price. ``members``: which pods an
-    item stands for, and how many of each. ``merged``: the same without domains, where pods were dealt out.
+    ``domain`` numbers the assigned domains of items. Offers are in order of price. ``members``: the groups of an
+    item, and the number of pods of each. ``merged``: the same problem without domains, if pods were assigned.
     """
 
     need: Floats
@@ -62,11 +62,11 @@ class PackingProblem:
 
     @property
     def one_tier(self) -> bool:
-        """Whether all offers are of pools of one weight, so that nobody is kept from a cheaper one."""
+        """Return whether all offers are of pools of one weight, so that weights exclude no pod from a cheaper offer."""
         return self.choices.one_tier
 
     def most_of_one(self) -> Floats:
-        """For each item, how many of it caps let onto one node."""
+        """Return for each item how many of its pods the caps allow on one node."""
         most = np.full(self.items, np.inf)
         for row, cap in zip(self.capped, self.caps, strict=True):
             most[row] = np.minimum(most[row], cap)
@@ -74,12 +74,12 @@ class PackingProblem:
 
     @property
     def capped(self) -> Marks:
-        """Rows of items of which one node takes at most ``caps``: those that ask and count."""
+        """Return the rows of items of which one node takes at most ``caps``: items that both ask and count."""
         capped: Marks = self.asks & self.counts
         return capped
 
     def clashing(self, counts: Whole) -> Marks:
-        """Which of these contents (rows of how many of each item) break a rule about hosts."""
+        """Return which of these contents (rows with the number of pods of each item) violate a rule about hosts."""
         if not len(self.caps):
             return np.zeros(len(counts), bool)
         broken = (counts @ self.counts.T > self.caps) & (counts @ self.asks.T > 0)
@@ -89,11 +89,10 @@ class PackingProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedProblem:
-    """A problem whose domains are all alike, with the domains taken off: a fraction of the size, and no plan is cheaper
-    than it says.
+    """A problem with equal domains, without its domains: much smaller, and its value is a lower bound for every plan.
 
-    ``item_of`` and ``domain_of`` (-1: any) are of the items with domains; ``offer_in`` gives for each merged offer its
-    like in every domain.
+    ``item_of`` and ``domain_of`` (-1: any) belong to the items with domains. ``offer_in`` is, for each merged
+    offer, the equal offer in every domain.
     """
 
     problem: PackingProblem
@@ -102,12 +101,12 @@ class MergedProblem:
     offer_in: Whole
 
     def total(self, demand: Whole) -> Whole:
-        """A demand by domain, with the domains taken off."""
+        """Return a demand by domain, summed over the domains."""
         total: Whole = np.bincount(self.item_of, weights=demand, minlength=self.problem.items).astype(np.int64)
         return total
 
     def likes(self, offers: Whole) -> Whole:
-        """The merged offers of these."""
+        """Return the merged offers of these offers."""
         likes: Whole = np.flatnonzero(np.isin(self.offer_in, offers).any(axis=1))
         return likes
 
@@ -120,9 +119,11 @@ def compile_problem(
     overflow: bool = False,
     narrowed: bool = False,
 ) -> PackingProblem:
-    """The arrays for these groups (those that arrays can express), pods that are left only. ``overflow``: also open to
-    them are the offers that they may use once heavier pools have come to their limits. ``narrowed``: of pools with
-    minValues no node takes more than as many others could, so that it is no bound any more.
+    """Return the arrays for the remaining pods of these groups (groups that arrays can express).
+
+    With ``overflow``, the offers that pods may use once pools of higher weight have reached their limits are also
+    open. With ``narrowed``, a node of a pool with minValues takes no more than the required number of other types
+    could hold; the relaxation is then no longer a bound.
     """
     table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], deal.keys)
     wanted = np.zeros(len(table.kinds), bool)
@@ -167,9 +168,8 @@ def compile_problem(
 
 
 def _held_by_enough(market: PoolOffers, resources: Sequence[str]) -> Floats:
-    """What so many of the largest types of a pool can hold, each of them, as its minValues ask for; of other resources
-    than those that all nodes have, anything.
-    """
+    """Return what each of the largest types of a pool can hold, for as many types as its minValues require; of
+    resources that not all nodes have, any amount."""
     room = np.full(len(resources), np.inf)
     columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
     by_size = sorted(
@@ -195,7 +195,8 @@ def _divided(
     keys: Sequence[str],
     pools: Whole,
 ) -> PackingProblem:
-    """The problem with each dealt item held to its domain; with its merged form, if all domains offer the same."""
+    """Return the problem with each assigned item restricted to its domain; with its merged form, if all domains have
+    the same offers."""
     place = np.array([_positions(one, values, keys) for one in items], dtype=np.int64)
     merged = _merged(whole, items, place, domain, pools)
     open_to = whole.open.copy()
@@ -208,7 +209,7 @@ def _divided(
 
 
 def _positions(item: "ItemDraft", values: Sequence[tuple[str, ...]], keys: Sequence[str]) -> int:
-    """The one domain of an item; -1 if it may go anywhere, or where nodes are and no offer is."""
+    """Return the domain of an item; -1 if it may go anywhere, or to a domain that has nodes and no offer."""
     return values.index((item.value,)) if item.key and len(keys) == 1 and (item.value,) in values else -1
 
 
@@ -250,7 +251,7 @@ def _merged(
 
 
 def _coarse_units(need: Floats) -> Floats:
-    """The largest units in which all requests are whole: a node's fraction of a unit is of no use to anybody."""
+    """Return the largest units in which all requests are whole: a fraction of such a unit on a node is unusable."""
     whole = np.minimum(need, UNBOUNDED_AMOUNT).astype(np.int64)
     unit = np.array([np.gcd.reduce(whole[:, resource]) for resource in range(need.shape[1])], float)
     least: Floats = np.maximum(unit, 1)
@@ -259,9 +260,8 @@ def _coarse_units(need: Floats) -> Floats:
 
 @dataclass(slots=True)
 class ItemDraft:
-    """While items are gathered: a sample group, the domain it was dealt to, what it asks of others on its node and what
-    counts it, and its members.
-    """
+    """An item that is being collected: a sample group, its assigned domain, its rules about other pods on its node,
+    the rules that count it, and its members."""
 
     group: PodGroup
     key: str
@@ -276,17 +276,15 @@ ANY: Final = "*"
 EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that pods take ports on, not one to listen on
 
 PRECISE_RULES_PODS: Final = 6000
-"""Up to here a pod that clashes with its neighbours costs a part of a node, so it is told apart who asks something of
-its neighbours and whom they count. With more it finds another place, and fewer items are worth more: whoever asks is
-taken to count as well.
-"""
+"""Up to this number of pods, a pod that conflicts with others on its node costs a part of a node, so pods with a host
+rule and pods that it counts are distinguished. With more pods, such a pod finds another node, and fewer items
+matter more: a pod with a rule is then also counted by it."""
 PRECISE_RULES_GROUPS: Final = 60
-"""Of so many it is told apart whatever their number."""
+"""Up to this number of groups, they are distinguished for any number of pods."""
 
 HostRow = tuple[object, int, bool]
-"""A rule about hosts (its tally, or a port), how many pods under it may share a node, and whether every plan must keep
-to that.
-"""
+"""A rule about hosts (its tally, or a port), how many of its pods may share a node, and whether it must hold in every
+plan."""
 
 
 def _items(
@@ -315,9 +313,8 @@ def _items(
 def host_rows(
     group: PodGroup, own: GroupRules, addresses: Mapping[tuple[int, str], Collection[str]]
 ) -> tuple[HostRow, ...]:
-    """What keeps many pods of a group off one node. A port that is taken on every address is taken on each of
-    ``addresses``.
-    """
+    """Return the rules that limit the pods of a group on one node. A port that is used on every address is used on
+    each of ``addresses``."""
     rows: list[HostRow] = [(rule.tally, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
     rows += [(tally, 1 if tally in own.feeds else 0, True) for tally in own.away if tally.key == names.HOSTNAME]
     taken: set[tuple[int, str, str]] = set()
@@ -328,7 +325,7 @@ def host_rows(
 
 
 def _asked(state: PlanState, groups: Sequence[PodGroup]) -> dict[object, tuple[HostRow, ...]]:
-    """By tally: the rules about hosts that some of these groups ask by it."""
+    """Return, by tally, the rules about hosts of some of these groups."""
     found: dict[object, dict[HostRow, None]] = {}
     for group in groups:
         for row in host_rows(group, state.rules[group.index], {}):
@@ -356,9 +353,8 @@ def _caps(items: Sequence[ItemDraft]) -> tuple[Marks, Marks, Whole, Marks]:
 
 
 def _heaviest_pools_only(open_to: Marks, tier: Whole, limited: Marks) -> None:
-    """A pod asks for a node of a heavier pool as long as one of its offers could hold it; and there is always one where
-    there is no limit.
-    """
+    """Close the offers of pools with lower weight. A pod requires a node of the pool with the highest weight if one of
+    its offers can hold it; such a node is always possible if no limit exists."""
     if len(tier) and tier.max() > tier.min():
         endless = open_to & ~limited[:, None]
         levels = np.where(endless, tier[:, None], tier.max() + 1)

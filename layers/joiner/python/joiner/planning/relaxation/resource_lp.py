@@ -1,12 +1,12 @@
-"""The bound: how cheap any plan could be if pods and nodes could be divided, and what a pod of each item is then worth.
+"""The bound: the lowest price of a plan if pods and nodes were divisible, and what a pod of each item is then worth.
 
-A linear programme (solved by HiGHS): nodes of each offer, pods of each item on them, no resource overdrawn, no cap
-exceeded. No plan can be cheaper than its value, because every plan is one of its solutions. Offers come in as they are
-needed: an offer stays out if the price of its room, by the dual prices of one that is in, pays for every pod that it
-could take (so nothing is lost by leaving it out).
+A linear program (solved by HiGHS): nodes of each offer, pods of each item on them, no resource and no cap exceeded.
+Every plan is one of its solutions, so no plan is cheaper than its value. Offers are added when they are needed. An
+offer stays out if the price of its capacity, by the dual prices of an offer in the program, pays for every pod that
+it could hold; leaving it out loses nothing.
 
-The programme is kept: when a part of the demand has been packed, or only small offers are asked for, it is solved from
-where it stood.
+The program is kept. When a part of the demand has been packed, or only small offers are allowed, it is solved from
+its previous solution.
 """
 
 from dataclasses import dataclass, field
@@ -21,31 +21,30 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 
 MOST_ROUNDS: Final = 40
 TAKEN_A_ROUND: Final = 4
-"""Few: each brings a flow for every class, and the next prices often show that others would not have been needed."""
+"""Few: each offer adds a flow for every class, and the next prices often show that others are not needed."""
 SLACK: Final = 1e-7
 LARGE_SLACK: Final = 2e-4
-"""In large programmes offers that could save no more than this stay out; the bound is that much lower then."""
+"""In large programs, offers that could save no more than this stay out; the bound is lower by this share."""
 LARGE: Final = 100
 TIGHT: Final = 0.8
-"""A cap is worth a row once the items under it number more than this share of the nodes' caps."""
+"""A cap gets a row if the number of items under it exceeds this share of the nodes' caps."""
 INFINITE: Final = highspy.kHighsInf
 PERTURBATION: Final = "primal_simplex_bound_perturbation_multiplier"
 CIRCLES: Final = 8
-"""More iterations than so many for each row lead nowhere; usually it is two or three."""
+"""More iterations for each row are useless; usually two or three are needed."""
 OVERRUN: Final = 100.0
-"""Of the dearest node, so many times its price for overrunning a limit by the whole of it."""
+"""Exceeding a limit by all of it costs this many times the price of the most expensive node."""
 BROKEN: Final = 1e-7
-"""An inequality that is broken by less of a node says nothing new."""
+"""An inequality that is violated by a smaller share of a node adds no information."""
 NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relaxation:
-    """``value`` in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are those in the programme,
-    ``nodes`` how many of each; pods flow from ``item`` to the offer at position ``at`` in ``offers``, ``flow`` of them.
-    ``rates`` are resource prices by offer, ``places`` what a place under each of ``caps`` costs there. ``firm``: only
-    caps were used that hold in every plan, so no plan is cheaper than ``value``.
-    """
+    """The solution. ``value`` is in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are the
+    offers in the program, ``nodes`` the number of each. ``flow`` pods flow from ``item`` to the offer at position
+    ``at`` in ``offers``. ``rates`` are resource prices by offer, ``places`` what a place under each of ``caps``
+    costs there. ``firm``: only caps that hold in every plan were used, so no plan is cheaper than ``value``."""
 
     value: float
     worth: Floats
@@ -62,7 +61,7 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpareCapacity:
-    """Room that is there and costs nothing: what nodes have free, added up over nodes that take the same items."""
+    """Existing capacity without cost: the free capacity of nodes, summed over nodes that take the same items."""
 
     room: Floats
     open: Marks
@@ -70,25 +69,25 @@ class SpareCapacity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LimitRows:
-    """Limits on nodes taken together: what ``each`` offer's node takes (limits x offers), and how much is ``left``."""
+    """Limits on the total of all nodes: what a node of ``each`` offer uses (limits x offers), and how much is
+    ``left``."""
 
     each: Floats
     left: Floats
 
     @property
     def unit(self) -> Floats:
-        """What each is counted in, so that numbers are of one order."""
+        """Return the unit of each limit, so that all numbers have the same order of magnitude."""
         most: Floats = np.maximum(np.maximum(self.each.max(axis=1, initial=0.0), self.left), 1.0)
         return most
 
 
 class ResourceLp:
-    """The relaxation of one problem, for any demand. With ``firm_only``, only caps that hold for every plan count: for
-    bounds. With a ``toll`` limits count: they may be overrun, at a price that nobody would pay, so that there always is
-    an answer.
+    """The relaxation of one problem, for any demand.
 
-    Items that differ in nothing that the programme knows are one *class* in it. ``offers`` are in it from the
-    beginning.
+    With ``firm_only``, only caps that hold in every plan count: for bounds. With a ``toll``, limits count: they may
+    be exceeded at a prohibitive price, so that a solution always exists. Items with no difference in the program
+    are one *class* in it. ``offers`` are in it from the beginning.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class ResourceLp:
         self._begin(offers)
 
     def _begin(self, offers: Whole) -> None:
-        """An empty programme over the classes that its caps tell apart, then with these offers."""
+        """Create an empty program over the classes that its caps distinguish, then add these offers."""
         problem = self._problem
         known: dict[tuple[bytes, bytes, bytes], int] = {}
         under = np.ascontiguousarray(problem.capped[self._caps].T)
@@ -129,17 +128,17 @@ class ResourceLp:
         self._need, self._open, self._under = problem.need[sample], problem.open[:, sample], under[sample].astype(float)
         self._limits = problem.caps[self._caps].astype(float)
         amounts = self._need[:, self._resources] / self._scale
-        # pods are counted by their size, so that all numbers in the programme are of one order
+        # Pods are counted by their size, so that all numbers in the program have the same order of magnitude.
         self._size = np.maximum(amounts.max(axis=1, initial=0.0), 1e-12)
         self._amounts = np.concatenate([amounts, self._under], axis=1) / self._size[:, None]
-        self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # columns of nodes, by offer
+        self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # Columns of nodes, by offer.
         self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
         self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
         self._width, self._height = 0, len(sample)
         self._shares: dict[tuple[int, int], Floats] = {}
         self._counted: list[
             tuple[int, int, int]
-        ] = []  # rows of whole pods: the offer's position, the resource, the row
+        ] = []  # Rows of whole pods: the offer's position, the resource, the row.
         self._solver = quiet_solver()
         empty = highspy.HighsLp()
         empty.num_col_, empty.num_row_ = 0, len(sample)
@@ -162,7 +161,7 @@ class ResourceLp:
         self._add(offers)
 
     def _add_toll(self, toll: LimitRows) -> None:
-        """A row for each limit, and a column that overruns it."""
+        """Add a row for each limit, and a column that exceeds it."""
         number, none = len(toll.left), np.zeros(0, np.int32)
         self._tolled = self._height + np.arange(number)
         self._solver.addRows(number, np.full(number, -INFINITE), toll.left / toll.unit, 0, none, none, np.zeros(0))
@@ -186,9 +185,10 @@ class ResourceLp:
         return len(self._need)
 
     def solve(self, demand: Whole, among: Marks | None = None, *, whole: bool = False) -> Relaxation:
-        """The optimum for this demand with offers ``among`` these (all by default). Every item in demand must have one
-        among them. ``whole``: pods on one node are counted as whole pods are (``whole_pods``), so that the bound is
-        higher.
+        """Return the optimum for this demand with offers ``among`` these (by default all).
+
+        Every item in the demand must have an offer among them. With ``whole``, cuts for whole pods are added
+        (``cuts``), so that the bound is higher.
         """
         problem = self._problem
         allowed = np.ones(len(problem.price), bool) if among is None else among
@@ -201,7 +201,7 @@ class ResourceLp:
             tight[self._caps] = False
             if (
                 tight.any() and turn < MOST_ROUNDS
-            ):  # the tightest first: they may make so many nodes that the others do not bind
+            ):  # The tightest first: they may add so many nodes that the others do not bind.
                 tight &= members >= members[tight].max() / 2
                 self._caps = np.concatenate([self._caps, np.flatnonzero(tight)])
                 self._begin(self._offers)
@@ -226,7 +226,7 @@ class ResourceLp:
         return self._read(value, demand, allowed, total=total, values=values, worth=worth, rates=rates)
 
     def _demand(self, demand: Whole, allowed: Marks) -> Floats:
-        """Tells the programme the demand of each class, and sees to it that every class has an offer."""
+        """Set the demand of each class in the program, and ensure that every class has an offer."""
         total: Floats = np.bincount(self._class, weights=demand, minlength=len(self._need)).astype(float)
         active = np.flatnonzero(total > 0)
         here = self._offers[allowed[self._offers]]
@@ -238,7 +238,7 @@ class ResourceLp:
         return total
 
     def _add(self, offers: Whole) -> None:
-        """Offers, with flows of all classes that may go there."""
+        """Add offers, with flows of all classes that may use them."""
         if not len(offers):
             return
         problem = self._problem
@@ -254,9 +254,7 @@ class ResourceLp:
         self._add_flows(rows[at], item, known + at)
 
     def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool, taken: Floats | None = None) -> Whole:
-        """Columns and rows for nodes: how many, that they hold what flows to them, and what they take of limits.
-        Answers the rows.
-        """
+        """Add columns and rows for nodes: number, capacity, and what they use of limits. Return the rows."""
         number, width = room.shape
         rows = self._height + np.arange(number * width).reshape(number, width)
         none = np.zeros(0, np.int32)
@@ -284,9 +282,8 @@ class ResourceLp:
         return np.concatenate([np.tile(self._tolled, (len(rows), 1)), rows], axis=1)
 
     def _add_flows(self, rows: Whole, item: Whole, at: Whole | None = None) -> None:
-        """Flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for room that is
-        there.
-        """
+        """Add flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for
+        existing capacity."""
         number = len(item)
         entries = np.concatenate([np.ones((number, 1)), self._amounts[item]], axis=1)
         index = np.concatenate([item[:, None], rows], axis=1)
@@ -308,13 +305,13 @@ class ResourceLp:
         self._width += number
 
     def _flow(self, values: Floats) -> Floats:
-        """Pods of each class on each offer that is in."""
+        """Return the pods of each class on each offer in the program."""
         flow = np.zeros((len(self._need), len(self._offers)))
         flow[self._item, self._at] = values[self._flows] / self._size[self._item]
         return flow
 
     def _cut(self, values: Floats, nodes: Floats) -> int:
-        """Adds what whole pods on one node keep to and these flows do not; how many inequalities."""
+        """Add the cuts for whole pods that these flows violate; return their number."""
         problem, added, flow = self._problem, 0, self._flow(values)
         for at in np.flatnonzero(nodes > BROKEN).tolist():
             here = np.flatnonzero(self._at == at)
@@ -345,26 +342,25 @@ class ResourceLp:
         return np.array(solution.col_value), np.array(solution.row_dual)
 
     def _rates(self, duals: Floats, allowed: Marks) -> Floats:
-        """What a unit of each resource, and a place under each cap, costs on each offer that is in."""
+        """Return the price of a unit of each resource, and of a place under each cap, on each offer in the program."""
         rates = np.zeros((len(self._offers), self._need.shape[1] + len(self._caps)))
         prices = np.maximum(-duals[self._rows], 0)
         rates[:, self._resources] = prices[:, : len(self._resources)] / self._scale
         rates[:, self._need.shape[1] :] = prices[:, len(self._resources) :]
-        for at, resource, row in self._counted:  # what counts against the node as a whole is paid for by its room
+        for at, resource, row in self._counted:  # What counts against the node as a whole is paid for by its capacity.
             rates[at, resource] += max(-duals[row], 0.0) / self._problem.room[self._offers[at], resource]
         return np.where(allowed[self._offers][:, None], rates, 0.0)
 
     def _tolls(self, duals: Floats) -> tuple[Floats, float]:
-        """What limits add to the price of each offer's node, and what all that is left of them is worth."""
+        """Return what limits add to the price of a node of each offer, and the total price of what is left of them."""
         if self._toll is None:
             return np.zeros(len(self._problem.price)), 0.0
         each = np.maximum(-duals[self._tolled], 0) / self._toll.unit
         return each @ self._toll.each, float(each @ self._toll.left)
 
     def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats, *, price: Floats) -> Floats:
-        """For each offer that is not in: by how much the worth of its pods exceeds its price at the most fitting
-        prices.
-        """
+        """Return for each offer outside the program by how much the worth of its pods exceeds its price, at the best
+        of the known prices."""
         items = active[worth[active] > 1e-12]
         room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
         need = np.concatenate([self._need, self._under], axis=1)[items]
@@ -383,7 +379,7 @@ class ResourceLp:
         worth: Floats,
         rates: Floats,
     ) -> Relaxation:
-        """The answer in terms of items: what flows of a class is shared out evenly among its pods."""
+        """Return the solution in terms of items: the flow of a class is divided evenly among its pods."""
         here = allowed[self._offers]
         flow = self._flow(values)
         flow[:, ~here] = 0.0
@@ -407,16 +403,16 @@ class ResourceLp:
 def worth_to_price_ratio(
     room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
 ) -> Floats:
-    """For each of these offers: by how much the worth of its pods exceeds its price if its room is priced by the most
-    fitting of ``rates``. Divided by the largest of these, worths are such that no offer earns more than its price.
-    """
-    # any prices prove something; those of one resource alone are there where no others are
+    """Return for each of these offers by how much the worth of its pods exceeds its price, with its capacity priced by
+    the best of ``rates``. Divided by the largest of these ratios, worths are such that no offer earns more than its
+    price."""
+    # Any prices give a valid proof; the prices of one resource alone are used if no others exist.
     prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
     whole, each = room @ prices.T, need @ prices.T
     least: Floats = np.full(len(price), np.inf)
     for position in range(len(prices)):
-        # an item that costs nothing at these prices is worth more than that, and where room costs nothing they say
-        # nothing
+        # An item without cost at these prices is worth more than that; prices at which the capacity costs nothing prove
+        # nothing.
         ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
         worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)
         known = np.flatnonzero((whole[:, position] > 0) & np.isfinite(worst))
@@ -425,7 +421,7 @@ def worth_to_price_ratio(
 
 
 def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:
-    """What a pod of each class would cost on each offer by its largest share of it."""
+    """Return the cost of a pod of each class on each offer, by its largest share of the offer's resources."""
     share = np.full((len(offers), len(need)), 1e-9)
     for resource in range(need.shape[1]):
         np.maximum(
@@ -436,7 +432,7 @@ def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:
 
 
 def _cover(problem: PackingProblem, need: Floats, open_to: Marks, usable: Whole, active: Whole) -> Whole:
-    """A few offers among which every class finds one that is about the cheapest for it."""
+    """Return a few offers that include an offer of about the lowest cost for every class."""
     cost = np.where(open_to[np.ix_(usable, active)], _cost(problem, need[active], usable), np.inf)
     near = cost <= cost.min(axis=0) * 1.03
     uncovered, picked = np.ones(len(active), bool), []
@@ -447,8 +443,8 @@ def _cover(problem: PackingProblem, need: Floats, open_to: Marks, usable: Whole,
     return np.unique(usable[picked])
 
 
-def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
-    """One thread, no output, and settings that suit programmes of this size."""
+def quiet_solver() -> Any:  # The solver's type stubs lack half of its methods.
+    """Return a solver with one thread, no output, and settings for programs of this size."""
     make: Any = highspy.Highs
     solver = make()
     for name, value in (
@@ -456,7 +452,7 @@ def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
         ("threads", 1),
         ("presolve", "off"),
         ("simplex_scale_strategy", 0),
-        ("simplex_strategy", 0),  # primal where the last answer still holds, as it does when offers have come in
+        ("simplex_strategy", 0),  # Primal simplex while the previous basis is feasible, as after offers are added.
         (PERTURBATION, 0.0),
     ):
         solver.setOptionValue(name, value)
@@ -464,8 +460,10 @@ def quiet_solver() -> Any:  # the solver's type stubs lack half of its methods
 
 
 def run_solver(solver: Any) -> None:
-    """Solves what the solver holds. Without perturbation simplex is quicker, and may go round in circles where many
-    answers are equally good: then it begins again, perturbed from there on.
+    """Solve the program in the solver.
+
+    Simplex is faster without perturbation, and can cycle if many solutions are equally good. In that case it starts
+    again, with perturbation from then on.
     """
     solver.setOptionValue("simplex_iteration_limit", CIRCLES * (solver.getNumRow() + 100))
     solver.run()

@@ -1,5 +1,5 @@
-"""What is placed where, and every rule of the scheduler.
+"""The plan while it is made, and every rule of the scheduler.
 
-``PlanState`` is changed while a plan is made; it never leaves ``planning``. All rules between pods, limits and the
-assignment of pods to topology domains are here. Uses ``inputs`` and ``model``. No numpy.
+``PlanState`` is changed while a plan is made; it never leaves ``planning``. Rules between pods, limits and the
+assignment of pods to topology domains are all in this folder. Uses ``inputs`` and ``model``. No numpy.
 """

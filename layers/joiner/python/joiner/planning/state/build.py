@@ -24,8 +24,8 @@ def build_state(
     ceilings: Ceilings,
     strict: bool = True,
 ) -> PlanState:
-    """The state of this snapshot: nothing placed yet, all that stands in its room, every offer with whom it is
-    open to.
+    """Build the state of a snapshot: no pod is placed, all existing capacity is loaded, and each offer lists the
+    groups that it accepts.
     """
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]

@@ -9,12 +9,12 @@ from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 Layout = tuple[tuple[NodeState, Mapping[PodGroup, int]], ...]
-"""Rooms with what the plan puts in them: enough to make it again."""
+"""Nodes, and the pods that the plan puts on each: enough to make the plan again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredPlan:
-    """How one way ended: by ``score``, the smaller the better."""
+    """A plan and its score; a smaller ``score`` is better."""
 
     score: tuple[float, ...]
     missing: int
@@ -22,7 +22,7 @@ class ScoredPlan:
 
 
 def count_missing(state: PlanState) -> tuple[float, ...]:
-    """How many pods have no place, by priority, the highest first."""
+    """Return the number of pods left, by priority, highest first."""
     by_level: dict[int, float] = {}
     for one, number in state.left.items():
         by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
@@ -30,10 +30,10 @@ def count_missing(state: PlanState) -> tuple[float, ...]:
 
 
 def score_plan(state: PlanState) -> ScoredPlan:
-    """By priority, the highest first: pods left; then price and nodes."""
+    """Score the plan: pods left by priority, highest first; then price; then number of nodes."""
     layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
-    # A plan made strictly pod after pod may still end in a skew that its first pods would not have accepted: any other
-    # is better
+    # A plan made strictly pod after pod can still end with a skew that its first pods would not have accepted. Any plan
+    # that keeps all rules is better.
     ordered_only = 0.0 if keeps_all_rules(state) else 1.0
     return ScoredPlan(
         (ordered_only, *count_missing(state), round(state.price, 9), float(len(state.new))), state.pods_left, layout
@@ -41,7 +41,7 @@ def score_plan(state: PlanState) -> ScoredPlan:
 
 
 def keep_better(state: PlanState, before: ScoredPlan) -> ScoredPlan:
-    """The better of the plan in this state and an earlier one, with which the state is left."""
+    """Compare the plan in this state with an earlier one; leave the better one in the state and return it."""
     made = score_plan(state)
     if made.score < before.score:
         return made
@@ -55,7 +55,7 @@ def layout_of(rooms: Iterable[NodeState]) -> Layout:
 
 
 def clear_plan(state: PlanState) -> None:
-    """Takes every planned pod out and every new room away."""
+    """Remove every planned pod and every new node."""
     for room in reversed(list(state.new)):
         state.close(room)
     for room in state.existing:
@@ -64,7 +64,8 @@ def clear_plan(state: PlanState) -> None:
 
 
 def restore_layout(state: PlanState, layout: Layout) -> None:
-    """Makes an earlier plan, or a part of one, again; its rules were asked then."""
+    """Make an earlier plan, or a part of one, again. Its rules were checked when it was made and are not checked
+    again."""
     for room, planned in layout:
         if room.choice:
             state.reopen(room)
@@ -74,7 +75,7 @@ def restore_layout(state: PlanState, layout: Layout) -> None:
 
 @contextmanager
 def emptied(state: PlanState) -> Iterator[None]:
-    """Take every planned pod and every new node away, and restore all of them at the end."""
+    """Remove every planned pod and every new node, and restore all of them at the end."""
     layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
     clear_plan(state)
     try:

@@ -1,6 +1,6 @@
-"""Whether a finished plan keeps every rule between pods.
+"""Check that a finished plan keeps every rule between pods.
 
-Some steps place pods in another order than the scheduler would: pods assigned to domains beforehand, nodes that are
+Some steps place pods in another order than the scheduler: pods assigned to domains beforehand, and nodes that are
 emptied and filled again. The whole result is checked here, and is discarded if it breaks a rule.
 """
 
@@ -12,7 +12,7 @@ from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadR
 
 
 def keeps_all_rules(state: PlanState) -> bool:
-    """Whether every pod of the plan is where its own and everybody's rules allow."""
+    """Return whether every pod of the plan is where its own rules and the rules of all other pods allow."""
     rooms = [room for room in (*state.existing, *state.new) if room.planned]
     keys = {rule.spread.topology_key for group in state.left for rule in state.rules[group.index].spreads}
     carried = {key for key in keys if all(key in room.labels for room in rooms)}
@@ -32,10 +32,9 @@ def keeps_all_rules(state: PlanState) -> bool:
 
 
 def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts, int]) -> bool:
-    """Whether the group may stay wherever it is, because nobody is anywhere with those that it is to be kept apart
-    from, and its spreads are level. ``carried`` are keys that every room has, ``most`` remembers what is in the fullest
-    domain.
-    """
+    """Return whether the group may stay on any of its nodes: no pod that it must be apart from is in any of its
+    domains, and its spreads are level. ``carried`` are the keys that every node has. ``most`` caches the count of
+    the fullest domain."""
     if own.free:
         return True
     if (
@@ -56,7 +55,7 @@ def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts
 def _may_stay(
     state: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]
 ) -> bool:
-    """``known`` remembers which domains are level enough for a spread."""
+    """Return whether the group may stay on this node. ``known`` caches which domains are level enough for a spread."""
     own = state.rules[group.index]
     for tally in (*own.away, *own.unwanted):
         domain = room.labels.get(tally.key)
@@ -78,9 +77,8 @@ def _may_stay(
 
 
 def _one_beginning(state: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:
-    """Pods that want to be beside their own kind may begin in one place only, and only if there were none of their kind
-    anywhere; in these rooms they are.
-    """
+    """Return whether pods with affinity to their own kind start in one domain only. They may start only if no pod of
+    their kind exists anywhere; ``rooms`` are the nodes that have them."""
     own = state.rules[group.index]
     mine: dict[tuple[str, ...], int] = {}
     for room in rooms:

@@ -16,9 +16,8 @@ from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
 
 @dataclass(frozen=True, slots=True)
 class DomainAssignment:
-    """For a group that was dealt out: the label, and how many go to each of its values. Pods beyond that were not
-    dealt.
-    """
+    """The assignment of one group: the topology key, and the number of pods for each of its values. Further pods of
+    the group are not assigned."""
 
     shares_of: Mapping[PodGroup, tuple[str, Mapping[str, int]]] = field(default_factory=dict)
 
@@ -27,7 +26,7 @@ class DomainAssignment:
         return tuple(sorted({key for key, _ in self.shares_of.values()}))
 
     def shares(self, group: PodGroup, left: int) -> Iterator[tuple[str, str, int]]:
-        """Label, value and number of pods; without label and value for a group that may go anywhere."""
+        """Yield topology key, value and number of pods; key and value are empty for a group without an assignment."""
         if group not in self.shares_of:
             yield "", "", left
             return
@@ -38,7 +37,7 @@ class DomainAssignment:
 
 
 def assign_domains(state: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> DomainAssignment:
-    """Deals the groups out, those first that ask for it, the largest first among them."""
+    """Assign groups to topology domains: first the groups whose rules require it, the largest first."""
     dealer = DomainAssigner(state, groups, worth)
     asking = [group for group in groups if state.rules[group.index].assigned_spread]
     counted = [group for group in groups if not state.rules[group.index].assigned_spread]
@@ -51,7 +50,7 @@ def assign_domains(state: PlanState, groups: Sequence[PodGroup], worth: Mapping[
 
 
 class DomainAssigner:
-    """Keeps the counts that the dealing makes, beside the state's own."""
+    """Assigns groups to domains, and keeps the resulting counts beside the counts of the state."""
 
     def __init__(self, state: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> None:
         self._state = state
@@ -71,7 +70,7 @@ class DomainAssigner:
         self._reach: dict[object, tuple[str, ...]] = {}
 
     def spread(self, group: PodGroup) -> None:
-        """A group with a spread of its own: as evenly as the skew asks, and no further than it allows."""
+        """Assign a group with a spread of its own: as evenly as its skew requires, and never beyond it."""
         rule = self._state.rules[group.index].assigned_spread
         if rule is None or not rule.universe:
             return
@@ -80,7 +79,8 @@ class DomainAssigner:
         self._distribute(group, key, reach, rule)
 
     def balance(self, group: PodGroup) -> None:
-        """A group that only counts for others' spreads: evenly over the domains, so that nobody is shut out."""
+        """Assign a group that only the spreads of others count: evenly over the domains, so that no other group is
+        excluded."""
         if group in self.shares:
             return
         watched = [tally for tally in self._state.rules[group.index].feeds if tally in self._watched]
@@ -92,9 +92,8 @@ class DomainAssigner:
             )
 
     def gather(self, groups: Sequence[PodGroup]) -> None:
-        """Groups that want to be beside each other in one domain: all that are tied together go to one, where friends
-        are already or where least has been dealt to.
-        """
+        """Assign groups with affinity to each other to one domain: all connected groups go to the domain that already
+        has matching pods, or else to the one with the fewest assigned pods."""
         for tied in _tied(self._state, groups):
             keys = {tally.key for group in tied for tally in self._state.rules[group.index].affinity}
             if len(keys) != 1:
@@ -110,9 +109,8 @@ class DomainAssigner:
                     self._give(group, key, {chosen: self._state.left[group]})
 
     def _distribute(self, group: PodGroup, key: str, reach: Sequence[str], rule: SpreadRule | None = None) -> None:
-        """Give the group's pods to these domains, the emptiest first; with a ``rule``, no further than its skew
-        allows.
-        """
+        """Assign the group's pods to these domains, the emptiest first; with a ``rule``, only as far as its skew
+        allows."""
         left = self._state.left[group]
         counting = [self._counts[tally] for tally in self._state.rules[group.index].feeds if tally in self._counts]
         own = self._counts[rule.tally] if rule else {}
@@ -156,9 +154,8 @@ class DomainAssigner:
         self._give(group, key, given, counted=True)
 
     def _price_by_domain(self, key: str) -> Mapping[str, float]:
-        """What everything that is offered in all domains costs in each of them: who is left over goes where it is
-        cheap.
-        """
+        """Return the price of all offers that exist in every domain, by domain. Remaining pods go to the cheapest
+        domain."""
         if key not in self._dear:
             prices: dict[object, dict[str, float]] = {}
             for market in self._state.markets:
@@ -185,9 +182,8 @@ class DomainAssigner:
                         self._counts[tally][domain] = self._counts[tally].get(domain, 0) + number
 
     def _reachable(self, group: PodGroup, key: str) -> tuple[str, ...]:
-        """Domains in which the group has an offer, or a node with room; groups that agree in offers and size share the
-        answer.
-        """
+        """Return the domains in which the group has an offer, or a node with free capacity. Groups with equal offers
+        and size share the cached result."""
         state = self._state
         bits = tuple(variant.bits[group.index] for market in state.markets for variant in market.variants)
         asked = (key, bits, group.constraints.tolerations, group.vector, bool(state.existing) and group)
@@ -197,7 +193,7 @@ class DomainAssigner:
 
 
 def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
-    """Domains in which the group has an offer, or a node with room."""
+    """Return the domains in which the group has an offer, or a node with free capacity."""
     there = (
         room for room in state.existing if key in room.labels and state.suits(group, room) and fits(group, room.free)
     )
@@ -218,9 +214,8 @@ def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
 
 
 def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
-    """Groups by who wants to be beside whom, as far as all of them want it: those that only others want are not
-    tied.
-    """
+    """Group the groups by mutual affinity: only groups that all require each other are connected. A group that only
+    others require is not connected."""
     rest = dict.fromkeys(groups)
     found = []
     while rest:

@@ -1,4 +1,4 @@
-"""Existing nodes, claims in flight, and how much both use of limits and ceilings."""
+"""Existing nodes and in-flight claims, and how much of the limits and ceilings both use."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,16 +29,16 @@ EPHEMERAL_TAINTS = (
     names.UNREGISTERED,
     names.FILLING,
 )
-"""Taints that a node loses by itself while it joins (Karpenter's list, and our own)."""
+"""Taints that are removed automatically while a node joins (Karpenter's list, and Joiner's own)."""
 READINESS_TAINT_PREFIX = "readiness.k8s.io/"
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingCapacity:
-    """``used`` counts, by pool key, the capacity and the nodes that limits speak of; ``staying`` the nodes that are not
-    on their way out. ``price`` is of all nodes of ours, in $/h.
-    """
+    """Existing nodes and claims. ``used`` counts, by pool key, the capacity and the nodes that count against limits.
+    ``staying`` counts the nodes that are not being removed. ``price`` is the price of all nodes that Joiner
+    manages, in $/h."""
 
     rooms: tuple[NodeState, ...]
     used: Mapping[str, Mapping[str, int]]
@@ -50,7 +50,8 @@ class ExistingCapacity:
 def find_existing_capacity(
     snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, waiting: PodsToPlace
 ) -> ExistingCapacity:
-    """Rooms in the order in which they are filled: nodes that take pods, nodes that join, claims; each by name."""
+    """Return the nodes in the order in which they are filled: nodes that accept pods, nodes that are joining, claims;
+    each sorted by name."""
     joined = nodes_of_claims(snapshot)
     claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
     leaving = retiring_nodes(snapshot)
@@ -79,7 +80,7 @@ def find_existing_capacity(
 
 
 def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
-    """By pool key: nodes that stay, and claims that will be nodes."""
+    """Count, by pool key, the nodes that stay and the claims that become nodes."""
     found: Counter[str] = Counter()
     with_claim = {node.name for node in joined.values()}
     for claim in snapshot.claims:
@@ -101,7 +102,7 @@ def _room_of_node(
 ) -> NodeState:
     joining = claim is not None and not claim.initialized
     known = node.allocatable
-    if claim is not None and joining:  # a node that has just come has not counted everything yet
+    if claim is not None and joining:  # A node that has just joined does not yet report all of its capacity.
         known = Resources(
             {**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}}
         )
@@ -132,12 +133,13 @@ def _room_of_node(
 
 
 def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
-    """A node that carries a label of old only is asked for it by its new name."""
+    """Add the current name of each label that the node has only under its deprecated name."""
     return {**{new: labels[old] for old, new in RENAMED.items() if old in labels}, **labels}
 
 
 def _passes(taint: Taint, claim: NodeClaim) -> bool:
-    """Whether a taint goes by itself before the node takes pods: all start-up taints, until the node is initialized."""
+    """Return whether a taint is removed automatically before the node accepts pods. This is true of all startup taints
+    until the node is initialized."""
     if taint.key == names.FILLING:
         return True
     if claim.initialized:
@@ -158,9 +160,8 @@ def _room_of_claim(
     *,
     like_it: Mapping[str, int],
 ) -> NodeState:
-    """A node that has not joined. Where its type is not known yet (the launch is not answered) it has room for its own
-    pods only. ``like_it``: how many volumes others of its type can have, by driver.
-    """
+    """Return a node that has not joined. While its instance type is unknown (the launch has no answer yet), it has
+    capacity for its own pods only. ``like_it`` is how many volumes other nodes of its type can attach, by driver."""
     known = catalogue.types.get(claim.instance_type)
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
     can = claim.allocatable if claim.launched else Resources()
@@ -185,15 +186,14 @@ def _room_of_claim(
 
 
 def _reserve(room: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: Volumes) -> None:
-    """What an assignment keeps for pods that will come."""
+    """Reserve on the node what an assignment keeps for pods that are not bound yet."""
     for pod in pods:
         _hold(room, pod, groups, volumes)
 
 
 def _hold(room: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
-    """A pod that has its place. One that is ending holds its resources until it is gone, and nobody counts it any
-    more.
-    """
+    """Count a pod that is bound to the node. A terminating pod uses its resources until it is deleted, and no rule
+    counts it."""
     _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
     for driver, volume in (
         volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ()
@@ -222,7 +222,8 @@ def _usage(
     for claim in snapshot.claims:
         node = joined.get(claim.key)
         if not (node or claim.launched or claim.deleting or claim.name in snapshot.entering):
-            # written by a holder that died: it will be deleted unlaunched before anything of this plan is written
+            # The holder that wrote this claim has ended. The claim is deleted without a launch before any part of this
+            # plan is written.
             continue
         has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
         ours.append((claim.pool_key, claim.labels, has))

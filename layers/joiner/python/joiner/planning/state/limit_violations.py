@@ -1,6 +1,5 @@
 """The limit that one more node would exceed, as a value: how much of it is used, how much is needed, and how to raise
-it.
-"""
+it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,9 +10,8 @@ from joiner.pools import NodePool
 
 @dataclass(frozen=True, slots=True)
 class PoolLimitViolation:
-    """Of one pool, in one resource (or in nodes): ``used`` counts what is there, on its way, and planned; the node
-    would add ``more``.
-    """
+    """A pool limit, in one resource or in nodes. ``used`` counts existing, in-flight and planned nodes; the node would
+    add ``more``."""
 
     pool: NodePool
     resource: str
@@ -23,11 +21,12 @@ class PoolLimitViolation:
 
     @property
     def excess(self) -> float:
-        """By which share of the limit it would be exceeded."""
+        """Return by which fraction of the limit it would be exceeded."""
         return (self.used + self.more) / self.limit if self.limit else float("inf")
 
     def told(self, wanted: Resources, planned: int) -> str:
-        """For a pod that requests ``wanted``; ``planned`` of what is used are nodes of this very plan."""
+        """Describe the violation for a pod that requests ``wanted``. ``planned`` is the part of ``used`` that new
+        nodes of this plan use."""
         of_plan = f" ({self._amount(planned)} of it by this plan)" if planned else ""
         if self.resource == "nodes":
             asked = "one more is needed"
@@ -49,7 +48,7 @@ class PoolLimitViolation:
 
 @dataclass(frozen=True, slots=True)
 class ReservationViolation:
-    """Of a capacity reservation: so many instances were left of it before this plan."""
+    """A capacity reservation, and the number of its instances that were available before this plan."""
 
     instances: int
 
@@ -64,7 +63,7 @@ class ReservationViolation:
 
 @dataclass(frozen=True, slots=True)
 class CeilingViolation:
-    """Of the cluster's settings, over all pools: so many nodes, or so much an hour."""
+    """A ceiling of the cluster's settings over all pools: a number of nodes, or a price in $/h."""
 
     of: Literal["nodes", "price"]
     limit: float

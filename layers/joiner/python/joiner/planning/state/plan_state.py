@@ -32,9 +32,9 @@ PORTS_TAKEN: Final = "its host ports are taken"
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """One node, there or planned. ``free`` is what its pods can still request; ``planned`` counts the pods that this
-    plan puts in; ``attached`` counts the pods that have a volume there, by the position of its resource and its name.
-    """
+    """One node, existing or planned. ``free`` is what its pods can still request. ``planned`` counts the pods that
+    this plan puts on it. ``attached`` counts the pods that use a volume there, by the position of its resource and
+    its name."""
 
     name: str
     labels: Mapping[str, str]
@@ -49,7 +49,7 @@ class NodeState:
     answers: dict[object, bool] = field(default_factory=dict)
     choice: OfferChoice | None = None
     made: OfferChoice | None = None
-    """What a room will be made of that this plan makes in any case: a node that a static pool lacks."""
+    """The offer of a node that this plan creates in any case: a missing node of a static pool."""
 
     @property
     def price(self) -> float:
@@ -57,16 +57,15 @@ class NodeState:
 
 
 def attach_volume(room: NodeState, volume: tuple[int, str], number: int) -> None:
-    """So many pods more (or fewer, below zero) have the volume in this room: the first attaches it, with the last it
-    goes.
-    """
+    """Add ``number`` users of a volume on this node (a negative number removes users). The first user attaches the
+    volume, the last one detaches it."""
     before = room.attached.get(volume, 0)
     room.attached[volume] = before + number
     room.free[volume[0]] -= (before + number > 0) - (before > 0)
 
 
 def _attachable(group: PodGroup, room: NodeState) -> int:
-    """How many more of the group can have their volumes in this room, those included that they share."""
+    """Return how many more pods of the group can have their volumes on this node, including volumes that they share."""
     most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not room.attached.get(volume))
     for position, number in missing.items():
         left, each = room.free[position] - number, group.vector[position]
@@ -75,12 +74,12 @@ def _attachable(group: PodGroup, room: NodeState) -> int:
 
 
 def _used_up(pool: NodePool, used: Mapping[str, int]) -> bool:
-    """Whether the pool's limits let no node in any more, however small."""
+    """Return whether the pool's limits allow no further node of any size."""
     return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
 
 
 class PlanState:
-    """All rooms, what is left to place, and how much of each pool's limits is used."""
+    """All nodes, the pods that are left to place, and how much of each pool's limits is used."""
 
     def __init__(
         self,
@@ -95,7 +94,8 @@ class PlanState:
         price: float,
         strict: bool = True,
     ) -> None:
-        """``strict`` keeps minValues as they are said; otherwise they are kept as far as they can be."""
+        """Create the state. ``strict`` requires minValues as specified; otherwise minValues are kept as far as
+        possible."""
         self.groups = groups
         self.markets = tuple(markets)
         self.existing = tuple(existing)
@@ -116,11 +116,11 @@ class PlanState:
         self._nodes = nodes
         self._price = price
         self.opened = 0
-        """So many rooms have been opened, those that were closed again included."""
+        """The number of nodes opened so far, including nodes that were closed again."""
         self._drawn: dict[tuple[str, ...], int] = {}
         self._strict = strict
         self.narrow = strict and any(market.pool.min_values for market in markets)
-        """Whether some pool asks for a choice of offers for each node (minValues)."""
+        """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
         self._offers: dict[PodGroup, int] = {}
         for room in self.existing:
@@ -132,7 +132,7 @@ class PlanState:
                 self._count(group, room, number)
 
     def open(self, choice: OfferChoice) -> NodeState:
-        """A new node of this choice; it counts against limits at once."""
+        """Open a new node of this choice; it counts against limits immediately."""
         self.opened += 1
         name = f"new-{self.opened}"
         room = NodeState(
@@ -149,14 +149,14 @@ class PlanState:
         return room
 
     def reopen(self, room: NodeState) -> None:
-        """A room that was closed, empty again."""
+        """Open a closed node again, empty."""
         for daemon, number in room.held.items():
             self._count(daemon, room, number)
         self._use(room, 1)
         self.new.append(room)
 
     def close(self, room: NodeState) -> None:
-        """The reverse of ``open``: its pods are left to place again."""
+        """Close a node, the reverse of ``open``: its pods are left to place again."""
         for group, number in list(room.planned.items()):
             self.take(group, room, number)
         for daemon, number in room.held.items():
@@ -165,7 +165,7 @@ class PlanState:
         self.new.remove(room)
 
     def over_limit(self, choice: OfferChoice) -> LimitViolation | None:
-        """Which limit forbids one more node like this; None if none does."""
+        """Return the limit that one more node of this choice would exceed, or None."""
         pool, one = choice.market.pool, choice.one
         used = self.used.get(pool.key, {})
         for name, limit in pool.limits.items():
@@ -184,9 +184,8 @@ class PlanState:
 
     @property
     def left_of_ceilings(self) -> tuple[int | None, float | None]:
-        """How many more nodes the cluster's ceilings leave, and for how much an hour; None where there is no
-        ceiling.
-        """
+        """Return how many more nodes, and how many more $/h, the cluster's ceilings allow; None for each ceiling that
+        is not set."""
         nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
         return (
             None if nodes is None else nodes - self._nodes - len(self.new),
@@ -194,7 +193,7 @@ class PlanState:
         )
 
     def planned_of(self, pool: NodePool, resource: str) -> int:
-        """How much of a resource (or how many nodes) the new nodes of a pool have."""
+        """Return how much of a resource (or how many nodes) the new nodes of a pool have."""
         mine = [room.choice.one for room in self.new if room.choice and room.choice.market.pool.key == pool.key]
         return len(mine) if resource == "nodes" else sum(one.capacity.get(resource, 0) for one in mine)
 
@@ -215,7 +214,7 @@ class PlanState:
                     used[name] = used.get(name, 0) + number * room.choice.one.capacity.get(name, 0)
 
     def suits(self, group: PodGroup, room: NodeState) -> bool:
-        """Whether taints, labels and name of the node let such pods in."""
+        """Return whether the node's taints, labels and name accept pods of the group."""
         if room.choice:
             return bool(room.choice.groups >> group.index & 1)
         known = room.answers.get(group)
@@ -227,7 +226,7 @@ class PlanState:
         return known
 
     def offers(self, group: PodGroup) -> int:
-        """How many offers would do for the group, as far as labels and taints go."""
+        """Return how many offers match the group's labels and tolerations."""
         if group not in self._offers:
             said = group.constraints
             open_to = (
@@ -241,7 +240,8 @@ class PlanState:
         return self._offers[group]
 
     def put(self, group: PodGroup, room: NodeState, wanted: int) -> int:
-        """Puts as many of the group in as may and can go, at most ``wanted``; answers how many."""
+        """Place as many pods of the group on the node as rules and capacity allow, at most ``wanted``; return how
+        many."""
         if wanted <= 0 or group.refused or not self.suits(group, room):
             return 0
         fitting, free = wanted, room.free
@@ -260,9 +260,8 @@ class PlanState:
         return fitting
 
     def place_together(self, contents: Mapping[PodGroup, int], room: NodeState, choice: OfferChoice) -> bool:
-        """Puts all of this in an empty room of this choice, or nothing: for groups that are ``easy``. What they ask of
-        each other is asked once all of them are in.
-        """
+        """Place all of these pods on an empty node of this choice, or none. All groups must be ``easy``. Their rules
+        about each other are checked after all of them are placed."""
         free, accepted = list(room.free), choice.groups
         for group, number in contents.items():
             if not accepted >> group.index & 1:
@@ -287,7 +286,8 @@ class PlanState:
         return True
 
     def _within_quotas(self, contents: Mapping[PodGroup, int], room: NodeState) -> bool:
-        """Whether each group that was dealt out has so many left for this domain; then they are taken off."""
+        """Return whether the quota of each assigned group for this domain is large enough; if so, subtract the pods
+        from it."""
         dealt = [
             (self.quotas[group.index], rule, number)
             for group, number in contents.items()
@@ -301,7 +301,7 @@ class PlanState:
         return True
 
     def easy(self, group: PodGroup) -> bool:
-        """Whether all that it asks of its neighbours is about hosts, or a spread whose domains are dealt out."""
+        """Return whether the group's rules about other pods concern only hosts, or spreads with assigned domains."""
         own = self.rules[group.index]
         if group.refused or group.constraints.host_ports or group.attaches or self.narrow:
             return False
@@ -317,7 +317,8 @@ class PlanState:
         return all(rule.universe is None or rule is dealt for rule in own.spreads)
 
     def limit(self, group: PodGroup, room: NodeState) -> tuple[int, str]:
-        """How many more of the group ports and neighbours allow in this room; if none, what forbids it."""
+        """Return how many more pods of the group ports and other pods' rules allow on this node; if none, also the
+        reason."""
         ports, own = group.constraints.host_ports, self.rules[group.index]
         if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
             return 0, PORTS_TAKEN
@@ -336,7 +337,8 @@ class PlanState:
         return (min(most, 1) if ports else most), why
 
     def _flexible_for(self, group: PodGroup, room: NodeState, choice: OfferChoice) -> int:
-        """How many more of the group leave enough instance types that hold all of the room's pods (minValues)."""
+        """Return how many more pods of the group leave enough instance types that hold all pods of the node
+        (minValues)."""
         need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
         for volume in group.attaches:
             need[volume[0]] += not room.attached.get(volume)
@@ -354,9 +356,8 @@ class PlanState:
         return 0
 
     def replacement_offers(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> list[NodeOffer]:
-        """Offers of any size and price that these pods could be on in place of this one, as far as labels and their
-        neighbours go.
-        """
+        """Return the offers of any size and price that can replace this one for these pods, by labels and by rules
+        about other pods only."""
         bits, keys = -1, set[str]()
         for group in inside:
             bits &= choice.variant.bits[group.index]
@@ -371,7 +372,7 @@ class PlanState:
         ]
 
     def keys_of(self, group: PodGroup) -> frozenset[str]:
-        """Labels, but for the hostname, in whose domains some rule counts the group's pods."""
+        """Return the topology keys, without the hostname, in whose domains some rule counts the group's pods."""
         known = self._domains.get(group)
         if known is None:
             own = self.rules[group.index]

@@ -1,13 +1,12 @@
-"""Rules between pods, kept as running counts: spread, affinity and anti-affinity, each exactly as kube-scheduler reads
-it.
+"""Rules between pods as running counts: spread, affinity and anti-affinity, exactly as kube-scheduler applies them.
 
-A *tally* counts pods by topology domain. Which groups it counts is worked out once; placing a pod then adds one to a
-few tallies, and asking whether a pod may go somewhere reads a few. Sources: Kubernetes, "Pod Topology Spread
-Constraints" and "Assigning Pods to Nodes"; the scheduler's plugins of those names decide where the pages are silent:
+A *tally* counts pods by topology domain. The groups that it counts are determined once. Placing a pod adds one to a
+few tallies, and checking a node reads a few. Sources: Kubernetes, "Pod Topology Spread Constraints" and "Assigning
+Pods to Nodes". Where these pages do not specify a case, the scheduler's plugins of those names decide.
 
-* a spread counts pods of the pod's own namespace, on nodes that carry all its spread keys and that its own rules allow;
-* affinity counts pods that *all* its terms mean, and a pod that they mean itself may be the first of its kind anywhere;
-* anti-affinity binds both ways: nobody joins a domain where somebody does not want it.
+* A spread counts pods of the pod's own namespace, on nodes with all its topology keys that its own rules allow.
+* Affinity counts pods that *all* its terms select. A pod that they select itself may be the first of its kind anywhere.
+* Anti-affinity applies in both directions: it also keeps other pods out of the domain of the pod that has the term.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +26,7 @@ Namespaces = Mapping[str, Mapping[str, str]]
 
 
 class TopologyNode(Protocol):
-    """A node as far as topology sees it."""
+    """A node as the topology rules see it."""
 
     @property
     def labels(self) -> Mapping[str, str]: ...
@@ -37,12 +36,12 @@ class TopologyNode(Protocol):
 
     @property
     def answers(self) -> dict[object, bool]:
-        """For answers about this place that never change."""
+        """Return the cache for results about this node that never change."""
         ...
 
 
 class DomainCounts:
-    """Pods by domain of ``key``, on the places that ``counts`` accepts."""
+    """Pods by domain of ``key``, on the nodes that ``counts`` accepts."""
 
     __slots__ = ("by_domain", "key", "only", "total")
 
@@ -61,10 +60,9 @@ class DomainCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpreadRule:
-    """One hard spread of a group. ``universe`` are the domains that count even without a pod; None for hostnames, where
-    a new node is always possible and the emptiest one therefore has nothing. ``moves``: it counts pods that wait for a
-    place.
-    """
+    """One hard spread of a group. ``universe`` are the domains that count even without a pod. It is None for
+    hostnames: a new node is always possible, so the lowest count is 0. ``moves`` is whether the spread counts
+    pending pods."""
 
     spread: TopologySpreadConstraint
     tally: DomainCounts
@@ -73,7 +71,8 @@ class SpreadRule:
     moves: bool
 
     def lowest(self, without: str | None = None) -> int:
-        """The count of the emptiest domain (``without`` left out), 0 while there are fewer domains than minDomains."""
+        """Return the count of the emptiest domain except ``without``, or 0 while the number of domains is below
+        minDomains."""
         if not self.universe:
             return 0
         counted = self.tally.by_domain
@@ -81,13 +80,12 @@ class SpreadRule:
         return self.spread.lowest_count(counts, len(self.universe), default=UNLIMITED)
 
     def allows(self, domain: str | None) -> bool:
-        """Return whether the skew of this domain is within maxSkew, with the pods that are there now."""
+        """Return whether the current skew of this domain is within maxSkew."""
         return domain is not None and self.spread.allows(self.tally.by_domain.get(domain, 0), self.lowest())
 
     def limit(self, domain: str | None) -> int:
-        """How many more pods may go to this domain, one after the other: as long as it is at most maxSkew above the
-        others.
-        """
+        """Return how many more pods may go to this domain one after the other, so that it stays at most maxSkew above
+        the others."""
         if domain is None:
             return 0
         here = self.tally.by_domain.get(domain, 0)
@@ -98,12 +96,13 @@ class SpreadRule:
 
 @dataclass(slots=True, eq=False)
 class GroupRules:
-    """What one group asks of its neighbours, and what its pods change for others (``feeds``).
+    """The rules of one group about other pods, and the tallies that its own pods change (``feeds``).
 
-    ``friends`` are the other groups beside which its affinity wants to be; ``selects_itself`` says that it is its own
-    friend. ``together`` count the pods that share a volume which is not there yet: it is made where the first of them
-    goes, and all others follow. ``alone`` count the pods that have a claim which is for one pod at a time. ``stock``
-    counts those that take one of a family of volumes made by hand, with how many of these there are in each domain.
+    ``friends`` are the other groups that its affinity selects; ``selects_itself`` is whether it also selects its
+    own pods. ``together`` counts the pods that share a volume which does not exist yet: the volume is created in
+    the domain of the first of them, and all others must go there. ``alone`` counts the pods that have a claim with
+    access mode ReadWriteOncePod. ``stock`` counts the pods that use one of a family of manually created volumes,
+    with the number of volumes in each domain.
     """
 
     spreads: list[SpreadRule] = field(default_factory=list)
@@ -120,20 +119,19 @@ class GroupRules:
 
     @property
     def apart(self) -> list[tuple[DomainCounts, int]]:
-        """Whom it is kept apart from: a tally, and how many that counts may be where a pod of the group is, itself
-        included.
-        """
+        """Return what the group must be apart from: a tally, and the highest count allowed in the domain of a pod of
+        the group, with that pod included."""
         return [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted)]
 
     @property
     def of_hosts(self) -> tuple[tuple[DomainCounts, int], ...]:
-        """Its rules about hosts, in the form of ``apart``."""
+        """Return its rules about hosts, in the form of ``apart``."""
         apart = [(tally, most) for tally, most in self.apart if tally.key == names.HOSTNAME]
         return (*apart, *((rule.tally, rule.spread.max_skew) for rule in self.spreads if rule.universe is None))
 
     @property
     def free(self) -> bool:
-        """Whether it may go wherever there is room, however many there are."""
+        """Return whether no rule restricts where its pods go, or how many."""
         return not (
             self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.stock
         )
@@ -141,11 +139,11 @@ class GroupRules:
     def limit(
         self, place: TopologyNode, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None
     ) -> tuple[int, str]:
-        """How many more pods of the group may go to this place as far as neighbours matter; if none, the rule that says
-        so.
+        """Return how many more pods of the group rules about other pods allow on this node; if none, also the rule
+        that forbids it.
 
-        ``quota`` replaces the live skew of the ``dealt`` spread while a plan is being made: what each domain may still
-        take.
+        While a plan is made, ``quota`` replaces the live skew of the ``dealt`` spread: the number of pods that each
+        domain may still accept.
         """
         most, labels = 1 if self.alone else UNLIMITED, place.labels
         if any(tally.total for tally in self.alone):
@@ -173,7 +171,7 @@ class GroupRules:
         return most, ""
 
     def _volumes(self, labels: Mapping[str, str]) -> tuple[int, str]:
-        """How many more may go there for the volumes' sake that they share, or of which there are only so many."""
+        """Return how many more pods may go there with respect to shared volumes and volumes of limited number."""
         if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
             return 0, "a volume that it shares with pods elsewhere"
         left = [
@@ -193,18 +191,17 @@ class GroupRules:
 
     @property
     def assigned_spread(self) -> SpreadRule | None:
-        """The spread whose domains are dealt out beforehand. One that counts nobody who waits does not share them out:
-        they may all go where it is level.
-        """
+        """Return the spread whose domains are assigned beforehand. A spread that counts no pending pod does not divide
+        them: all of them may go to any domain that is level."""
         return next((rule for rule in self.spreads if rule.universe is not None and rule.moves), None)
 
 
 def compile_rules(
     groups: Sequence[PodGroup], places: Sequence[TopologyNode], markets: Sequence[PoolOffers], namespaces: Namespaces
 ) -> tuple[GroupRules, ...]:
-    """The rules of every group, by its index, with empty tallies: nothing is placed yet.
+    """Return the rules of every group, by its index, with empty tallies: no pod is counted yet.
 
-    Of pods that run already (and daemons) only what they mean to others matters: they will not be placed again.
+    Running pods and daemon pods are not placed again. They matter only because the rules of other pods count them.
     """
     if all(
         not one.constraints.spreads
@@ -217,10 +214,9 @@ def compile_rules(
 
 
 class RuleCompiler:
-    """Works out the rules of all groups. Rules that count the same pods on the same places share one tally, so a placed
-    pod is counted once for all of them, and what a selector means is asked once for each kind of pod that some selector
-    can tell apart.
-    """
+    """Compiles the rules of all groups. Rules that count the same pods on the same nodes share one tally, so a placed
+    pod is counted once for all of them. A selector is evaluated once for each kind of pod that some selector can
+    distinguish."""
 
     def __init__(
         self,
@@ -272,7 +268,7 @@ class RuleCompiler:
     def _tally(
         self, identity: object, key: str, meant: Iterable[PodGroup], only: Callable[[TopologyNode], bool] | None = None
     ) -> DomainCounts:
-        """The tally of this identity; the groups that it counts feed it from the first time on."""
+        """Return the tally of this identity. At the first call, the groups that it counts are connected to it."""
         tally = self._tallies.get(identity)
         if tally is None:
             tally = self._tallies[identity] = DomainCounts(key, only)
@@ -322,13 +318,13 @@ class RuleCompiler:
                 own.away.append(self._tally(("away", term, group.head_room), term.topology_key, meant))
 
     def _real(self, group: PodGroup, meant: list[PodGroup]) -> list[PodGroup]:
-        """Whom a group's rules count: head-room stands for pods that do not exist, and counts for head-room only."""
+        """Return the groups that the group's rules count. Capacity buffers represent pods that do not exist; only
+        rules of buffers count them."""
         return meant if group.head_room or not self._head_room else [other for other in meant if not other.head_room]
 
     def _wishes(self, group: PodGroup) -> None:
-        """Preferences about neighbours and soft spreads, as weighted tallies: more is better, or worse where the weight
-        is negative.
-        """
+        """Compile preferences about other pods and soft spreads into weighted tallies: more pods are better, or worse
+        if the weight is negative."""
         own = self._found[group.index]
         for wish in group.constraints.pod_preferences:
             tally = self._tally(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
@@ -340,7 +336,7 @@ class RuleCompiler:
                 own.wishes.append((-1, tally))
 
     def _meant(self, wanted: tuple[PodAffinityTerm, ...]) -> list[PodGroup]:
-        """The groups that all these terms select."""
+        """Return the groups that all these terms select."""
         found = self._meanings.get(wanted)
         if found is None:
             found = self._meanings[wanted] = [
@@ -352,7 +348,7 @@ class RuleCompiler:
         return found
 
     def _selected(self, namespace: str, selector: LabelSelector) -> list[PodGroup]:
-        """The groups of one namespace that a selector means."""
+        """Return the groups of one namespace that a selector matches."""
         asked = (namespace, selector)
         found = self._meanings.get(asked)
         if found is None:
@@ -365,7 +361,7 @@ class RuleCompiler:
         return found
 
     def _candidates(self, selector: LabelSelector) -> Iterable[list[PodGroup]]:
-        """Kinds of pods worth asking a selector about: most selectors name one value of one label."""
+        """Return the kinds of pods that the selector can match: most selectors require one value of one label."""
         for key, values in (selector.requirements or {}).items():
             if values.finite and not values.absent:
                 return [alike for value in values for alike in self._labelled.get((key, value), ())]
@@ -374,7 +370,8 @@ class RuleCompiler:
     def _eligibility(
         self, group: PodGroup, spread: TopologySpreadConstraint, keys: tuple[str, ...]
     ) -> tuple[Callable[[TopologyNode], bool], object]:
-        """Which places count for the spread, and what decides that: groups that agree in it share the answer."""
+        """Return which nodes count for the spread, and the identity of that rule. Groups with equal identity share the
+        result."""
         said = group.constraints
         decides = (
             keys,
@@ -390,9 +387,8 @@ class RuleCompiler:
     def _universe(
         self, group: PodGroup, spread: TopologySpreadConstraint, only: Callable[[TopologyNode], bool], identity: object
     ) -> frozenset[str]:
-        """Domains that the spread counts, of the nodes that there are and of those that could be made for somebody who
-        waits: where nobody makes a node there is no domain.
-        """
+        """Return the domains that the spread counts: the domains of existing nodes and of nodes that can be launched
+        for pending pods. A domain without either does not count."""
         key = spread.topology_key
         open_to: tuple[object, ...] = ()
         anywhere = all(not place for place in group.places)
@@ -407,7 +403,7 @@ class RuleCompiler:
         return self._universes[asked]
 
     def _to_come(self, group: PodGroup, spread: TopologySpreadConstraint, market: PoolOffers) -> set[str]:
-        """Domains that count for the spread, in which the market could make a node for somebody who waits."""
+        """Return the domains that count for the spread and in which these offers allow a new node for a pending pod."""
         key, found = spread.topology_key, set[str]()
         if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
             return found
@@ -422,9 +418,8 @@ class RuleCompiler:
         return found
 
     def _wanted_of(self, market: PoolOffers, variant: PoolVariant) -> int:
-        """The offers that could hold somebody who waits. The smallest are asked first: they leave little to ask the
-        others about.
-        """
+        """Return the offers that could hold a pending pod. The smallest pods are tested first, because they leave few
+        offers to test for the others."""
         if variant not in self._wanted:
             found = 0
             for group in self._waiting:
@@ -440,7 +435,7 @@ class RuleCompiler:
 
 
 def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[str]) -> Callable[[TopologyNode], bool]:
-    answer = object()  # a name for it among what places remember; the function itself would be a cycle
+    answer = object()  # A key for the nodes' caches. The function itself as a key would create a reference cycle.
 
     def eligible(place: TopologyNode) -> bool:
         known = place.answers.get(answer)
@@ -458,9 +453,8 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
 
 
 def _by_own_rules(group: PodGroup, market: PoolOffers, variant: PoolVariant) -> int:
-    """The offers that the pod's own rules accept: where its volumes are does not make the domains fewer that it is
-    spread over.
-    """
+    """Return the offers that the pod's own rules accept. The location of its volumes does not reduce the domains of
+    its spread."""
     if all(not place for place in group.places):
         return variant.bits[group.index]
     asked = group.constraints.on_new_nodes()

@@ -1,7 +1,7 @@
-"""Static pools: nodes that a pool with ``replicas`` lacks are planned without pending pods, and pods may be placed on
+"""Static pools: missing nodes of a pool with ``replicas`` are planned without pending pods, and pods may be placed on
 them.
 
-Source: Karpenter, "NodePools", static capacity: as many nodes as the replicas say, no more than ``limits.nodes``.
+Source: Karpenter, "NodePools", static capacity: the number of nodes is ``replicas``, and at most ``limits.nodes``.
 """
 
 from collections import Counter
@@ -19,9 +19,8 @@ from joiner.pools import NodePool
 def missing_static_nodes(
     markets: Sequence[PoolOffers], groups: PodGroups, stands: ExistingCapacity, ceilings: Ceilings
 ) -> list[NodeState]:
-    """A room for each missing node, of the cheapest offer that the pool allows, as far as its limits and the ceilings
-    let it.
-    """
+    """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits and the
+    ceilings."""
     found: list[NodeState] = []
     price, drawn = stands.price, Counter[tuple[str, ...]]()
     for market in markets:

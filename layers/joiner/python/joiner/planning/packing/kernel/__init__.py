@@ -1,9 +1,9 @@
-"""The compiled form of the search's innermost loops (``fill.c``), where there is one for this machine.
+"""The compiled form of the innermost loops of the search (``fill.c``), for processors with a library.
 
-Three small libraries lie beside it, for Linux on arm64 and on x86-64, there with AVX2 as well, which every x86
-processor of Lambda has. They call nothing and know nothing of Python, so any version of it loads them, and all of them
-answer the same, to the bit. Elsewhere ``best`` answers None and the same loop runs in numpy: slower, so that less is
-found in a second, but as right.
+The folder contains three small libraries for Linux: arm64, x86-64, and x86-64 with AVX2, which every x86 processor
+of Lambda has. They call nothing and do not use Python's API, so any version of Python loads them. All of them
+return bit-identical results. On other machines ``best_library`` returns None and the same loop runs in numpy: it is
+as correct but slower, so the search finds less in a second.
 """
 
 import ctypes
@@ -20,20 +20,20 @@ from joiner.planning.arrays import Floats, Marks, Whole
 
 FOLDER: Final = __path__[0]
 PROCESSORS: Final = {"x86_64": "x86_64", "avx2-x86_64": "x86_64_v3", "aarch64": "generic"}
-"""The processors that libraries are made for, by what their names end in: what the compiler calls them."""
+"""The processors with a library: the end of the library's name, and the compiler's name of the processor."""
 MOST_RESOURCES: Final = 64
 MOST_MADE: Final = 24
 MOST_VIEWS: Final = 6
-"""All as in ``fill.c``."""
+"""As in ``fill.c``."""
 
 
 def library_path(machine: str) -> str:
-    """Where the library for these processors lies."""
+    """Return the path of the library for these processors."""
     return f"{FOLDER}/fill-{machine}.so"
 
 
 def supported_processors() -> tuple[str, ...]:
-    """For which processors a library can run here, the best first."""
+    """Return the processors whose library can run here, the fastest first."""
     machine = platform.machine()
     plain = load_library(machine)
     if plain is None:
@@ -43,7 +43,7 @@ def supported_processors() -> tuple[str, ...]:
 
 @cache
 def load_library(machine: str) -> "ctypes.CDLL | None":
-    """The library for these processors, if there is one that can be loaded here."""
+    """Return the library for these processors, or None if it cannot be loaded here."""
     if sys.platform != "linux" or sys.byteorder != "little" or machine not in PROCESSORS:
         return None
     try:
@@ -54,12 +54,12 @@ def load_library(machine: str) -> "ctypes.CDLL | None":
 
 @cache
 def best_library() -> "ctypes.CDLL | None":
-    """The library that is the fastest here."""
+    """Return the fastest library for this machine, or None."""
     return next(map(load_library, supported_processors()), None)
 
 
 def source_digest(library: ctypes.CDLL) -> str:
-    """Of the source that a library was compiled from (sha256)."""
+    """Return the SHA-256 of the source that a library was compiled from."""
     return (ctypes.c_char * 64).in_dll(library, "source").value.decode()
 
 
@@ -76,9 +76,8 @@ class ProblemStruct(ctypes.Structure):
 
 
 class Kernel:
-    """One problem laid out for the compiled loop, with room for it to write on: O offers, K items, R resources, C
-    caps.
-    """
+    """One problem in the memory layout of the compiled loop, with its working memory: O offers, K items, R resources,
+    C caps."""
 
     def __init__(
         self,
@@ -122,8 +121,11 @@ class Kernel:
         tilt: Floats | None,
         counts: Whole,
     ) -> None:
-        """Fills rows in place (``counts``: rows x active items, at first what they hold already). ``demand`` and
-        ``worth`` are of the active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and resource.
+        """Fill rows in place.
+
+        ``counts`` has rows x active items, and contains at first what the rows already hold. ``demand`` and
+        ``worth`` are of the active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and
+        resource.
         """
         held = [
             np.ascontiguousarray(offers),
@@ -149,9 +151,9 @@ class Kernel:
         )
 
     def seed(self, offers: Whole, active: Whole, mean: Floats, demand: Floats, dice: NDArray[np.uint64]) -> Whole:
-        """What rows begin with (rows x active items): ``mean`` (the same shape) rounded at random, as far as demand,
-        room and caps allow. ``mean`` is 0 where an item is closed to the row's offer: that is not asked again.
-        """
+        """Return the initial contents of rows (rows x active items): ``mean`` (the same shape) rounded at random, as
+        far as demand, capacity and caps allow. ``mean`` must be 0 for an item that is closed to the row's offer:
+        this is not checked again."""
         counts = np.empty(mean.shape, np.int64)
         held = [np.ascontiguousarray(one) for one in (offers, active, mean, demand)]
         self._seed(
@@ -165,9 +167,11 @@ class Kernel:
     def repack(
         self, plan: "KernelNodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0
     ) -> tuple[float, float]:
-        """Empty a few nodes and pack their pods again, ``turns`` times; a result that is not more expensive stays, and
-        at random one that is more expensive by less than ``slack`` ($/h). ``lure`` is what items are worth while some
-        nodes are filled. Returns what was saved in $/h, and the work in cells of ``fill``.
+        """Empty a few nodes and pack their pods again, ``turns`` times.
+
+        A result that is not more expensive is kept, and at random one that is more expensive by less than ``slack``
+        ($/h). ``lure`` is what items are worth while some nodes are filled. Returns the reduction of the price in
+        $/h, and the work in cells of ``fill``.
         """
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
         worth, lure = np.ascontiguousarray(worth), np.ascontiguousarray(lure)
@@ -197,9 +201,11 @@ class Kernel:
         patience: int,
         kept: int,
     ) -> "NodeSearchResult":
-        """The pods that are worth most on one node of this offer, if they are worth more than ``enough``. ``rates`` are
-        prices of resources, of which the first MOST_VIEWS rows count: the better they fit, the less has to be tried.
-        ``demand`` and ``worth`` are of the active items.
+        """Return the pods with the highest total worth on one node of this offer, if they are worth more than
+        ``enough``.
+
+        ``rates`` are prices of resources, of which the first MOST_VIEWS rows count: the better they fit, the
+        shorter the search. ``demand`` and ``worth`` are of the active items.
         """
         counts, found, proven = np.zeros((kept, len(active)), np.int64), ctypes.c_longlong(0), ctypes.c_double(0.0)
         held = [np.ascontiguousarray(one) for one in (active, demand, worth, rates[:MOST_VIEWS])]
@@ -221,9 +227,9 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSearchResult:
-    """``counts``: rows of how many of each active item, each worth more than enough, the best among them. No node is
-    worth more than ``proven`` (or than enough). It took so many ``steps``.
-    """
+    """The result of ``dearest``. ``counts``: rows with the number of each active item, each worth more than
+    ``enough``, including the best one. No node is worth more than ``proven`` (or than ``enough``). ``steps`` is the
+    number of steps used."""
 
     counts: Whole
     proven: float
@@ -232,9 +238,9 @@ class NodeSearchResult:
 
 @dataclass(slots=True)
 class KernelNodes:
-    """A plan that is being changed, node by node, with room for more of them: the offer, how many of each item, price
-    less the worth of its pods. The first ``number`` count. ``dice`` is one number, never 0.
-    """
+    """A plan that is being changed, node by node, with memory for more nodes: the offer, the number of each item, and
+    the price less the worth of the pods. Only the first ``number`` nodes count. ``dice`` is the state of the random
+    generator: one number, never 0."""
 
     number: int
     offer: Whole
@@ -243,7 +249,7 @@ class KernelNodes:
     dice: NDArray[np.uint64]
 
     def copy(self) -> "KernelNodes":
-        """As it is now."""
+        """Return a copy of the current plan."""
         return KernelNodes(self.number, self.offer.copy(), self.counts.copy(), self.loss.copy(), self.dice.copy())
 
 
