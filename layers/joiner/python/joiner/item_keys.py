@@ -24,14 +24,14 @@ CLUSTER: Final = "CLUSTER"
 
 # Ids of items that exist once
 SCALE_UP: Final = "scale-up"  # of LEASE: the lease of scale-ups
-SWEEP: Final = "sweep"  # of LEASE: when the next sweep looks
+SWEEP: Final = "sweep"  # of LEASE: the time of the next sweep
 TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
 PENDING_PODS: Final = "pods"  # of ANSWERED
 DESCRIBED: Final = "described"  # of CLUSTER
 
 
 def item_key(kind: str, item_id: str) -> Mapping[str, Any]:
-    """Return an item's key as DynamoDB writes it; in a state machine the id may be an expression.
+    """Return an item's key in the format of DynamoDB. In a state machine the id may be an expression.
 
     >>> item_key(LEASE, SCALE_UP)
     {'kind': {'S': 'LEASE'}, 'id': {'S': 'scale-up'}}

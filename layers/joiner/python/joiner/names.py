@@ -1,8 +1,8 @@
-"""The words that Kubernetes, Karpenter, EC2 and Joiner share: label, annotation, taint, finalizer, tag and group names.
+"""The names that Kubernetes, Karpenter, EC2 and Joiner share: labels, annotations, taints, finalizers, tags and groups.
 
-Nothing but names: `infra/` reads them too, so that IAM conditions and the code that they bind never drift apart.
-Karpenter's names are kept to the letter (its documentation, "Well-Known Labels"), so that workloads and dashboards
-carry over.
+This module has only names. `infra/` also imports them, so that IAM conditions and the code always use the same names.
+Karpenter's names are unchanged (its documentation, "Well-Known Labels"), so that existing workloads and dashboards
+work.
 """
 
 import re
@@ -37,8 +37,8 @@ CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
 
 # Annotations
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
-DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # as Karpenter called it before v1beta1
-TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"  # until when a claim's node may drain
+DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # the name in Karpenter before v1beta1
+TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"  # deadline of the drain of a node
 NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"
 NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
 NODECLASS_HASH: Final = "karpenter.k8s.aws/ec2nodeclass-hash"
@@ -49,13 +49,13 @@ PLACING: Final = "joiner.dev/placing"
 LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
 LAUNCH: Final = "joiner.dev/launch"
-PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the offering that was launched
+PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the launched offering
 
-NODE_OF_POD: Final = "joiner.dev/node"  # on an Eviction: the node from which the pod shall go
+NODE_OF_POD: Final = "joiner.dev/node"  # on an Eviction: the node that the pod must leave
 
-# What admission policies ask of our own requests (manifests/policies)
+# Labels that admission policies require in Joiner's own requests (manifests/policies)
 PLACED: Final = "joiner.dev/placed"  # label of a Binding; since Kubernetes 1.35 the API server copies it to the pod
-LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, and of a pod before we delete it
+LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, and of a pod before its deletion
 
 # Taints
 FILLING: Final = "joiner.dev/filling"
@@ -64,14 +64,14 @@ DISRUPTED: Final = "karpenter.sh/disrupted"
 
 TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
 
-# EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are used as tags, too)
+# EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are also tags)
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
 NAME_TAG: Final = "Name"
-DISCOVERY_TAG: Final = "karpenter.sh/discovery"  # how Karpenter's documentation marks what a cluster's nodes may use
+DISCOVERY_TAG: Final = "karpenter.sh/discovery"  # marks the resources of a cluster's nodes in Karpenter's documentation
 
 
 def cluster_tag(cluster: str) -> str:
-    """The tag key by which EKS and its controllers know what belongs to a cluster; its value is ``owned``.
+    """Return the tag key by which EKS and its controllers identify resources of a cluster; its value is ``owned``.
 
     >>> cluster_tag("prod")
     'kubernetes.io/cluster/prod'
@@ -80,7 +80,7 @@ def cluster_tag(cluster: str) -> str:
 
 
 def region_of(zone: str) -> str:
-    """The region that a zone's name begins with; empty for what is no zone's name.
+    """Return the region of a zone; empty if the text is not the name of a zone.
 
     >>> region_of("eu-west-1a"), region_of("us-west-2-lax-1a"), region_of("here")
     ('eu-west-1', 'us-west-2', '')
@@ -90,7 +90,7 @@ def region_of(zone: str) -> str:
 
 
 def stack_name(cluster: str) -> str:
-    """The CloudFormation stack of a cluster's Joiner; such names hold no underscores.
+    """Return the name of the CloudFormation stack for a cluster; such names have no underscores.
 
     >>> stack_name("my_cluster")
     'joiner-my-cluster'
@@ -99,7 +99,7 @@ def stack_name(cluster: str) -> str:
 
 
 def pause_parameter(cluster: str) -> str:
-    """The SSM parameter that stops Joiner while its value is ``true``.
+    """Return the name of the SSM parameter that stops Joiner while its value is ``true``.
 
     >>> pause_parameter("prod")
     '/joiner/prod/pause'
@@ -110,16 +110,17 @@ def pause_parameter(cluster: str) -> str:
 # Values of that parameter
 ACTING: Final = "false"
 PAUSED: Final = "true"
-DRAINING: Final = "drain"  # nothing is launched, and every node is retired: `joiner uninstall --nodes drain`
-KEEPING: Final = "keep"  # nothing acts, and the stack may be deleted while nodes run: `joiner uninstall --nodes keep`
-DELETING: Final = "deleting"  # as true; written by the deletion of the stack while it looks whether nodes run
+DRAINING: Final = "drain"  # no launches, and every node is retired: `joiner uninstall --nodes drain`
+KEEPING: Final = "keep"  # no actions; the stack may be deleted while nodes run: `joiner uninstall --nodes keep`
+DELETING: Final = "deleting"  # same as true; the deletion of the stack writes it while it checks for nodes
 STOPS_EVERYTHING: Final = (PAUSED, KEEPING, DELETING)
 STOPS_LAUNCHES: Final = (PAUSED, KEEPING, DELETING, DRAINING)
 
 
 def profile_path(cluster: str, region: str) -> str:
-    """The IAM path of the instance profiles that a deployment makes: what is below it is the deployment's, and nobody
-    else's.
+    """Return the IAM path of the instance profiles that a deployment creates.
+
+    Everything below it belongs to that deployment.
 
     >>> profile_path("prod", "eu-west-1")
     '/joiner/eu-west-1/prod/'
@@ -127,17 +128,17 @@ def profile_path(cluster: str, region: str) -> str:
     return f"/joiner/{region}/{cluster}/"
 
 
-CLUSTER_TAG: Final = "joiner.dev/cluster"  # on access entries and roles that a deployment made: its cluster
+CLUSTER_TAG: Final = "joiner.dev/cluster"  # on access entries and roles of a deployment: its cluster
 
 
-# Who we are in the cluster: one Kubernetes group a duty
+# Joiner's Kubernetes groups, one for each duty
 VIEWERS: Final = "joiner:viewer"
 RECORDERS: Final = "joiner:recorder"
 BINDERS: Final = "joiner:binder"
 DRAINERS: Final = "joiner:drainer"
 TELLERS: Final = "joiner:teller"
 
-# Why Joiner does not act: reasons of events, and what a state machine ends by
+# Reasons why Joiner does not act, for events and for the end of a state machine
 KARPENTER_RUNS: Final = "KarpenterRuns"
 FOREIGN_DEFINITIONS: Final = "ForeignDefinitions"
 CLUSTER_AUTOSCALER_RUNS: Final = "ClusterAutoscalerRuns"

@@ -1,7 +1,7 @@
-"""What a survey did not find: items `ABSENT`, one each, written only by survey_instances.
+"""Absences that a survey found: one item `ABSENT` each, written only by survey_instances.
 
-Nothing is done about an absence before a second survey confirms it (`joiner.lifecycle.orphans`). An item stays while
-every survey does.
+Nothing is done about an absence before a second survey confirms it (`joiner.lifecycle.orphans`). An item is kept as
+long as every survey finds the absence.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import number, text
 from joiner.item_keys import ABSENT, UNUSED
 
-KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first look after a day begins anew
+KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first survey after a day starts again
 
 
 class Absences(DynamoTable):
@@ -20,15 +20,15 @@ class Absences(DynamoTable):
     _kind = ABSENT
 
     def since(self) -> Mapping[str, int]:
-        """When each absence was first seen, in epoch seconds."""
+        """Return the time of each absence's first survey, in epoch seconds."""
         return dict(
             self._read(self._kind, self._query(self._kind), lambda item: (text(item, "id"), number(item, "since")))
         )
 
     def keep(self, seen: Collection[str], known: Collection[str], now: int) -> None:
-        """Remember those that are `seen` now, and forget those `known` from before that are not.
+        """Record the absences that are `seen` now, and delete the `known` ones that are not.
 
-        One that could not be read begins anew: nothing is done about it before two more looks.
+        An unreadable record starts again: nothing is done about it before two more surveys.
         """
         for each in sorted(self.unreadable_ids(self._kind)):
             self._delete(self._kind, each)
@@ -40,7 +40,7 @@ class Absences(DynamoTable):
 
 
 class Disuse(Absences):
-    """Since when access entries, instance profiles and roles of earlier settings have been unused: items `UNUSED`, of
+    """Start of disuse of access entries, instance profiles and roles of earlier settings: items `UNUSED`, of
     keep_node_access.
     """
 

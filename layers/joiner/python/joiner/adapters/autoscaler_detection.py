@@ -1,4 +1,4 @@
-"""Detect other autoscalers and report them: three small requests before every action."""
+"""Detect other autoscalers and report them, with three small requests before every action."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -19,17 +19,18 @@ POOLS = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
 
 class AutoscalerDetection:
-    """One cluster's."""
+    """Detection of other autoscalers in one cluster."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
     def look(self, now: datetime) -> tuple[OtherAutoscaler, ...]:
-        """Everybody else who makes nodes here, at `now`. Raises KubeError: who cannot look must not act."""
+        """Return all other autoscalers of the cluster at `now`. Raises KubeError; without a result, callers must not
+        act."""
         return find_other_autoscalers(self._leases(), self._strangers(), now)
 
     def tell(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
-        """A Warning event on each NodePool and Provisioner; returns what could not be written."""
+        """Write a Warning event on each NodePool and Provisioner; return what could not be written."""
         told = list(found)
         events = (
             [report_other_autoscaler(subject, other) for subject in self._pools() for other in told] if told else []
@@ -37,16 +38,17 @@ class AutoscalerDetection:
         return publish_events(self._kube, events, at=at, instance=instance)
 
     def publish(self, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
-        """Write events about this cluster; returns what could not be written."""
+        """Write events about this cluster; return what could not be written."""
         return publish_events(self._kube, events, at=at, instance=instance)
 
     def _leases(self) -> Manifests:
-        """Of any namespace: Karpenter has lived in two."""
+        """Return the leases of all namespaces: Karpenter has used two."""
         lists = call_all(LEASES, lambda name: self._kube.list(kinds.LEASES, fields=f"metadata.name={name}"), KubeError)
         return [lease for found in lists for lease in found]
 
     def _strangers(self) -> list[str]:
-        """As long as all definitions are ours, one request, and of their metadata only: they are long."""
+        """Return the definitions that are not ours. If all are ours, this takes one request, of their metadata only,
+        because definitions are long."""
         ours = {
             str(each["metadata"]["name"])
             for each in self._kube.list_metadata(kinds.CUSTOM_RESOURCE_DEFINITIONS, labels=OURS)
@@ -65,6 +67,6 @@ class AutoscalerDetection:
             try:
                 found: list[Any] = self._kube.list(kind)
             except KubeError:
-                continue  # a Karpenter of today has no Provisioners, and its definitions are what this tells about
+                continue  # a current Karpenter has no Provisioners; its definitions are reported here
             for each in found:
                 yield Subject(kind.api_version, kind.kind, each["metadata"]["name"], each["metadata"].get("uid", ""))

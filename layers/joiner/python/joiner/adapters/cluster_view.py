@@ -1,7 +1,8 @@
-"""The cluster as it is now, read in an order that makes a snapshot consistent.
+"""The current state of the cluster, read in an order that makes a snapshot consistent.
 
-Claims and nodes come first and pods last: a pod that was bound meanwhile is then seen on its node or not at all, and
-never counts twice. Behind a protocol, because large clusters will be read from a mirror that resumed watches keep.
+Claims and nodes are read first and pods last: a pod that is bound meanwhile is then seen on its node or not at all, and
+never counts twice. A protocol separates callers from the implementation, because large clusters will be read from a
+mirror that resumed watches update.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +25,7 @@ SURVEYED: Final = (
     kinds.PERSISTENT_VOLUME_CLAIMS,
     kinds.STORAGE_CLASSES,
 )
-"""What the sweep reads besides claims, nodes and pods: whether anything changed for pods that no plan helped."""
+"""Kinds that the sweep reads besides claims, nodes and pods, to detect changes for pods that no plan can place."""
 PLANNED: Final = (
     *SURVEYED,
     kinds.DAEMON_SETS,
@@ -34,24 +35,24 @@ PLANNED: Final = (
     kinds.NODE_OVERLAYS,
 )
 PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS})
-"""Kinds that a cluster need not know: where their definition is missing, there are none."""
+"""Kinds whose definition may be missing in a cluster; the list is empty then."""
 
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that have ended hold nothing, and nothing is decided from them; clusters with many jobs keep thousands."""
+"""Pods that have ended use no resources, and no decision needs them; clusters with many jobs keep thousands."""
 
 
 class ClusterView(Protocol):
-    """Whoever can show the whole cluster."""
+    """A source of the state of the whole cluster."""
 
     def lists(self, expected_claims: Collection[str] = ()) -> Lists:
-        """Every list that a plan is made from, by plural name."""
+        """Return every list that a plan needs, by plural name."""
 
 
 class ListedCluster:
-    """The cluster by full lists.
+    """The state of the cluster by full lists.
 
     `between` are the kinds that are read after the claims and before the pods. With `consistent` each list is of one
-    version: a pod that is replaced while the pages are read must not count twice where that costs a node.
+    version: a pod that is replaced between two pages must not count twice if that costs a node.
     """
 
     def __init__(self, kube: Kube, between: Sequence[kinds.Kind] = PLANNED, *, consistent: bool = True) -> None:
@@ -60,9 +61,10 @@ class ListedCluster:
         self._consistent = consistent
 
     def lists(self, expected_claims: Collection[str] = ()) -> Lists:
-        """All lists. If a claim is missing that the ledger knows, they are thrown away and read once more.
+        """Return all lists. If a claim of the ledger is missing, all lists are read once more.
 
-        What is still missing then was deleted: by a person, or by an execution that died before it could say so.
+        A claim that is missing again was deleted by a user, or by an execution that ended before it recorded the
+        deletion.
         """
         found = self._read(FIRST)
         if not set(expected_claims) <= claim_names(found):
@@ -71,7 +73,7 @@ class ListedCluster:
         return {**found, **between, "pods": self._kube.packed(kinds.PODS, fields=LIVING, consistent=self._consistent)}
 
     def claims(self) -> Lists:
-        """Only the claims, of both kinds."""
+        """Return only the claims, of both kinds."""
         return self._read((kinds.NODECLAIMS, kinds.MACHINES))
 
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
@@ -83,11 +85,11 @@ class ListedCluster:
                 found[kind.plural] = []
                 continue
             if isinstance(answer, KubeError):
-                raise answer  # no decision ever follows from a partial read
+                raise answer  # no decision is made from a partial read
             found[kind.plural] = answer
         return found
 
 
 def claim_names(lists: Lists) -> set[str]:
-    """The names of all claims in these lists."""
+    """Return the names of all claims in these lists."""
     return {str(claim["metadata"]["name"]) for plural in ("nodeclaims", "machines") for claim in lists.get(plural, ())}

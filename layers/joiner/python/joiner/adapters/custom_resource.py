@@ -1,8 +1,8 @@
-"""CloudFormation's custom resources: a request in, exactly one answer out, whatever happens.
+"""CloudFormation's custom resources: exactly one answer to each request, also after an error.
 
-A custom resource that does not answer holds its stack for an hour, so an error answers FAILED with its reason, and so
-does the alarm that goes off shortly before the function's own time is up. Handlers import what they need only when they
-act: a broken import is then a FAILED with a reason, too.
+A custom resource that does not answer blocks its stack for an hour. Therefore an error answers FAILED with its reason,
+and so does the alarm shortly before the function's timeout. Handlers import their modules only when they act: a broken
+import is then a FAILED with a reason, too.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/crpg-ref-requesttypes.html
 """
@@ -18,30 +18,28 @@ from types import FrameType, MappingProxyType
 from typing import Any, Final, Literal, Protocol
 
 MARGIN_SECONDS: Final = 10.0
-"""Left for the answer when the function's time runs out."""
+"""Time reserved for the answer before the function's timeout."""
 
 ANSWER_LIMIT: Final = 4096
-"""Bytes of an answer: CloudFormation refuses a longer one ("Response object is too long") without a word of what it
-said.
-"""
+"""Bytes of an answer: CloudFormation refuses a longer one ("Response object is too long") without its content."""
 
 REASON_LIMIT: Final = 1000
-"""Characters of a reason, all of them ASCII, so that they fit into an answer however they are escaped."""
+"""Characters of a reason, all of them ASCII, so that they fit into an answer with any escaping."""
 
 Kind = Literal["Create", "Update", "Delete"]
 
 
 class LambdaContext(Protocol):
-    """What of Lambda's context is used here."""
+    """The part of Lambda's context that is used here."""
 
     def get_remaining_time_in_millis(self) -> int:
-        """Milliseconds until Lambda ends this invocation."""
+        """Return the milliseconds until Lambda ends this invocation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What CloudFormation wants. Every scalar among the properties arrives as a string."""
+    """A request of CloudFormation. Every scalar among the properties arrives as a string."""
 
     kind: Kind
     properties: Mapping[str, str]
@@ -51,14 +49,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The resource's identity, and the attributes that the template may ask for."""
+    """The resource's identity, and the attributes that the template may reference."""
 
     physical_id: str
     attributes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class TimeIsUp(Exception):
-    """The function's own timeout is near."""
+    """The function's timeout is near."""
 
 
 class AnswerTooLong(Exception):
@@ -76,7 +74,8 @@ def serve(event: Mapping[str, Any], context: LambdaContext, act: Callable[[Reque
         logging.getLogger(__name__).exception(
             "%s of %s failed", event.get("RequestType"), event.get("LogicalResourceId")
         )
-        # An Update that fails must not look like a replacement, nor a Create that fails like something to delete
+        # An Update that fails must not appear as a replacement. A Create that fails must not appear as a resource to
+        # delete.
         said = f"{type(reason).__name__}: {reason}".encode("ascii", "backslashreplace").decode()[:REASON_LIMIT]
         _send(event, {"Status": "FAILED", "PhysicalResourceId": physical_id or "never-made", "Reason": said})
 

@@ -1,6 +1,6 @@
-"""The decisions of one round as they lie in the bucket: what each document holds, and how it is read back into values.
+"""The documents of one round in the bucket: their content, and how they are decoded into values.
 
-One function writes each and later ones read it; the shape is said here once, so that they cannot drift apart.
+One function writes each document and later functions read it. Writer and reader share this definition.
 """
 
 import json
@@ -47,10 +47,10 @@ def put_snapshot(
     in_flight: Collection[str],
     questions: Mapping[str, PendingPodClass] | None = None,
 ) -> str:
-    """Keep what the API server told, without what nobody plans by; returns the key.
+    """Store the snapshot of the cluster without the fields that planning does not use; return its key.
 
-    `assigned` is what the claims were for when the ledger was read, `assignments` what of it no pod has taken yet;
-    `questions` is what the pending pods ask, by class.
+    `assigned` is the assignments as the ledger contains them, `assignments` the part of them that no pod has used yet.
+    `questions` is what the pending pods ask for, by class.
     """
     key = task.key(SNAPSHOTS)
     kept: dict[str, Any] = {
@@ -65,7 +65,7 @@ def put_snapshot(
 
 
 class _KeptParts(TypedDict, total=False):
-    """A kept snapshot whose lists are not decoded yet."""
+    """A stored snapshot whose lists are not decoded yet."""
 
     lists: dict[str, msgspec.Raw]
     assignments: Any
@@ -78,7 +78,7 @@ class _Questions(TypedDict, total=False):
 
 
 def get_snapshot(store: Store, key: str) -> Snapshot:
-    """A kept snapshot as values."""
+    """Return a stored snapshot as values."""
     said = store.get_as(key, _KeptParts)
     lists = {
         plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw)
@@ -88,7 +88,7 @@ def get_snapshot(store: Store, key: str) -> Snapshot:
 
 
 def get_questions(store: Store, key: str) -> dict[str, PendingPodClass]:
-    """What the pending pods of a kept snapshot ask, by class."""
+    """Return what the pending pods of a stored snapshot ask for, by class."""
     return {name: PendingPodClass(*asked) for name, asked in store.get_as(key, _Questions).get("questions", {}).items()}
 
 
@@ -105,9 +105,9 @@ class _NamedPod(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class KeptSnapshot:
-    """A kept snapshot with what only those who write back need: the manifests themselves and the whole assignments.
+    """A stored snapshot with what only writers to the cluster need: the manifests and the whole assignments.
 
-    `world` and `lists` are without pods, of which there are many; `named` reads some of them.
+    `world` and `lists` contain no pods, because pods are numerous; `named` reads some of them.
     """
 
     world: Snapshot
@@ -117,7 +117,7 @@ class KeptSnapshot:
 
     @classmethod
     def read(cls, store: Store, key: str) -> "KeptSnapshot":
-        """What `put_snapshot` kept."""
+        """Read the snapshot that `put_snapshot` stored."""
         said = store.get_as(key, _KeptParts)
         raw = said.pop("lists")
         pods = memoryview(raw.pop(PODS, msgspec.Raw(b"[]")))
@@ -126,39 +126,39 @@ class KeptSnapshot:
         return cls(world, lists, said["assigned"], pods)
 
     def named(self, keys: Collection[str]) -> dict[str, Pod]:
-        """These pods (``namespace/name``), with their metadata alone."""
+        """Return these pods (``namespace/name``), with their metadata only."""
         found = (one["metadata"] for one in msgspec.json.decode(self.pods, type=list[_NamedPod]))
         wanted = (one for one in found if f"{one.get('namespace') or 'default'}/{one['name']}" in keys)
         return {pod.key: pod for pod in (Pod.from_kube({"metadata": one}) for one in wanted)}
 
 
 def put_node_classes(store: Store, task: Task, classes: Iterable[ResolvedNodeClass]) -> str:
-    """Keep the resolved node classes of a round; returns the key."""
+    """Store the resolved node classes of a round; return the key."""
     key = task.key(NODE_CLASSES)
     store.put(key, {"classes": [each.to_json() for each in classes]})
     return key
 
 
 def get_node_classes(store: Store, key: str) -> dict[str, ResolvedNodeClass]:
-    """Kept node classes, by their key (``EC2NodeClass/default``)."""
+    """Return stored node classes, by their key (``EC2NodeClass/default``)."""
     classes = (ResolvedNodeClass.from_json(each) for each in store.get(key)["classes"])
     return {each.key: each for each in classes}
 
 
 def put_launches(store: Store, task: Task, launches: Iterable[Launch]) -> str:
-    """Keep the launches of a round; returns the key."""
+    """Store the launches of a round; return the key."""
     key = task.key(LAUNCHES)
     store.put(key, {"launches": [each.to_json() for each in launches]})
     return key
 
 
 def get_launch(store: Store, key: str, index: int) -> Launch:
-    """One kept launch."""
+    """Return one stored launch."""
     return Launch.from_json(store.get(key)["launches"][index])
 
 
 def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRecord:
-    """A launch as the ledger keeps it: the request's exact bytes by themselves, all else beside them."""
+    """Return a launch as the ledger stores it: the exact bytes of the request in one field, the rest in another."""
     details = {name: value for name, value in launch.to_json().items() if name != "request"}
     return LaunchRecord(
         id=launch.id,
@@ -172,14 +172,12 @@ def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRec
 
 
 def launch_of(record: LaunchRecord) -> Launch:
-    """The launch that a record is of."""
+    """Return the launch of a record."""
     return Launch.from_json({**json.loads(record.details), "request": json.loads(record.request)})
 
 
 def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
-    """The launches that records are of. One whose content is not what a launch consists of is logged, and stops no
-    other.
-    """
+    """Return the launches of records. A record whose content is no valid launch is logged and skipped."""
     found = []
     for record in records:
         try:
@@ -192,21 +190,21 @@ def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
 
 
 def put_plan(store: Store, task: Task, plan: Plan) -> str:
-    """Keep the plan of a round; returns the key."""
+    """Store the plan of a round; return the key."""
     key = task.key(PLANS)
     store.put(key, plan.to_json())
     return key
 
 
 def get_plan(store: Store, key: str) -> Plan:
-    """A kept plan as a value."""
+    """Return a stored plan as a value."""
     return Plan.from_json(store.get(key))
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSurvey:
-    """What a sweep saw in the cluster, for its look at EC2: when it began to look (epoch seconds), claims, nodes' names
-    by instance, and the instances of nodes that our finalizer holds.
+    """A sweep's view of the cluster, for its comparison with EC2: its start (epoch seconds), claims, nodes' names by
+    instance, and the instances of nodes that have our finalizer.
     """
 
     at: int
@@ -216,14 +214,14 @@ class KeptSurvey:
 
 
 def put_survey(store: Store, task: Task, survey: KeptSurvey) -> str:
-    """Keep what a sweep saw; returns the key."""
+    """Store a sweep's view of the cluster; return the key."""
     key = f"{SURVEYS}/{task.execution.name}.json.gz"
     store.put(key, survey)
     return key
 
 
 def get_survey(store: Store, key: str) -> KeptSurvey:
-    """A kept survey."""
+    """Return a stored survey."""
     said = store.get(key)
     return KeptSurvey(
         int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"])
@@ -231,8 +229,8 @@ def get_survey(store: Store, key: str) -> KeptSurvey:
 
 
 def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> list[str]:
-    """Keep the events of one part of a round, to be told once the lease is given back; returns their key, or nothing
-    without events.
+    """Store the events of one part of a round, which are published after the lease is released; return their key, or
+    nothing without events.
     """
     limited = limit_events(events)
     if not limited:
@@ -243,7 +241,7 @@ def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> 
 
 
 def get_events(store: Store, key: str) -> list[Event]:
-    """Kept events."""
+    """Return stored events."""
     return store.get_as(key, list[Event])
 
 
@@ -251,21 +249,19 @@ CATALOGUE: Final = "catalogue/latest.json.gz"
 
 
 class NoCatalogue(Exception):
-    """The first refresh is not through yet, or wrote another schema. Worth another try; the name is what the state
-    machine retries by.
-    """
+    """No refresh has finished, or the catalogue has another schema. The state machine retries by this name."""
 
 
 def put_catalogue(store: Store, catalogue: Catalogue, now: datetime) -> None:
-    """Keep the catalogue as the latest, and once a day under its date, so that a past plan can be made again."""
+    """Store the catalogue as the latest, and once a day under its date, so that a past plan can be computed again."""
     document = catalogue.to_json()
     store.put(f"catalogue/{now:%Y-%m-%d}.json.gz", document)
     store.put(CATALOGUE, document)
 
 
 def get_catalogue(store: Store) -> Catalogue:
-    """The latest catalogue, read again only when there is another; NoCatalogue before the first of this version's
-    schema.
+    """Return the latest catalogue, read again only when it changed; NoCatalogue before the first catalogue of this
+    version's schema.
     """
     try:
         return store.get_seldom_changed(CATALOGUE, Catalogue.from_json)

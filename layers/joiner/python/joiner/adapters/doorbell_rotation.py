@@ -1,10 +1,10 @@
-"""The doorbell's secret is replaced in two steps, so that no ring is refused at any time between them.
+"""Replacement of the doorbell's secret in two steps, so that no ring is refused between them.
 
 `begin` stores the next secret: the doorbell accepts it beside the current one as soon as it reads it. A sandbox that
-has just read the secrets reads them again after `READ_AGAIN_AFTER`; so long the installer waits, and then writes the
-next secret into the webhook. `finish` makes it the current one and lets the one before it stay valid for a while,
-because API servers learn of a changed webhook one after the other. An installation that dies between the two leaves
-both valid; the next one goes on with the same secret.
+has just read the secrets reads them again after `READ_AGAIN_AFTER`. The installer waits for that time, and then writes
+the next secret into the webhook. `finish` makes it the current one, and the previous one stays valid for a while,
+because API servers learn of a changed webhook at different times. If an installation crashes between the two steps,
+both secrets stay valid; the next installation continues with the same secret.
 """
 
 from datetime import datetime, timedelta
@@ -15,8 +15,8 @@ from joiner.adapters.ledger_items import DoorbellSecrets
 from joiner.item_keys import DOORBELL, TOKEN
 
 READ_AGAIN_AFTER: Final = timedelta(seconds=5)
-"""An unknown secret makes a sandbox of the doorbell read them again no more often than this: a flood of them costs few
-reads.
+"""Shortest time between two reads of the secrets by a sandbox that gets an unknown secret, so that many unknown secrets
+cause few reads.
 """
 
 PREVIOUS_VALID: Final = timedelta(minutes=15)
@@ -28,13 +28,14 @@ class DoorbellRotation(DynamoTable):
     """The item `DOORBELL/token`, as the installer writes it."""
 
     def begin(self, fresh: str) -> DoorbellSecrets:
-        """The secrets with a following one: `fresh`, or what an earlier installation left that did not finish."""
+        """Return the secrets with a following one: `fresh`, or the one of an earlier, unfinished installation."""
         return DoorbellSecrets.of(
             self._update(DOORBELL, TOKEN, "SET following = if_not_exists(following, :fresh)", {":fresh": fresh})
         )
 
     def finish(self, begun: DoorbellSecrets, now: datetime) -> None:
-        """The webhook has the following secret. Called again with the same secrets, it changes nothing but the time."""
+        """Make the following secret, which the webhook has, the current one. A second call with the same secrets
+        changes only the time."""
         values = {
             ":current": begun.following,
             ":previous": begun.current,

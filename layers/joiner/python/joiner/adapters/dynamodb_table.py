@@ -1,4 +1,4 @@
-"""One DynamoDB table, read consistently and written under conditions; the adapters of all kinds of items use it."""
+"""One DynamoDB table with consistent reads and conditional writes; the adapters of all kinds of items use it."""
 
 import random
 import time
@@ -19,16 +19,16 @@ from joiner.adapters.records import (
 )
 from joiner.item_keys import item_key
 
-TRIES: Final = 6  # of a write that met another one; a transaction holds its items for milliseconds
-PAUSE: Final = (0.02, 0.2)  # seconds between them, by chance, so that those who met do not meet again
+TRIES: Final = 6  # of a write that conflicts with another; a transaction locks its items for milliseconds
+PAUSE: Final = (0.02, 0.2)  # seconds between tries, random, so that conflicting writers do not conflict again
 
 
 class ConditionFailed(Exception):
-    """The condition of a write did not hold; each caller says what that means."""
+    """The condition of a write is false; each caller defines what that means."""
 
 
 class DynamoTable:
-    """One deployment's table: `kind` is the partition, `id` the item within it."""
+    """The table of one deployment: `kind` is the partition, `id` the item within it."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client = client
@@ -37,15 +37,15 @@ class DynamoTable:
 
     @property
     def unreadable(self) -> tuple[UnreadableRecord, ...]:
-        """The items that could not be read when each kind was last listed."""
+        """The items that were unreadable when each kind was last listed."""
         return tuple(one for found in self._unreadable.values() for one in found)
 
     def unreadable_ids(self, kind: str) -> frozenset[str]:
-        """The ids of those of one kind."""
+        """Return the ids of the unreadable items of one kind."""
         return frozenset(one.id for one in self._unreadable.get(kind, ()))
 
     def _read(self, kind: str, items: Iterable[Item], read: Callable[[Item], Record]) -> list[Record]:
-        """Items of one kind as values; those that cannot be read are left out, and are in `unreadable` until the next
+        """Return items of one kind as values. Unreadable ones are left out, and are in `unreadable` until the next
         listing.
         """
         found, unreadable = read_all(kind, items, read)
@@ -53,7 +53,7 @@ class DynamoTable:
         return found
 
     def _read_one(self, kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
-        """One item as a value; UnreadableRecord names its kind, its id and the reason."""
+        """Return one item as a value; UnreadableRecord names its kind, its id and the reason."""
         return read_one(kind, item, read)
 
     def _get(self, kind: str, item_id: str) -> Item:
@@ -116,12 +116,13 @@ class DynamoTable:
         return True
 
     def _delete(self, kind: str, item_id: str) -> None:
-        """One that is gone is success."""
+        """Delete an item. A missing item is success."""
         self._client.delete_item(TableName=self._table, Key=item_key(kind, item_id))
 
 
 def write_with_retries(write: Callable[..., Mapping[str, Any]], **asked: Any) -> Mapping[str, Any]:
-    """The answer to a write, sent again while a transaction holds its item: botocore's own retries leave that out.
+    """Send a write, and send it again while a transaction locks its item; return the answer. botocore does not retry
+    this.
 
     Source: Amazon DynamoDB developer guide, "Transaction conflict handling".
     """
@@ -136,7 +137,7 @@ def write_with_retries(write: Callable[..., Mapping[str, Any]], **asked: Any) ->
 
 
 def _is_conflict(reason: ClientError) -> bool:
-    """Did two writes meet? A condition that failed beside it is an answer, and is not asked again."""
+    """Return whether two writes conflicted. If a condition failed too, the write is not retried."""
     if reason.response["Error"]["Code"] == "TransactionConflictException":
         return True
     causes = {each.get("Code") for each in reason.response.get("CancellationReasons", ())}
@@ -144,5 +145,5 @@ def _is_conflict(reason: ClientError) -> bool:
 
 
 def is_condition_failure(reason: ClientError) -> bool:
-    """Was the write refused by its own condition?"""
+    """Return whether the write failed by its own condition."""
     return reason.response["Error"]["Code"] == "ConditionalCheckFailedException"

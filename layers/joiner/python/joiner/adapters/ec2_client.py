@@ -1,6 +1,6 @@
-"""EC2 as Joiner asks it: what there is (by pages, always), one fleet, its launch template, tags, an end.
+"""Joiner's EC2 calls: Describe calls (always by pages), CreateFleet, launch templates, tags and TerminateInstances.
 
-Answers stay EC2's own dictionaries where another room reads them (`joiner.launching`, `joiner.catalogue`); instances
+Answers stay EC2's own dictionaries where another package reads them (`joiner.launching`, `joiner.catalogue`); instances
 become values here.
 """
 
@@ -25,11 +25,11 @@ THROTTLES: Final = frozenset(
 UNKNOWN_INSTANCE: Final = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 TAGGED_AT_ONCE: Final = 500
 NAMED_AT_ONCE: Final = 200  # values of all filters of one call
-TERMINATED_AT_ONCE: Final = 500  # EC2 takes 1,000 ids; half of them keeps a refused call small
+TERMINATED_AT_ONCE: Final = 500  # EC2 accepts 1,000 ids; half of them keeps a refused call small
 
 
 class Ec2Error(Exception):
-    """EC2 refused; `code` is its error code."""
+    """EC2 refused the request; `code` is its error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -38,24 +38,24 @@ class Ec2Error(Exception):
 
     @property
     def throttled(self) -> bool:
-        """Was it asked too often?"""
+        """Return whether EC2 throttled the request."""
         return self.code in THROTTLES
 
 
 class Ec2Throttled(Ec2Error):
-    """Asked too often. It says nothing about capacity: the same request again, later."""
+    """EC2 throttled the request. This does not indicate insufficient capacity: send the same request again later."""
 
 
 class NoAnswer(Ec2Error):
-    """The connection or the answer was lost: what was asked may have happened or not."""
+    """The connection or the answer was lost. The effect of the request is unknown."""
 
 
 class InstanceNotFound(Ec2Error):
-    """One of the named things does not exist (any more)."""
+    """One of the named resources does not exist (any more)."""
 
 
 class TemplateDiffers(Ec2Error):
-    """A launch template has the name of one of ours and another content. It must not be used."""
+    """A launch template has the name of one of ours and other content. It must not be used."""
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
         super().__init__(
@@ -66,7 +66,7 @@ class TemplateDiffers(Ec2Error):
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """What boto3 raises inside, as what callers treat differently."""
+    """Translate boto3's errors into the errors that callers distinguish."""
     try:
         yield
     except ClientError as reason:
@@ -80,7 +80,7 @@ def translate_errors() -> Iterator[None]:
         elif status >= 500:
             kind = NoAnswer
         raise kind(code, message) from reason
-    except ParamValidationError as reason:  # boto3 did not even send it
+    except ParamValidationError as reason:  # boto3 did not send it
         raise Ec2Error("InvalidRequest", str(reason)) from reason
     except BotoCoreError as reason:
         raise NoAnswer(type(reason).__name__, str(reason)) from reason
@@ -104,17 +104,17 @@ class Instance:
 
     @property
     def launch(self) -> str:
-        """The launch that asked for it; empty for a stranger."""
+        """Return the id of the launch of this instance; empty if Joiner did not launch it."""
         return self.tags.get(LAUNCH, "")
 
     @property
     def alive(self) -> bool:
-        """Not terminated, and not on its way there."""
+        """Return whether the instance is neither terminated nor shutting down."""
         return self.state in ("pending", "running", "stopping", "stopped")
 
     @property
     def works(self) -> bool:
-        """Does it run pods, or will it in a moment?"""
+        """Return whether the instance runs pods or will soon."""
         return self.state in ("pending", "running")
 
     @classmethod
@@ -136,9 +136,9 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """What became of instances that were to be terminated, by id; each is in one of the three parts.
+    """The results of a termination, by instance id; each instance is in one of the three parts.
 
-    `ended` are those whose end EC2 accepted, `absent` those that it does not know, `refused` all others with the
+    `ended`: EC2 accepted the termination; `absent`: EC2 does not know the instance; `refused`: all others, with the
     reason.
     """
 
@@ -148,34 +148,33 @@ class Terminated:
 
 
 class Ec2:
-    """One region of one account. `fleets` is the client for CreateFleet, which takes longer than the rest and is not to
-    be sent twice.
+    """One region of one account. `fleets` is the client for CreateFleet, which takes longer than other calls and must
+    not be sent twice.
     """
 
     def __init__(self, client: Any, fleets: Any = None) -> None:
         self._client = client
         self._fleets = fleets or client
 
-    # What there is
+    # Describe calls
 
     def pages(self, operation: str, result: str, **asked: Any) -> list[Answer]:
-        """All results of a Describe call, page by page (unpaginated calls are throttled first)."""
+        """Return all results of a Describe call, page by page (EC2 throttles unpaginated calls first)."""
         with translate_errors():
             paginator = self._client.get_paginator(operation)
             return [item for page in paginator.paginate(**asked) for item in page.get(result, ())]
 
     def instances_of_launch(self, launch_id: str) -> list[Instance]:
-        """The living instances that carry a launch's tag, by id.
+        """Return the instances, not terminated, that have a launch's tag, by id.
 
-        DescribeInstances lags behind CreateFleet by seconds: an empty answer is no proof that nothing was launched.
+        DescribeInstances lags behind CreateFleet by seconds: an empty answer does not prove that nothing was launched.
         """
         return self._instances([{"Name": f"tag:{LAUNCH}", "Values": [launch_id]}])
 
     def instances_of_cluster(self, cluster: str, *, ended: bool = False) -> list[Instance]:
-        """The instances that Joiner launched for a cluster and may terminate: those that live, or with `ended` also
-        those that do not.
+        """Return the instances that Joiner launched for a cluster and may terminate; with `ended` also terminated ones.
 
-        They carry the launch tag and the three tags that the condition of `ec2:TerminateInstances` asks for
+        They have the launch tag and the three tags that the condition of `ec2:TerminateInstances` requires
         (infra/aws_permissions.py).
         """
         owned = [
@@ -185,15 +184,15 @@ class Ec2:
         return self._instances([*_launched_for(cluster), *owned], ended=ended)
 
     def instances_left_of_cluster(self, cluster: str) -> list[Instance]:
-        """The living instances that Joiner launched for a cluster, also those that lost the other tags by which Joiner
-        may terminate them.
+        """Return the instances, not terminated, that Joiner launched for a cluster, also those without the other tags
+        that termination requires.
 
-        For what asks whether any is left before Joiner is removed.
+        Used to check whether any instance remains before Joiner is removed.
         """
         return self._instances(_launched_for(cluster))
 
     def instances(self, ids: Iterable[str]) -> list[Instance]:
-        """Those of `ids` that live, by id."""
+        """Return those of `ids` that are not terminated, by id."""
         wanted, at_once = sorted(set(ids)), NAMED_AT_ONCE - len(ALIVE)  # the states are values of the same call
         parts = (wanted[start : start + at_once] for start in range(0, len(wanted), at_once))
         return [found for part in parts for found in self._instances([{"Name": "instance-id", "Values": part}])]
@@ -205,7 +204,7 @@ class Ec2:
         return sorted((each for each in found if ended or each.alive), key=lambda instance: instance.id)
 
     def whatever_became_of(self, ids: Iterable[str]) -> dict[str, Instance]:
-        """Those of `ids` that EC2 still shows, in any state: a terminated instance is shown for about an hour."""
+        """Return those of `ids` that EC2 still shows, in any state: a terminated one for about an hour."""
         wanted = sorted(set(ids))
         found: dict[str, Instance] = {}
         for start in range(0, len(wanted), NAMED_AT_ONCE):
@@ -215,9 +214,8 @@ class Ec2:
         return found
 
     def whereabouts(self, ids: Iterable[str]) -> dict[str, Instance]:
-        """As `whatever_became_of`, but each one that a filter does not find is asked for by its name: who is missing
-        here is not known to EC2 at all. That is an end, but not seconds after the launch, which EC2's answers follow
-        with a delay.
+        """As `whatever_became_of`, but instances that no filter finds are described by id. EC2 does not know
+        an instance that is missing here. It has ended, unless it was launched seconds ago, because EC2's answers lag.
         """
         wanted = set(ids)
         found = self.whatever_became_of(wanted) if wanted else {}
@@ -234,20 +232,20 @@ class Ec2:
         return next((Instance.from_ec2(one) for each in reservations for one in each["Instances"]), None)
 
     def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
-        """As DescribeSubnets shows them."""
+        """Return the answer of DescribeSubnets."""
         return self.pages("describe_subnets", "Subnets", Filters=list(filters))
 
     def security_groups(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
-        """As DescribeSecurityGroups shows them."""
+        """Return the answer of DescribeSecurityGroups."""
         return self.pages("describe_security_groups", "SecurityGroups", Filters=list(filters))
 
     def images(self, filters: Sequence[Mapping[str, Any]], owners: Sequence[str] = ()) -> list[Answer]:
-        """As DescribeImages shows them, deprecated ones included."""
+        """Return the answer of DescribeImages, deprecated images included."""
         asked: dict[str, Any] = {"Filters": list(filters), "IncludeDeprecated": True}
         return self.pages("describe_images", "Images", **asked, **({"Owners": list(owners)} if owners else {}))
 
     def snapshots(self, ids: Iterable[str]) -> list[Answer]:
-        """Those of `ids` that this account can see, as DescribeSnapshots shows them."""
+        """Return those of `ids` that this account can see, as DescribeSnapshots shows them."""
         wanted = sorted(set(ids))
         return (
             self.pages("describe_snapshots", "Snapshots", Filters=[{"Name": "snapshot-id", "Values": wanted}])
@@ -256,9 +254,7 @@ class Ec2:
         )
 
     def ebs_defaults(self) -> tuple[str, bool]:
-        """The key of volumes that name none, and whether the account encrypts every volume; both are settings of the
-        region.
-        """
+        """Return two settings of the region: the default key of volumes, and whether every volume is encrypted."""
         with translate_errors():
             key = str(self._client.get_ebs_default_kms_key_id()["KmsKeyId"])
             return key, bool(self._client.get_ebs_encryption_by_default()["EbsEncryptionByDefault"])
@@ -269,7 +265,7 @@ class Ec2:
         """Create a launch template, or check that the one of this name has the wanted content.
 
         Any principal with ec2:CreateLaunchTemplate may have made one of this name, with user data that would run under
-        our node role: `TemplateDiffers` if version 1, which launches use, is not what is wanted.
+        our node role. `TemplateDiffers` if version 1, which launches use, has other content.
         """
         specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
         with translate_errors():
@@ -294,24 +290,24 @@ class Ec2:
             raise TemplateDiffers(name, wrong)
 
     def create_fleet(self, request: Mapping[str, Any]) -> Answer:
-        """Send one CreateFleet exactly as it is; the answer holds instances and errors both."""
+        """Send one CreateFleet unchanged; the answer contains both instances and errors."""
         with translate_errors():
             return dict(self._fleets.create_fleet(**request))
 
     def tag(self, resources: Iterable[str], tags: Mapping[str, str]) -> None:
-        """Tag instances (and what hangs on them)."""
+        """Tag instances (and the resources attached to them)."""
         wanted = sorted(set(resources))
         with translate_errors():
             for start in range(0, len(wanted), TAGGED_AT_ONCE):
                 self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=_tags(tags))
 
     def terminate(self, instances: Iterable[str]) -> Terminated:
-        """Terminate instances; what became of each is in the answer, and no error of EC2 is raised.
+        """Terminate instances; return the result for each. No error of EC2 is raised.
 
-        One call names up to 500. EC2 refuses a call as a whole for one instance of it (one that is protected from
-        termination, whose id is unknown, or whose tags IAM does not accept); such a call is halved until the refused
-        instances are alone. Calls that were throttled or lost are not sent again: their instances count as refused, and
-        after a throttle nothing more is sent. Source: EC2 API reference, TerminateInstances.
+        One call names up to 500. EC2 refuses a whole call for one instance of it (one with termination protection, an
+        unknown id, or tags that IAM does not accept); such a call is halved until the refused instances are alone.
+        Calls that were throttled or lost are not sent again: their instances count as refused, and after a throttle
+        nothing more is sent. Source: EC2 API reference, TerminateInstances.
         """
         wanted = sorted(set(instances))
         left = [wanted[start : start + TERMINATED_AT_ONCE] for start in range(0, len(wanted), TERMINATED_AT_ONCE)][::-1]
@@ -347,17 +343,17 @@ class Ec2:
 
 
 class Parameters:
-    """SSM's public parameters: which image is recommended."""
+    """SSM's public parameters: the recommended images."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def values(self, names: Iterable[str]) -> dict[str, str]:
-        """The values of those that exist, by name."""
+        """Return the values of the parameters that exist, by name."""
         wanted = sorted(set(names))
         found: dict[str, str] = {}
         with translate_errors():
-            for start in range(0, len(wanted), 10):  # GetParameters takes ten names
+            for start in range(0, len(wanted), 10):  # GetParameters accepts ten names
                 answer = self._client.get_parameters(Names=wanted[start : start + 10])
                 found |= {each["Name"]: each["Value"] for each in answer["Parameters"]}
         return found

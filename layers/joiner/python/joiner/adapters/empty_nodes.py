@@ -1,7 +1,7 @@
-"""Since when nodes are empty: items `EMPTY`, one a claim, written by survey_cluster alone.
+"""Start times of the emptiness of nodes: one item `EMPTY` for each claim, written only by survey_cluster.
 
-An item stands for as long as every sweep finds the node empty. `asked_until` and `asked_by` are set when its retirement
-is asked for: until then no other sweep asks again, because that retirement may still be waiting for its time.
+An item is kept as long as every sweep finds the node empty. A request for its retirement sets `asked_until` and
+`asked_by`. Before `asked_until` no other sweep requests it, because that retirement may still wait for its time.
 """
 
 from collections.abc import Mapping
@@ -12,9 +12,7 @@ from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import Item, number, text
 from joiner.item_keys import EMPTY
 
-KEPT: Final = (
-    7 * 24 * 3600
-)  # seconds; a claim that is gone leaves nothing behind for long, should the sweeps have stopped
+KEPT: Final = 7 * 24 * 3600  # seconds; the item of a deleted claim expires soon even if the sweeps stop
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,12 @@ class EmptyNodes(DynamoTable):
     """The records of empty nodes."""
 
     def all(self) -> Mapping[str, EmptyNode]:
-        """Every node that was empty at the last sweep, by claim."""
+        """Return every node that was empty at the last sweep, by claim."""
         return {each.claim: each for each in self._read(EMPTY, self._query(EMPTY), EmptyNode.of)}
 
     def begin(self, claim: str, now: int) -> None:
-        """It is empty since now, unless it was before. One that could not be read begins anew: a node is never ended
-        too early for it.
+        """Record that the node is empty from `now`, unless it was empty before. An unreadable record starts again, so
+        that no node is terminated too early.
         """
         if claim in self.unreadable_ids(EMPTY):
             self._delete(EMPTY, claim)
@@ -52,12 +50,12 @@ class EmptyNodes(DynamoTable):
         )
 
     def ask(self, claim: str, until: int, *, by: str) -> None:
-        """The sweep `by` asks for its retirement; until then no other asks again."""
+        """Record that the sweep `by` requests the retirement; before `until` no other sweep does."""
         asked = {":until": until, ":by": by}
         self._try_update(
             EMPTY, claim, "SET askedUntil = :until, askedBy = :by", asked, condition="attribute_exists(since)"
         )
 
     def end(self, claim: str) -> None:
-        """It is not empty any more, or gone."""
+        """Delete the record of a node that is not empty any more, or is gone."""
         self._delete(EMPTY, claim)

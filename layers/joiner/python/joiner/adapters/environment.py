@@ -1,6 +1,6 @@
-"""What a deployed function gets from its environment: settings, clients, the clock.
+"""The environment of a deployed function: settings, clients, the clock.
 
-Only this module reads the environment. A client is created when it is first used and lives as long as the process.
+Only this module reads the environment. A client is created at its first use and kept for the life of the process.
 """
 
 import functools
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 LEASE_MARGIN: Final = 30  # seconds
 
-# Short timeouts: the state machine's Retry is the patient one, and no call may outlive the lease.
+# Short timeouts: the state machine's Retry waits for longer, and no call may take longer than the lease.
 _CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard", "max_attempts": 3}, tcp_keepalive=True)
-# CreateFleet may take half a minute. It goes out once a try: its open record is what makes another try safe.
+# CreateFleet may take half a minute. Each try sends it once; its open record makes another try safe.
 _FLEETS = Config(
     connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True
 )
 
 
 def setting(name: str) -> str:
-    """A setting that the deployment always gives."""
+    """Return a setting that the deployment always sets."""
     return os.environ[name]
 
 
 def task(event: Mapping[str, Any]) -> Task:
-    """The shared part of a payload; `ForeignCluster` if it is for another cluster than this function's."""
+    """Return the shared part of a payload; `ForeignCluster` if it is for another cluster than this function's."""
     from joiner.adapters.known_cluster import ForeignCluster
 
     found, own = Task.parse(event), setting("JOINER_CLUSTER")
@@ -55,35 +55,36 @@ def task(event: Mapping[str, Any]) -> Task:
 
 
 def list_setting(name: str) -> tuple[str, ...]:
-    """A comma-separated setting; empty if absent."""
+    """Return a comma-separated setting; empty if absent."""
     return tuple(part.strip() for part in os.environ.get(name, "").split(",") if part.strip())
 
 
 def json_setting(name: str) -> Any:
-    """A setting that the deployment writes as JSON; an empty object if absent, which allows nothing."""
+    """Return a setting that the deployment writes as JSON; an empty object if absent, which allows nothing."""
     return json.loads(os.environ.get(name) or "{}")
 
 
 def region() -> str:
-    """Where this runs."""
+    """Return the function's region."""
     return os.environ.get("AWS_REGION") or os.environ["AWS_DEFAULT_REGION"]
 
 
 def now() -> datetime:
-    """The time, for handlers to hand on: nothing further in asks a clock."""
+    """Return the current time. Handlers pass it on; other modules read no clock."""
     return datetime.now(UTC)
 
 
 def lease_end(context: Any, at: datetime) -> int:
-    """Until when a function under the lease holds it: as long as it may run itself, and half a minute.
+    """Return the end of the lease of a function: its own timeout and half a minute.
 
-    A task that timed out does not stop its function: nobody else may hold the lease while it can still write.
+    A task that timed out does not stop its function: no other execution may hold the lease while the function can
+    write.
     """
     return int(at.timestamp() + context.get_remaining_time_in_millis() / 1000) + LEASE_MARGIN
 
 
 def time_left(context: Any) -> TimeLeft:
-    """How long a function may still begin something before its timeout."""
+    """Return how long a function may start further work before its timeout."""
     return TimeLeft(lambda: context.get_remaining_time_in_millis() / 1000)
 
 
@@ -94,19 +95,19 @@ def _session() -> boto3.Session:
 
 @functools.cache
 def client(service: str, region_name: str = "") -> Any:
-    """The boto3 client of a service."""
+    """Return the boto3 client of a service."""
     return _session().client(service, region_name=region_name or None, config=_CALLS)  # type: ignore[call-overload]  # any service
 
 
 @functools.cache
 def fleet_client() -> Any:
-    """The client for CreateFleet: patient, and without tries of its own."""
+    """Return the client for CreateFleet, with a long timeout and without retries."""
     return _session().client("ec2", config=_FLEETS)
 
 
 @functools.cache
 def ledger() -> "Ledger":
-    """The memory table of this deployment."""
+    """Return the ledger of this deployment."""
     from joiner.adapters.ledger import Ledger
 
     return Ledger(client("dynamodb"), setting("JOINER_TABLE"))
@@ -114,7 +115,7 @@ def ledger() -> "Ledger":
 
 @functools.cache
 def planning_back_offs() -> "PlanningBackOffs":
-    """What was answered to pods that no plan helped."""
+    """Return the back-offs of pods that no plan can place."""
     from joiner.adapters.planning_back_offs import PlanningBackOffs
 
     return PlanningBackOffs(client("dynamodb"), setting("JOINER_TABLE"))
@@ -122,7 +123,7 @@ def planning_back_offs() -> "PlanningBackOffs":
 
 @functools.cache
 def pause(*, launching: bool = False) -> "Pause":
-    """The switch that stops Joiner; with `launching`, the one that stops launches."""
+    """Return the switch that pauses Joiner; with `launching`, the one that pauses launches."""
     from joiner.adapters.pause import Pause
 
     return Pause(client("ssm"), setting("JOINER_CLUSTER"), launching=launching)
@@ -130,7 +131,7 @@ def pause(*, launching: bool = False) -> "Pause":
 
 @functools.cache
 def retirements() -> "Retirements":
-    """The retirements that the memory table of this deployment knows."""
+    """Return the retirements of this deployment."""
     from joiner.adapters.retirements import Retirements
 
     return Retirements(client("dynamodb"), setting("JOINER_TABLE"))
@@ -138,7 +139,7 @@ def retirements() -> "Retirements":
 
 @functools.cache
 def empty_nodes() -> "EmptyNodes":
-    """The records of empty nodes."""
+    """Return the records of empty nodes."""
     from joiner.adapters.empty_nodes import EmptyNodes
 
     return EmptyNodes(client("dynamodb"), setting("JOINER_TABLE"))
@@ -146,7 +147,7 @@ def empty_nodes() -> "EmptyNodes":
 
 @functools.cache
 def absences() -> "Absences":
-    """The memory of what was not there."""
+    """Return the records of absences."""
     from joiner.adapters.absences import Absences
 
     return Absences(client("dynamodb"), setting("JOINER_TABLE"))
@@ -154,7 +155,7 @@ def absences() -> "Absences":
 
 @functools.cache
 def disuse() -> "Disuse":
-    """The memory of what no instance uses any more."""
+    """Return the records of node access that no instance uses."""
     from joiner.adapters.absences import Disuse
 
     return Disuse(client("dynamodb"), setting("JOINER_TABLE"))
@@ -162,7 +163,7 @@ def disuse() -> "Disuse":
 
 @functools.cache
 def sweep_slot() -> "SweepSlot":
-    """The slot of the next sweep that a ring starts."""
+    """Return the slot of the next sweep that a ring starts."""
     from joiner.adapters.sweep_slot import SweepSlot
 
     return SweepSlot(client("dynamodb"), setting("JOINER_TABLE"))
@@ -170,7 +171,7 @@ def sweep_slot() -> "SweepSlot":
 
 @functools.cache
 def doorbell_rotation() -> "DoorbellRotation":
-    """The doorbell's secrets, as the installer replaces them."""
+    """Return the doorbell's secrets, as the installer replaces them."""
     from joiner.adapters.doorbell_rotation import DoorbellRotation
 
     return DoorbellRotation(client("dynamodb"), setting("JOINER_TABLE"))
@@ -178,16 +179,17 @@ def doorbell_rotation() -> "DoorbellRotation":
 
 @functools.cache
 def store() -> Store:
-    """The decision bucket of this deployment."""
+    """Return the decision bucket of this deployment."""
     return Store(client("s3"), setting("JOINER_BUCKET"))
 
 
 @functools.cache
 def kube(cluster: ClusterFacts) -> "Kube":
-    """The API server of this deployment's cluster, asked as this function's role; a rotated CA makes a new connection.
+    """Return the API server of this deployment's cluster, with this function's role; a rotated CA makes a new
+    connection.
 
-    `cluster` is what the payload says. Its endpoint is never called: the recorded one is, and `ForeignCluster` says
-    where the two differ.
+    `cluster` is from the payload. Only the recorded endpoint is called, never that of the payload; `ForeignCluster`
+    names the difference if they differ.
     """
     from joiner.adapters import known_cluster
     from joiner.adapters.kube import ClusterAccess, Kube

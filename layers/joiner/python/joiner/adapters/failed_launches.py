@@ -1,7 +1,7 @@
 """Record that an instance ended at its launch, before a replacement is launched.
 
-handle_interruption (after an event of EventBridge) and survey_instances (at the next sweep) both call it; the first one
-records it.
+handle_interruption (after an event of EventBridge) and survey_instances (at the next sweep) both call this module; the
+first call records it.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from joiner.lifecycle.launch_failures import LaunchFailure, find_launch_failure
 
 
 def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | None:
-    """Why this instance ended at its launch; None if it did not."""
+    """Return why this instance ended at its launch; None if it did not."""
     return find_launch_failure(
         instance.id,
         code=instance.state_code,
@@ -29,8 +29,8 @@ def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | No
 def record_launch_failure(
     ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime
 ) -> LaunchFailure | None:
-    """Hold back what the instance was launched from, and say why on its claim's retirement; None if it did not end at
-    its launch.
+    """Start the back-off of the instance's node class or offering, and add the reason to its claim's retirement; None
+    if it did not end at its launch.
     """
     found = read_launch_failure(instance, now)
     if found is None:

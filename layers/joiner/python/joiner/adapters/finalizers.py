@@ -1,4 +1,4 @@
-"""Joiner's finalizer: it is removed from deleted objects, and those of other controllers stay."""
+"""Joiner's finalizer: remove it from deleted objects, without the finalizers of other controllers."""
 
 from collections.abc import Mapping
 from typing import Any

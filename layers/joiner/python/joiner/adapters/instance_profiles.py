@@ -1,4 +1,4 @@
-"""Instance profiles: which roles they would give to nodes."""
+"""Instance profiles and the roles that they give to nodes."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,13 +9,13 @@ from joiner.adapters.ec2_client import translate_errors
 
 
 class InstanceProfiles:
-    """IAM, asked only for profiles that a node class names itself; `client` is called when the first is."""
+    """IAM, used only for profiles that a node class names; the first use calls `client`."""
 
     def __init__(self, client: Callable[[], Any]) -> None:
         self._client = client
 
     def roles(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """The role names of each profile that exists; a refusal is raised as `Ec2Error`, like EC2's own."""
+        """Return the role names of each profile that exists; a refusal is raised as `Ec2Error`, like EC2's own."""
         found: dict[str, tuple[str, ...]] = {}
         for name in names:
             with translate_errors():

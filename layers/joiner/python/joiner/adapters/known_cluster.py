@@ -1,9 +1,9 @@
-"""The cluster that this deployment serves: its endpoint and its CA as EKS described them, kept in the table.
+"""The cluster that this deployment serves: its endpoint and its CA from EKS, stored in the table.
 
-A payload names a cluster, too, but the invoker of a function chooses the payload, and a bearer token sent to an
-endpoint of the invoker's choice is stolen. So a function sends tokens only to the recorded endpoint, verified by the
+A payload names a cluster, too. But the invoker of a function chooses the payload, and an endpoint of the invoker's
+choice could steal a bearer token. Therefore a function sends tokens only to the recorded endpoint, verified by the
 recorded CA, and refuses a payload that names anything else. Only the role of `describe_cluster` may write the record:
-at each deployment, and every few minutes because EKS may exchange a CA.
+at each deployment, and every few minutes because EKS may replace a CA.
 """
 
 import base64
@@ -17,8 +17,8 @@ from joiner.adapters.payload import ClusterFacts
 from joiner.item_keys import CLUSTER, DESCRIBED, item_key
 
 # Suffixes of EKS endpoints by the first words of a region's name: of IPv4 clusters and older IPv6 ones, then of
-# dual-stack ones. Source: EKS user guide, "Cluster API server endpoint"; botocore's partitions. The documentation
-# leaves `eks.` out in some places.
+# dual-stack ones. Source: EKS user guide, "Cluster API server endpoint"; botocore's partitions. In some places the
+# documentation omits `eks.`.
 _SUFFIXES: Final = (
     ("cn-", ("amazonaws.com.cn", "amazonwebservices.com.cn"), "api.amazonwebservices.com.cn"),
     ("eusc-", ("amazonaws.eu",), "api.amazonwebservices.eu"),
@@ -29,7 +29,8 @@ _SUFFIXES: Final = (
     ("", ("amazonaws.com",), "api.aws"),
 )
 _OWN_NAME: Final = r"[0-9A-Fa-f]{32}(\.[a-z0-9]{3})?"
-"""A cluster's own part of its endpoint, such as ``0123456789ABCDEF0123456789ABCDEF.gr7`` (also ``yl4`` and ``sk1``)."""
+"""The cluster-specific part of its endpoint, such as ``0123456789ABCDEF0123456789ABCDEF.gr7`` (also ``yl4`` and
+``sk1``)."""
 
 
 class ForeignCluster(Exception):
@@ -38,7 +39,7 @@ class ForeignCluster(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster:
-    """What is recorded; `certificate_authority` is base64, as EKS gives it."""
+    """The recorded cluster; `certificate_authority` is base64, as EKS gives it."""
 
     endpoint: str
     certificate_authority: str
@@ -46,12 +47,12 @@ class KnownCluster:
 
     @property
     def ca(self) -> str:
-        """The CA as PEM text."""
+        """Return the CA as PEM text."""
         return base64.b64decode(self.certificate_authority).decode()
 
 
 def is_eks_endpoint(endpoint: str, region: str) -> bool:
-    """Is it the address of an EKS API server in this region and its partition?
+    """Return whether this is the address of an EKS API server in this region and its partition.
 
     >>> own = "0123456789ABCDEF0123456789ABCDEF.gr7"
     >>> is_eks_endpoint(f"https://{own}.eu-west-1.eks.amazonaws.com", "eu-west-1")
@@ -67,14 +68,14 @@ def is_eks_endpoint(endpoint: str, region: str) -> bool:
         if region.startswith(start):
             of_the_region = rf"\.{re.escape(region)}\."
             suffixes = [*(rf"eks\.{re.escape(suffix)}" for suffix in single), rf"(eks\.)?{re.escape(dual)}"]
-            if start == "cn-":  # the user guide of China shows it so
+            if start == "cn-":  # according to the user guide of China
                 suffixes.append(re.escape("amazonwebservices.com.cn"))
             return re.fullmatch(rf"https://{_OWN_NAME}{of_the_region}({'|'.join(suffixes)})/?", endpoint) is not None
     return False
 
 
 def is_loopback(endpoint: str) -> bool:
-    """Is it a port of this machine?
+    """Return whether the endpoint is a port of this machine.
 
     >>> is_loopback("https://127.0.0.1:6443"), is_loopback("https://127.0.0.1.example.com"), is_loopback("http://127.0.0.1:6443")
     (True, False, False)
@@ -91,8 +92,8 @@ def is_loopback(endpoint: str) -> bool:
 
 
 def refusal_reason(facts: ClusterFacts, known: KnownCluster, *, name: str, region: str, loopback: bool) -> str:
-    """Why no token may be sent for these facts; empty if it may. `loopback` allows endpoints of this machine, and only
-    those.
+    """Return why no token may be sent for these facts; empty if it may. `loopback` allows endpoints of this machine,
+    and no others.
     """
     return _difference(facts, known, name) or _misplaced(known.endpoint, region, loopback=loopback)
 
@@ -132,7 +133,7 @@ def _misplaced(endpoint: str, region: str, *, loopback: bool) -> str:
 
 
 def read_known_cluster(dynamodb: Any, table: str) -> KnownCluster | None:
-    """The record; None if there is none."""
+    """Return the record; None if it does not exist."""
     item = dynamodb.get_item(TableName=table, Key=item_key(CLUSTER, DESCRIBED), ConsistentRead=True).get("Item")
     if not item:
         return None
@@ -140,7 +141,7 @@ def read_known_cluster(dynamodb: Any, table: str) -> KnownCluster | None:
 
 
 def record_known_cluster(dynamodb: Any, table: str, known: KnownCluster, *, at: int) -> None:
-    """Write the record; `at` are epoch seconds."""
+    """Write the record; `at` is in epoch seconds."""
     dynamodb.update_item(
         TableName=table,
         Key=item_key(CLUSTER, DESCRIBED),

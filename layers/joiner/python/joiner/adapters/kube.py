@@ -1,8 +1,8 @@
-"""The API server of one cluster: read, write, bind, evict, tell.
+"""The API server of one cluster: read, write, bind, evict, publish events.
 
-The official client's `Configuration` and REST client bring TLS, pooling and keep-alive; its models stay out, because
-they take minutes and gigabytes at 50,000 pods. Answers are decoded by msgspec into plain manifests, which the rooms
-above turn into values; lists are decoded page by page into the fields that are read (`kube_lists`,
+The official client's `Configuration` and REST client provide TLS, pooling and keep-alive. Its models are not used,
+because they take minutes and gigabytes at 50,000 pods. msgspec decodes answers into plain manifests, which other
+packages turn into values. Lists are decoded page by page into the fields that are read (`kube_lists`,
 `joiner.cluster.list_pages`).
 """
 
@@ -37,7 +37,7 @@ Kept = TypeVar("Kept")
 JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
-POOLED: Final = 16  # connections kept: twice the workers of `parallel`
+POOLED: Final = 16  # connections kept open: twice the workers of `parallel`
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
@@ -45,8 +45,8 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-# Only reads are sent twice: a write without an answer may have happened, and its caller decides what that means. An
-# answer with Retry-After is an answer: `kube_lists` and the state machine wait, within their limits.
+# Only reads are sent twice: a write without an answer may have taken effect, and its caller decides what that means. An
+# answer with Retry-After is not retried here: `kube_lists` and the state machine wait, within their limits.
 _RETRIES: Final = urllib3.Retry(
     total=2,
     connect=2,
@@ -60,8 +60,8 @@ _RETRIES: Final = urllib3.Retry(
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How one cluster is reached: its endpoint, its CA (PEM text) and who asks: a token, or a client certificate (local
-    clusters).
+    """How to connect to one cluster: its endpoint, its CA (PEM text) and the caller's identity: a token, or a client
+    certificate (local clusters).
     """
 
     endpoint: str
@@ -72,7 +72,7 @@ class ClusterAccess:
 
 
 class KubeResponse(NamedTuple):
-    """What the API server answered; `retry_after` is the header of that name, empty if there is none."""
+    """An answer of the API server; `retry_after` is the header of that name, empty if absent."""
 
     status: int
     body: bytes
@@ -88,21 +88,22 @@ class Kube:
         self._endpoint = access.endpoint.rstrip("/")
         self._tokens = access.tokens
         self._rest = RESTClientObject(settings)
-        # The client's settings cannot name a context, and urllib3 makes a strict one since Python 3.13 (see `tls`)
+        # The client's settings have no field for an SSL context, and urllib3 creates a strict one since Python 3.13
+        # (see `tls`).
         self._rest.pool_manager.connection_pool_kw["ssl_context"] = context
 
     def renew_token(self) -> None:
-        """Sign a new token: the API server may remember for minutes what the last one was allowed."""
+        """Sign a new token: the API server may cache the permissions of the last one for minutes."""
         if self._tokens is not None:
             self._tokens.token(fresh=True)
 
     def list(
         self, kind: Kind, *, namespace: str = "", labels: str = "", fields: str = "", consistent: bool = False
     ) -> Manifests:
-        """All objects of a kind, with the fields that `joiner.cluster.list_pages` keeps.
+        """Return all objects of a kind, with the fields that `joiner.cluster.list_pages` keeps.
 
-        Every object that is there all the time is in the list once. With `consistent` all are of one version, or
-        `Expired` is raised.
+        Every object that exists during the whole call is in the list once. With `consistent`, all objects are of one
+        version, or `Expired` is raised.
         """
         pages = self._pages(
             kind, _plain, kind.path(namespace=namespace), _selectors(labels, fields), consistent=consistent
@@ -110,11 +111,11 @@ class Kube:
         return [each for page in pages for each in page]
 
     def packed(self, kind: Kind, *, labels: str = "", fields: str = "", consistent: bool = False) -> Packed:
-        """The same, kept as JSON: for kinds of which there are many."""
+        """As `list`, kept as JSON: for kinds with many objects."""
         return Packed(self._pages(kind, Packed.pack, kind.path(), _selectors(labels, fields), consistent=consistent))
 
     def list_metadata(self, kind: Kind, *, labels: str = "") -> Manifests:
-        """What `list` finds, but only the metadata of each object."""
+        """As `list`, but only the metadata of each object."""
         pages = self._pages(kind, _plain, kind.path(), _selectors(labels, ""), accept=METADATA_ONLY)
         return [each for page in pages for each in page]
 
@@ -132,18 +133,18 @@ class Kube:
         return lister.read(kind.plural, query, keep, consistent=consistent)
 
     def get(self, kind: Kind, name: str, *, namespace: str = "") -> Manifest:
-        """One object; `NotFound` if there is none."""
+        """Return one object; `NotFound` if it does not exist."""
         return self.ask("GET", kind.path(name, namespace=namespace))
 
     def create(self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "") -> Manifest:
-        """A new object; `AlreadyExists` if its name is taken."""
+        """Create an object; `AlreadyExists` if its name is taken."""
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
         return self.ask("POST", kind.path(namespace=namespace), body, query={"fieldManager": FIELD_MANAGER})
 
     def replace(
         self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "", subresource: str = ""
     ) -> Manifest:
-        """The whole object anew; `Conflict` if its resourceVersion is not the newest."""
+        """Replace the whole object; `Conflict` if its resourceVersion is not the newest."""
         name = str(manifest["metadata"]["name"])
         return self.ask("PUT", kind.path(name, namespace=namespace, subresource=subresource), dict(manifest))
 
@@ -156,7 +157,7 @@ class Kube:
         namespace: str = "",
         subresource: str = "",
     ) -> Manifest:
-        """A merge patch (an object) or a JSON patch (a list of operations).
+        """Send a merge patch (an object) or a JSON patch (a list of operations).
 
         A merge patch that names ``metadata.resourceVersion`` is refused with `Conflict` if the object changed
         meanwhile.
@@ -178,7 +179,7 @@ class Kube:
         force: bool = True,
         subresource: str = "",
     ) -> Manifest:
-        """Server-side apply of one manifest of a kind in `KINDS`."""
+        """Apply one manifest of a kind in `KINDS` by server-side apply."""
         kind = KINDS.get((str(manifest["apiVersion"]), str(manifest["kind"])))
         if kind is None:
             raise KeyError(f"{manifest['kind']} of {manifest['apiVersion']} is not among the kinds that Joiner writes")
@@ -201,8 +202,8 @@ class Kube:
         resource_version: str = "",
         grace: int | None = None,
     ) -> Manifest:
-        """Ask for an object's end; `Conflict` if it is not the one that `uid` and `resource_version` name. `grace` in
-        seconds is for pods: 0 takes the object away although nobody says that its containers have ended.
+        """Delete an object; `Conflict` if it is not the one that `uid` and `resource_version` name. `grace` in seconds
+        is for pods: 0 deletes the object without confirmation that its containers have ended.
         """
         preconditions = ({"uid": uid} if uid else {}) | (
             {"resourceVersion": resource_version} if resource_version else {}
@@ -214,8 +215,8 @@ class Kube:
         return self.ask("DELETE", kind.path(name, namespace=namespace), body)
 
     def bind(self, namespace: str, pod: str, node: str, *, uid: str = "", resource_version: str = "") -> None:
-        """Place a pod; `Conflict` if somebody was faster, or if it is not the pod that `uid` and `resource_version`
-        name.
+        """Bind a pod to a node; `Conflict` if it is bound already, or if it is not the pod that `uid` and
+        `resource_version` name.
         """
         metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {PLACED: "true"}}
         metadata |= ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
@@ -228,10 +229,10 @@ class Kube:
         self.ask("POST", PODS.path(pod, namespace=namespace, subresource="binding"), body)
 
     def evict(self, namespace: str, pod: str, *, node: str, uid: str = "") -> None:
-        """Ask a pod to leave `node`; `EvictionBlocked` while a PodDisruptionBudget says no.
+        """Evict a pod from `node`; `EvictionBlocked` while a PodDisruptionBudget does not allow it.
 
-        The label and the node's name are for the admission policies: an Eviction says nothing else about where its pod
-        is.
+        The label and the node's name are for the admission policies: an Eviction does not contain the pod's node
+        otherwise.
         """
         metadata: Manifest = {
             "name": pod,
@@ -254,7 +255,7 @@ class Kube:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Manifest:
-        """One request; its decoded answer, or one of our errors."""
+        """Send one request; return its decoded answer, or raise one of our errors."""
         raw = self._answer(method, path, body, query, content_type=content_type, accept=accept)
         try:
             return dict(msgspec.json.decode(raw)) if raw else {}
@@ -262,7 +263,7 @@ class Kube:
             raise Unreachable("an answer that is no object", asked=f"{method} {path}") from reason
 
     def read(self, path: str, *, query: Mapping[str, str], accept: str = JSON) -> bytes:
-        """One GET; its answer as it came, or one of our errors."""
+        """Send one GET; return its raw answer, or raise one of our errors."""
         return self._answer("GET", path, None, query, accept=accept)
 
     def _answer(
@@ -276,7 +277,7 @@ class Kube:
         content_type: str = JSON,
     ) -> bytes:
         answer = self._send(method, path, body, query, content_type, accept=accept, fresh=False)
-        if answer.status == 401 and self._tokens is not None:  # the kept token outlived its credentials: sign once more
+        if answer.status == 401 and self._tokens is not None:  # the token's credentials expired: sign once more
             answer = self._send(method, path, body, query, content_type, accept=accept, fresh=True)
         if 200 <= answer.status < 300:
             return answer.body

@@ -18,12 +18,12 @@ from joiner.pools import (
 
 
 def kind_of(claim: NodeClaim) -> kinds.Kind:
-    """Where the API server keeps it."""
+    """Return the claim's kind in the API server."""
     return kinds.MACHINES if claim.kind == "Machine" else kinds.NODECLAIMS
 
 
 def list_claims(kube: Kube) -> DeclaredObjects:
-    """All claims of both kinds, and what is wrong with those that cannot be read."""
+    """Return all claims of both kinds, and the errors of unreadable ones."""
     found: list[dict[str, Any]] = []
     for kind in (kinds.NODECLAIMS, kinds.MACHINES):
         found += [{"kind": kind.kind, "apiVersion": kind.api_version, **each} for each in kube.list(kind)]
@@ -31,29 +31,29 @@ def list_claims(kube: Kube) -> DeclaredObjects:
 
 
 def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:
-    """Write a claim; `AlreadyExists` if it was written before."""
+    """Create a claim; `AlreadyExists` if it exists."""
     return read_node_claim(kube.create(kind_of(claim), write_node_claim(claim)))
 
 
 def write_status(kube: Kube, claim: NodeClaim) -> None:
-    """Write what the claim has become."""
+    """Write the claim's status."""
     kube.patch(kind_of(claim), claim.name, write_claim_status(claim), subresource="status")
 
 
 def write_metadata(kube: Kube, claim: NodeClaim) -> None:
-    """Write the claim's labels and annotations; those that stand and are not named stay."""
+    """Write the claim's labels and annotations; existing ones that are not named stay."""
     kube.patch(
         kind_of(claim), claim.name, {"metadata": {"labels": dict(claim.labels), "annotations": dict(claim.annotations)}}
     )
 
 
 def delete_claim(kube: Kube, claim: NodeClaim) -> None:
-    """Delete a claim that has no instance: nothing is left to do for its finalizer. A claim that is gone is success."""
+    """Delete a claim without an instance, whose finalizer has no work left. A missing claim is success."""
     delete_and_release(kube, kind_of(claim), claim.name, uid=claim.uid)
 
 
 def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:
-    """One claim as it stands now; None if it is gone."""
+    """Return the current state of one claim; None if it is gone."""
     of = kinds.MACHINES if kind == "Machine" else kinds.NODECLAIMS
     try:
         return read_node_claim({"kind": of.kind, "apiVersion": of.api_version, **kube.get(of, name)})
@@ -62,5 +62,5 @@ def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:
 
 
 def index_by_name(claims: Iterable[NodeClaim]) -> dict[str, NodeClaim]:
-    """Claims by their names, which are unique over both kinds because they end in a digest."""
+    """Return claims by their names, which are unique over both kinds because they end in a digest."""
     return {claim.name: claim for claim in claims}

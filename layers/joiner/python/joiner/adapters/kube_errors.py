@@ -1,4 +1,4 @@
-"""What can go wrong at the API server, one class for each answer that callers treat differently.
+"""Errors of the API server: one class for each answer that callers distinguish.
 
 https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.34/#status-v1-meta lists the reasons.
 """
@@ -8,8 +8,8 @@ from typing import Any
 
 
 class KubeError(Exception):
-    """The API server refused or could not be asked. `status` is the HTTP status, 0 when there was no answer;
-    `retry_after` are the seconds that the server asks its client to wait, 0 if it does not.
+    """The API server refused the request or could not be reached. `status` is the HTTP status, 0 without an answer;
+    `retry_after` is the time in seconds that the server asks its client to wait, 0 if it does not.
     """
 
     def __init__(self, message: str, *, status: int = 0, asked: str = "", retry_after: int = 0) -> None:
@@ -19,7 +19,7 @@ class KubeError(Exception):
 
 
 class Unreachable(KubeError):
-    """No answer, or one of the kind 5xx: what was asked may have happened or not."""
+    """No answer, or a 5xx: the effect of the request is unknown."""
 
 
 class Unauthorized(KubeError):
@@ -27,23 +27,23 @@ class Unauthorized(KubeError):
 
 
 class Forbidden(KubeError):
-    """403: known, but its group may not do this."""
+    """403: the identity is known, but its group lacks the permission."""
 
 
 class NotFound(KubeError):
-    """404: no such object, or no such kind."""
+    """404: the object or its kind does not exist."""
 
 
 class AlreadyExists(KubeError):
-    """409 on a create: an object of this name is there."""
+    """409 on a create: an object of this name exists."""
 
 
 class Conflict(KubeError):
-    """409: the object changed meanwhile, or a precondition (uid, resourceVersion) does not hold."""
+    """409: the object changed meanwhile, or a precondition (uid, resourceVersion) is false."""
 
 
 class Expired(KubeError):
-    """410: the resourceVersion or continue token is too old; list again, or go on with `continue_token`, at a newer
+    """410: the resourceVersion or continue token is too old; list again, or continue with `continue_token` at a newer
     version.
     """
 
@@ -59,7 +59,7 @@ class Invalid(KubeError):
 
 
 class TooManyRequests(KubeError):
-    """429: asked too often."""
+    """429: too many requests."""
 
     def __init__(self, message: str, *, status: int = 429, asked: str = "", retry_after: int = 0) -> None:
         super().__init__(message, status=status, asked=asked, retry_after=retry_after)
@@ -80,8 +80,8 @@ _BY_STATUS: dict[int, type[KubeError]] = {
 
 
 def error_of(status: int, answer: Mapping[str, Any], asked: str, retry_after: str = "") -> KubeError:
-    """The error that a `Status` object of the API server stands for. `retry_after` is the answer's header; a refusal by
-    API priority and fairness has no other hint, because its body is plain text.
+    """Return the error for a `Status` object of the API server. `retry_after` is the answer's header; a refusal by API
+    priority and fairness has no other hint, because its body is plain text.
     """
     message = str(answer.get("message") or answer.get("reason") or f"HTTP {status}")
     details = answer.get("details") or {}

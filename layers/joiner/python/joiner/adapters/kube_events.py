@@ -1,4 +1,4 @@
-"""Write events, several at a time. An event that cannot be written stops nothing."""
+"""Write events, several at a time. An event that cannot be written does not stop the others."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,8 +12,7 @@ from joiner.reporting.events import Event
 
 
 def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
-    """Write events; where there are many, one event stands for all similar ones. An event that exists already is not
-    written again.
+    """Write events; many similar ones are combined into one. An event that exists already is not written again.
 
     Args:
         kube: the cluster.

@@ -1,6 +1,6 @@
-"""The kinds of objects that Joiner reads or writes, and where the API server keeps them.
+"""The kinds of objects that Joiner reads or writes, and their paths at the API server.
 
-A table rather than discovery: discovery would cost two requests in every cold start, and these paths are stable API.
+A table instead of discovery: discovery would cost two requests in every cold start, and these paths are stable API.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As manifests spell it.
+        """The API version as manifests write it.
 
         >>> NODES.api_version, NODECLAIMS.api_version
         ('v1', 'karpenter.sh/v1')
@@ -28,7 +28,7 @@ class Kind:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, name: str = "", *, namespace: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, of one object, or of a part of one object.
+        """Return the URL path of the collection, of one object, or of a part of one object.
 
         >>> PODS.path("web-1", namespace="shop", subresource="binding")
         '/api/v1/namespaces/shop/pods/web-1/binding'

@@ -1,15 +1,13 @@
 """Lists of the API server, read a page at a time.
 
-A page that fails is asked for again; the pages before it are kept. Two failures differ:
+A page that fails is requested again; the pages before it are kept. Two failures differ:
 
-* 429 and 5xx: the same page is asked for again, after the seconds of its ``Retry-After``, within limits. A server that
-  asks for more
-  patience than that is left to the state machine's retry. A connection that breaks within a page is tried once more in
-  a list, because it may take as long as its timeout to notice.
+* 429 and 5xx: the same page is requested again, after the seconds of its ``Retry-After``, within limits. If the server
+  asks for a longer wait, the state machine retries. A connection that breaks within a page is tried once more in a
+  list, because the break may be detected only after the timeout.
 * 410: the continue token is older than the versions that etcd keeps. The answer has another token, with which the list
-  goes on after the
-  last key, at the newest version. Objects that were there all the time are listed once; those that came or went
-  meanwhile may or may not be. A list that must be consistent starts again instead.
+  continues after the last key, at the newest version. Objects that existed all the time are listed once; those that
+  were created or deleted meanwhile may be listed or not. A list that must be consistent starts again instead.
 
 Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks) and the description of `continue` in
 ListMeta.
@@ -30,12 +28,12 @@ TRIES: Final = 4
 PAUSES: Final = (0.25, 0.5, 1.0)
 """Seconds before each further try of a page, unless the server asks for more."""
 LONGEST_PAUSE: Final = 5.0
-"""Seconds. No longer ``Retry-After`` is waited for here."""
+"""Seconds. A longer ``Retry-After`` is not waited for here."""
 PATIENCE: Final = 15.0
-"""Seconds that one list waits in all: a third of the shortest timeout of a function that lists many objects."""
+"""Seconds that one list waits in total: a third of the shortest timeout of a function that lists many objects."""
 RESTARTS: Final = 2
 RESUMES: Final = 20
-"""Continuations of one list at a newer version; each follows from an expired token, and tokens live for minutes."""
+"""Continuations of one list at a newer version; each follows an expired token, and tokens are valid for minutes."""
 
 
 class Lister:
@@ -55,10 +53,10 @@ class Lister:
         *,
         consistent: bool,
     ) -> list[Kept]:
-        """What `keep` makes of each page. KubeError if a page cannot be had.
+        """Return the result of `keep` for each page. KubeError if a page cannot be read.
 
-        `consistent` lists are of one version: `Expired` if the pages take longer than etcd keeps it, three times in a
-        row.
+        `consistent` lists are of one version: `Expired` if reading the pages takes longer than etcd keeps it, three
+        times in a row.
         """
         for _ in range(RESTARTS):
             try:

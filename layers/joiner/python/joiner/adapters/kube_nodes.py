@@ -15,7 +15,7 @@ TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write 
 
 
 def list_pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Packed]:
-    """The pods of each of these nodes. Raises if one list cannot be had: nothing is decided from a part."""
+    """Return the pods of each of these nodes. Raises if one list cannot be read: no decision is made from a part."""
     found: dict[str, Packed] = {}
     for name, answer in list_pods_on_each(kube, nodes).items():
         if isinstance(answer, KubeError):
@@ -25,15 +25,15 @@ def list_pods_on(kube: Kube, nodes: Collection[str]) -> dict[str, Packed]:
 
 
 def list_pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Packed | KubeError]:
-    """The pods of each of these nodes, or why they cannot be had, for those who decide about each node by itself."""
+    """Return for each of these nodes its pods, or the error of reading them, for callers that decide about each node
+    separately."""
     return dict(
         call_each(sorted(set(nodes)), lambda name: kube.packed(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError)
     )
 
 
 def read_node(manifest: Mapping[str, Any]) -> Node:
-    """A node, also if what it says of its room cannot be read: whoever retires it needs only its name, its taints and
-    its labels.
+    """Return a node, also if its capacity is unreadable: a retirement needs only its name, its taints and its labels.
 
     InvalidField if those cannot be read either.
     """
@@ -44,8 +44,8 @@ def read_node(manifest: Mapping[str, Any]) -> Node:
 
 
 def patch_node(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | None]) -> Node | None:
-    """The node after `patch`, which names the version that it was made from; None if the node is gone, or another one
-    by now.
+    """Apply `patch`, which names the version that it was made from, and return the node after it; None if the node is
+    gone or replaced.
     """
     for attempt in range(TRIES):
         changes = patch(node)
@@ -72,8 +72,8 @@ def delete_pod(kube: Kube, namespace: str, name: str, *, uid: str, grace: int) -
     """Delete a pod of a node that is being disrupted; `grace` in seconds. `Conflict` if another pod has the name by
     now.
 
-    The label comes first: admission policies look at the nodes only for pods that carry it, so that deletions by others
-    cost nothing.
+    The label is set first: admission policies check the nodes only for pods with it, so that deletions by others cost
+    nothing.
     """
     kube.patch(kinds.PODS, name, {"metadata": {"uid": uid, "labels": {LEAVING: "true"}}}, namespace=namespace)
     kube.delete(kinds.PODS, name, namespace=namespace, uid=uid, grace=grace)

@@ -1,5 +1,5 @@
-"""Merge patches of objects that other writers change too: read, patch at the version that was read, read again after a
-conflict.
+"""Merge patches of objects that other writers change too: read, patch the version that was read, and after a conflict
+read again.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ TRIES: Final = 5
 def patch_latest(
     kube: Kube, kind: Kind, name: str, find_changes: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 ) -> None:
-    """Patch the newest version of an object of the cluster's scope. An object that is gone is left alone.
+    """Patch the newest version of a cluster-scoped object. A missing object is ignored.
 
     Args:
         kube: the cluster.

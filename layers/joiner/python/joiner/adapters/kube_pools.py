@@ -1,4 +1,4 @@
-"""Pools in the cluster: write their usage to their status."""
+"""Write the usage of pools to their status."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -14,9 +14,7 @@ POOLS: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
 
 def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePool] | None = None) -> list[str]:
-    """Bring ``status.resources`` of the pools up to date; returns what could not be written, which costs nothing but a
-    number.
-    """
+    """Update ``status.resources`` of the pools; return what could not be written. Only a number is then old."""
     known = list(pools) if pools is not None else _pools(kube)
 
     def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:

@@ -1,8 +1,8 @@
-"""Modules of a package without what its own `__init__` imports.
+"""Import modules of a package without the imports of its own `__init__`.
 
-`kubernetes.client` imports hundreds of modules around its models, of which we use none: a quarter of a second of
-computing in every cold start, and more where the files are cold. Its REST client and its `Configuration` need none of
-them.
+`kubernetes.client` imports hundreds of modules around its models, which we do not use: a quarter of a second of
+computing in every cold start, and more if the files are not cached. Its REST client and its `Configuration` need none
+of them.
 """
 
 import importlib.util
@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def unopened(*packages: str) -> Iterator[None]:
-    """Within it, modules of these packages are imported without running the packages; whoever imports those later gets
-    all of them.
+    """Import modules of these packages inside the block without running the packages; later imports get the whole
+    packages.
 
     Parents first (`"kubernetes", "kubernetes.client"`). Packages that are imported already stay as they are.
     ModuleNotFoundError names a package that is not installed.
@@ -38,4 +38,4 @@ def unopened(*packages: str) -> Iterator[None]:
             if name in packages or name.startswith(tuple(f"{package}." for package in packages)):
                 del sys.modules[
                     name
-                ]  # a package that is opened later must find no module of its own that it does not know
+                ]  # a package that is imported later must not find modules of its own that it does not know

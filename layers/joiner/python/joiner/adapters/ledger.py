@@ -1,6 +1,6 @@
-"""The ledger of Joiner: one DynamoDB table, read consistently and written under conditions.
+"""The ledger of Joiner: one DynamoDB table with consistent reads and conditional writes.
 
-Every rule that keeps two executions from doing the same thing is the condition of a write in this module.
+Every rule that prevents two executions from doing the same work is the condition of a write in this module.
 """
 
 import json
@@ -35,24 +35,25 @@ from joiner.adapters.ledger_items import (
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
 from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
 
-RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is history; a day is enough to ask what happened
-WAVE_KEPT: Final = 24 * 3600  # a wave that nobody ended is found by the sweep long before
+RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
+WAVE_KEPT: Final = 24 * 3600  # the sweep finds an abandoned wave much earlier
 BATCH_GET: Final = 100  # DynamoDB's limit
 
 
 class Ledger(DynamoTable):
-    """One deployment's table."""
+    """The ledger of one deployment."""
 
     # The lease
 
     def lease(self) -> Lease:
-        """The lease as it stands; free and number 0 before its first holder."""
+        """Return the lease; free and number 0 before its first holder."""
         return self._lease_of(self._get(item_keys.LEASE, item_keys.SCALE_UP))
 
     def ring(self, stored_at: float = 0.0) -> Lease:
-        """Count one ring; the lease after it, so that the ringer sees whether somebody lives who will look.
+        """Count one ring; return the lease after it, so that the caller sees whether an execution holds it.
 
-        `stored_at` is when what rings can be read (epoch), if that is still to come.
+        `stored_at` is the time (epoch) from which the change behind the ring can be read, if that is still in the
+        future.
         """
         if not stored_at:
             return self._lease_of(self._update(item_keys.LEASE, item_keys.SCALE_UP, "ADD rings :one", {":one": 1}))
@@ -62,7 +63,7 @@ class Ledger(DynamoTable):
         )
 
     def renew(self, holder: str, lease_number: int, until: int) -> Lease:
-        """Hold the lease until `until`; `LeaseLost` unless it is still `holder`'s under this number."""
+        """Extend the lease until `until`; `LeaseLost` unless `holder` still holds it under this number."""
         try:
             return self._lease_of(
                 self._update(
@@ -77,7 +78,7 @@ class Ledger(DynamoTable):
             raise LeaseLost(f"lease {lease_number} is no longer held by {holder}") from reason
 
     def break_lease(self, holder: str, lease_number: int) -> bool:
-        """Take the lease from a holder that is known to be dead; False if it moved on meanwhile."""
+        """Take the lease from a holder that no longer runs; return False if the lease changed meanwhile."""
         return self._try_update(
             item_keys.LEASE,
             item_keys.SCALE_UP,
@@ -87,7 +88,7 @@ class Ledger(DynamoTable):
         )
 
     def _lease_of(self, item: items.Item) -> Lease:
-        """UnreadableRecord if it cannot be read: nothing is planned under a lease that nobody can read."""
+        """Raise UnreadableRecord if the lease cannot be read: nothing is planned under an unreadable lease."""
         return self._read_one(item_keys.LEASE, item, Lease.of)
 
     # Launches and their instances
@@ -95,8 +96,8 @@ class Ledger(DynamoTable):
     def begin_launch(self, launch: LaunchRecord) -> LaunchRecord:
         """Store a launch before it is sent, in one transaction with the check that its lease number is current.
 
-        Returns what is stored: the launch itself, or the one of the same id that an earlier try stored. `LeaseLost` if
-        the lease moved on.
+        Returns the stored launch: this one, or the one of the same id that an earlier try stored. `LeaseLost` if the
+        lease changed.
         """
         item = {
             "kind": written(item_keys.LAUNCH),
@@ -138,15 +139,16 @@ class Ledger(DynamoTable):
         return launch
 
     def launch(self, launch_id: str) -> LaunchRecord | None:
-        """One launch, or None."""
+        """Return one launch, or None."""
         item = self._get(item_keys.LAUNCH, launch_id)
         return self._read_one(item_keys.LAUNCH, item, LaunchRecord.of) if item else None
 
     def unrecorded_launches(self) -> list[LaunchRecord]:
-        """Every launch whose outcome is not yet on its claims: open ones, and those that a dead holder left.
+        """Return every launch whose outcome is not yet on its claims: open launches, and those of executions that ended
+        early.
 
-        One that cannot be read is among them, with the reason as its `unreadable`: its instances are no garbage, and
-        its claims are on their way, as far as they can be read.
+        An unreadable launch is included, with the reason as its `unreadable`: its instances are not garbage, and its
+        readable claims are in flight.
         """
         listed = self._query(
             item_keys.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True}
@@ -159,7 +161,7 @@ class Ledger(DynamoTable):
         return sorted([*found, *broken], key=lambda launch: launch.id)
 
     def close_launch(self, launch_id: str, outcome: str) -> str:
-        """End a launch with its outcome (JSON text). The first outcome stands; what stands is returned."""
+        """Close a launch with its outcome (JSON text). The first outcome is final; the stored outcome is returned."""
         try:
             self._update(
                 item_keys.LAUNCH,
@@ -177,11 +179,11 @@ class Ledger(DynamoTable):
         return outcome
 
     def mark_recorded(self, launch_id: str, now: int) -> None:
-        """The outcome of a closed launch is on its claims; what was asked goes now, the item after a day."""
+        """Mark a closed launch whose outcome is on its claims. The request is removed now, the item after a day."""
         self._try_update(
             item_keys.LAUNCH,
             launch_id,
-            # tens of KB that each query would read
+            # The request is tens of KB that each query would read.
             "SET recorded = :yes, expires = :expires REMOVE #request, #details",
             {":yes": True, ":expires": now + RECORDED_KEPT, ":closed": "closed"},
             condition="#state = :closed",
@@ -189,7 +191,7 @@ class Ledger(DynamoTable):
         )
 
     def pair(self, instance: str, claim: str, launch: str) -> Pairing:
-        """Say whose an instance is. The first word stands: the pairing that stands is returned."""
+        """Record the claim of an instance. The first record is final; the stored pairing is returned."""
         try:
             item = self._update(
                 item_keys.INSTANCE,
@@ -203,7 +205,7 @@ class Ledger(DynamoTable):
         return self._read_one(item_keys.INSTANCE, item, Pairing.of)
 
     def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
-        """Those of `instances` that are ours, by instance id."""
+        """Return the pairings of those of `instances` that are ours, by instance id."""
         wanted = sorted(set(instances))
         listed: list[items.Item] = []
         for start in range(0, len(wanted), BATCH_GET):
@@ -215,17 +217,17 @@ class Ledger(DynamoTable):
         return {pairing.instance: pairing for pairing in self._read(item_keys.INSTANCE, listed, Pairing.of)}
 
     def all_pairings(self) -> list[Pairing]:
-        """Every instance that the ledger knows."""
+        """Return every instance in the ledger."""
         return self._read(item_keys.INSTANCE, self._query(item_keys.INSTANCE), Pairing.of)
 
     def forget_instance(self, instance: str) -> None:
-        """The instance is gone, and what is said of it from now on is about a stranger."""
+        """Delete the record of a terminated instance. Later events about it are ignored."""
         self._delete(item_keys.INSTANCE, instance)
 
     # Assignments
 
     def assign(self, claim: str, classes: Mapping[str, int], lease_number: int) -> None:
-        """Write which pod classes a claim is for; `LeaseLost` if a later lease wrote already."""
+        """Write the pod classes of a claim; `LeaseLost` if a later lease wrote already."""
         listed = json.dumps([{"class": key, "count": classes[key]} for key in sorted(classes)])
         try:
             self._update(
@@ -239,15 +241,15 @@ class Ledger(DynamoTable):
             raise LeaseLost(f"the assignment of {claim} was rewritten after lease {lease_number}") from reason
 
     def assignments(self) -> dict[str, Assignment]:
-        """Every assignment, by claim."""
+        """Return every assignment, by claim."""
         return {
             each.claim: each
             for each in self._read(item_keys.ASSIGNMENT, self._query(item_keys.ASSIGNMENT), _assignment)
         }
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
-        """Drop an assignment; it is done, or its claim is gone. One that was written under a later lease than
-        `lease_number` stays.
+        """Delete an assignment that is complete or whose claim is deleted. An assignment written under a later lease
+        than `lease_number` stays.
         """
         asked: dict[str, Any] = {"TableName": self._table, "Key": item_keys.item_key(item_keys.ASSIGNMENT, claim)}
         if lease_number is not None:
@@ -259,10 +261,10 @@ class Ledger(DynamoTable):
             if not is_condition_failure(reason):
                 raise
 
-    # Offerings that were short
+    # Unavailable offerings
 
     def mark_unavailable(self, offering: OfferingKey, until: int, reason: str) -> None:
-        """Do not ask for `offering` before `until`. A longer mark that stands is kept."""
+        """Exclude `offering` from requests before `until`. A mark with a later end is kept."""
         self._try_update(
             item_keys.UNAVAILABLE,
             offering.id,
@@ -273,18 +275,18 @@ class Ledger(DynamoTable):
         )
 
     def unavailable(self, now: int) -> list[Unavailable]:
-        """The marks that hold at `now`."""
+        """Return the marks that are valid at `now`."""
         return [
             mark
             for mark in self._read(item_keys.UNAVAILABLE, self._query(item_keys.UNAVAILABLE), Unavailable.of)
             if mark.until > now
         ]
 
-    # What dies at its launch
+    # Back-off after failed launches
 
     def back_off(self, what: str, said: str, now: int) -> BackOff:
-        """Count one instance that ended at its launch, and wait longer than the last time; several within one wait
-        count once.
+        """Count one instance that ended at its launch, and make the back-off longer than the last one. Several failures
+        within one back-off count once.
         """
         item = self._get(item_keys.BACKOFF, what)
         before = BackOff.of(item) if item else BackOff(what, 0, 0, "")
@@ -298,7 +300,7 @@ class Ledger(DynamoTable):
             ":expires": until + BACK_OFF_RESET_AFTER,
             ":before": before.until,
         }
-        self._try_update(  # another death that is counted at this moment began the same wait
+        self._try_update(  # a failure that is counted concurrently started the same back-off
             item_keys.BACKOFF,
             what,
             "SET tries = :tries, #until = :until, said = :said, expires = :expires",
@@ -309,13 +311,13 @@ class Ledger(DynamoTable):
         return BackOff(what, tries, until, said)
 
     def back_offs(self, now: int) -> dict[str, BackOff]:
-        """The waits that hold at `now`, by class or offering."""
+        """Return the back-offs that are in effect at `now`, by class or offering."""
         return {each.id: each for each in map(BackOff.of, self._query(item_keys.BACKOFF)) if each.until > now}
 
     # Waves
 
     def begin_wave(self, name: str, execution: str, claims: Iterable[str], now: int) -> None:
-        """Say that `execution` awaits `claims`; saying it again, with more claims, keeps the rings that came
+        """Record that `execution` waits for `claims`. A second call, with more claims, keeps the rings that came
         meanwhile.
         """
         self._update(
@@ -335,16 +337,16 @@ class Ledger(DynamoTable):
         )
 
     def wave(self, name: str) -> Wave | None:
-        """One wave, or None when it ended."""
+        """Return one wave, or None when it ended."""
         item = self._get(item_keys.WAVE, name)
         return self._read_one(item_keys.WAVE, item, Wave.of) if item else None
 
     def waves(self) -> list[Wave]:
-        """All waves."""
+        """Return all waves."""
         return self._read(item_keys.WAVE, self._query(item_keys.WAVE), Wave.of)
 
     def see_wave(self, name: str, now: int) -> Wave | None:
-        """The wave, noting that somebody looked at `now`; None when it ended."""
+        """Return the wave and record a check at `now`; None when it ended."""
         try:
             item = self._update(
                 item_keys.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)"
@@ -354,7 +356,7 @@ class Ledger(DynamoTable):
         return self._read_one(item_keys.WAVE, item, Wave.of)
 
     def count_placed(self, name: str, planned: int, placed: int) -> None:
-        """Add what one look placed, so that the last look can tell of the whole wave."""
+        """Add the pods that one check placed, so that the last check can report the whole wave."""
         counted = {":planned": planned, ":placed": placed}
         self._try_update(
             item_keys.WAVE,
@@ -365,8 +367,8 @@ class Ledger(DynamoTable):
         )
 
     def ring_wave(self, name: str, at: float) -> str:
-        """Count one ring `at` a moment (epoch) and take the sleeper's task token, in one write; empty when nobody
-        sleeps, or it ended.
+        """Count one ring `at` a moment (epoch) and take the task token of the waiting execution, in one write. Return
+        an empty token if no execution waits, or if the wave ended.
         """
         try:
             answer = write_with_retries(
@@ -386,13 +388,13 @@ class Ledger(DynamoTable):
         return text(answer.get("Attributes", {}), "token")
 
     def end_wave(self, name: str) -> None:
-        """Nobody awaits this wave any more."""
+        """Delete a wave that no execution waits for any more."""
         self._client.delete_item(TableName=self._table, Key=item_keys.item_key(item_keys.WAVE, name))
 
     # The doorbell
 
     def doorbell_secrets(self) -> DoorbellSecrets:
-        """The secrets that the doorbell's path may hold; none before the deployment wrote the first."""
+        """Return the secrets that the doorbell's path may contain; none before the deployment wrote the first."""
         return DoorbellSecrets.of(self._get(item_keys.DOORBELL, item_keys.TOKEN))
 
 

@@ -1,4 +1,4 @@
-"""The items of the table, as values. One kind of item a partition; each kind says who writes it.
+"""Items of the ledger's table, as values. Each partition contains one kind of item; each class names its writers.
 
 `kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``. Times are whole
 seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
@@ -12,20 +12,21 @@ from datetime import datetime
 from typing import Any, Final
 
 UNSEEN_FOR: Final = 180
-"""Seconds after which an owner that did not look counts as gone: a minute lies between two looks at most, and a look
-may be tried again.
+"""Seconds without a check by its owner after which a retirement counts as unattended. An owner checks at least once a
+minute, and a check can be retried.
 """
 
 STORED_AFTER: Final = 0.5
-"""Seconds: the API server rings before it stores what it rings for. Who looks earlier sees what was before, and is not
-rung for again. Where a ring itself takes longer, the sweep finds what was missed.
+"""Seconds. The API server calls the webhook before it stores the object. A function that reads earlier sees the old
+state and is not called again. If the call itself takes longer, the sweep finds the missed change.
 """
 
 Item = Mapping[str, Mapping[str, Any]]
 
 
 def yet_unstored(stored_at: float, now: datetime) -> float:
-    """Seconds until what rang can be read: no more than a little, for clocks differ, and 0 if it can be.
+    """Return the seconds until the change behind a ring can be read: 0 if it can be read now, at most twice
+    `STORED_AFTER`, because clocks differ.
 
     >>> now = datetime.fromisoformat("1970-01-01T00:01:40+00:00")
     >>> yet_unstored(100.25, now), yet_unstored(99.0, now), yet_unstored(900.0, now)
@@ -34,16 +35,16 @@ def yet_unstored(stored_at: float, now: datetime) -> float:
     return min(max(stored_at - now.timestamp(), 0.0), 2 * STORED_AFTER)
 
 
-class LeaseLost(Exception):  # the state machine catches it by this name
-    """Another execution holds the lease now, or the lease has another number: the caller must not write any more."""
+class LeaseLost(Exception):  # the state machine catches the error by this name
+    """Another execution holds the lease, or the lease has another number: the caller must not write any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoorbellSecrets:
-    """The secrets that the doorbell's path may hold. Written by the installer, which rotates them in two steps.
+    """The valid secrets of the doorbell's path. Written by the installer, which rotates them in two steps.
 
-    `following` is set before the webhook gets it, and becomes `current` when the webhook has it; `previous` is valid
-    until `previous_until` (epoch), because API servers learn of a changed webhook one after the other.
+    `following` is set before the webhook gets it, and becomes `current` when the webhook has it. `previous` is valid
+    until `previous_until` (epoch), because API servers learn of a changed webhook at different times.
     """
 
     current: str = ""
@@ -56,21 +57,22 @@ class DoorbellSecrets:
         return cls(text(item, "value"), text(item, "following"), text(item, "previous"), number(item, "previousUntil"))
 
     def accept(self, token: str, now: datetime) -> bool:
-        """Is `token` one of those that are valid at `now`? An empty one never is."""
+        """Return whether `token` is one of the secrets that are valid at `now`. An empty token is never valid."""
         valid = [self.current, self.following, *([self.previous] if now.timestamp() < self.previous_until else [])]
         return any(secret and hmac.compare_digest(secret.encode(), token.encode()) for secret in valid)
 
     def __repr__(self) -> str:
-        return "DoorbellSecrets(...)"  # no log line and no traceback shows them
+        return "DoorbellSecrets(...)"  # keeps the secrets out of logs and tracebacks
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who may plan and launch. Written by the state machine (take, release), by each function under it (renew) and by
-    rings.
+    """The right to plan and launch. Written by the state machine (take, release), by each function under it (renew) and
+    by rings.
 
-    `holder` is the holder's execution ARN, empty when the lease is free; `rings` only ever grows. `stored_at` is when
-    all that rang can usually be read (epoch), 0 if nothing ever rang before it was stored.
+    `holder` is the holder's execution ARN, empty when the lease is free. `rings` never decreases. `stored_at` is the
+    time (epoch) at which the changes behind all rings can usually be read, 0 if no ring came before its change was
+    stored.
     """
 
     holder: str
@@ -80,7 +82,7 @@ class Lease:
     stored_at: float = 0.0
 
     def living(self, now: int) -> bool:
-        """Does somebody hold it at `now`?
+        """Return whether an execution holds the lease at `now`.
 
         >>> Lease("arn:x", 3, until=100, rings=0).living(now=99), Lease("", 3, until=0, rings=7).living(now=99)
         (True, False)
@@ -100,7 +102,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """One CreateFleet: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by
+    """One CreateFleet request: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by
     record_launches.
 
     `details` is the rest of the launch (JSON text of `joiner.launching.Launch` without its request): templates, images,
@@ -118,7 +120,7 @@ class LaunchRecord:
     outcome: str = ""
     recorded: bool = False
     unreadable: str = ""
-    """Why its item cannot be read: then only its id and, as far as they are readable, its claims are known."""
+    """Why the item cannot be read. Only its id and its readable claims are known then."""
 
     @classmethod
     def of(cls, item: Item) -> "LaunchRecord":
@@ -140,8 +142,8 @@ class LaunchRecord:
 
     @classmethod
     def of_unreadable(cls, item: Item, reason: str) -> "LaunchRecord":
-        """What stands for a launch whose item cannot be read: neither its instances nor its claims are taken for left
-        over.
+        """Return a record for a launch whose item cannot be read. It protects the launch's instances and claims from
+        garbage collection.
         """
         try:
             claims = texts(item, "claims")
@@ -152,7 +154,7 @@ class LaunchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """An instance of ours. Written by launch_instances."""
+    """An instance that Joiner launched. Written by launch_instances."""
 
     instance: str
     claim: str
@@ -165,7 +167,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Which pod classes, and how many pods of each, a claim is for. Written under the lease only; each writing raises
+    """The pod classes of a claim, and the number of pods of each. Written under the lease only; each write raises
     `version`.
     """
 
@@ -177,17 +179,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Why and until when a claim's node is being retired, and by whom. Written by begin_retirement (owner, attempt),
-    handle_interruption (reason, deadline), survey_instances (a loss; takes the owner off when nobody is behind it),
-    whatever acts for the owner (`seen_at`; terminate_instances takes a loss back that was none) and forget_nodes
+    """The retirement of a claim's node: reasons, deadline and owner. Written by begin_retirement (owner, attempt),
+    handle_interruption (reason, deadline), survey_instances (a loss; removes an owner that no longer runs), the
+    functions that act for the owner (`seen_at`; terminate_instances withdraws a wrongly reported loss) and forget_nodes
     (deletes).
 
-    `owner` is an execution's ARN, empty when nobody sees to it; `seen_at` is when it last looked, 0 if that is not
-    known; `deadline` is 0 when there is none, and only ever gets shorter; `look_at` is until when it may rest without
-    an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is when the owner has ended whatever happens, 0 for one
-    that can be asked after. `said` is what EC2 says of an instance that ended at its launch, written by
-    handle_interruption and survey_instances. `noted_at` is when an interruption was noted last, 0 if none was, and
-    `instance` the one that it was noted for.
+    `owner` is an execution's ARN, empty without an owner. `seen_at` is the owner's last check, 0 if unknown. `deadline`
+    is 0 without a deadline and only becomes earlier. `look_at` is the time until which the claim may stay without an
+    owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any case, 0
+    for an owner whose state can be queried. `said` is EC2's reason for an instance that ended at its launch, written by
+    handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption, 0 if none, and
+    `instance` is the instance of that interruption.
     """
 
     claim: str
@@ -204,7 +206,7 @@ class Retirement:
     instance: str = ""
 
     def attended(self, now: int) -> bool:
-        """Does somebody see to it at `now`?
+        """Return whether an owner attends to the retirement at `now`.
 
         >>> Retirement("a", "arn:x", seen_at=100).attended(280), Retirement("a", "arn:x", seen_at=100).attended(281)
         (True, False)
@@ -234,7 +236,7 @@ class Retirement:
 
 @dataclass(frozen=True, slots=True)
 class OfferingKey:
-    """The name of an offering that was short, as the ledger keeps it.
+    """The key of an offering with insufficient capacity, as the ledger stores it.
 
     >>> OfferingKey("spot", "m5.large", "us-east-1a").id
     'spot#m5.large#us-east-1a'
@@ -256,7 +258,7 @@ class OfferingKey:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """An offering that is not asked for again before `until`. Written by launch_instances, record_launches and
+    """An offering that is not requested again before `until`. Written by launch_instances, record_launches and
     handle_interruption.
     """
 
@@ -271,8 +273,8 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """A node class or an offering whose instances ended at their launch: how often in a row, until when nothing is
-    launched, and why.
+    """The back-off of a node class or an offering whose instances ended at their launch: the number of consecutive
+    failures, the time before which nothing is launched, and the reason.
 
     Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.launch_failures.class_id` or an
     offering's.
@@ -290,11 +292,11 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The claims that one execution awaits. Written by record_launches, its token by the state machine, its rings by
+    """The claims that one execution waits for. Written by record_launches, its token by the state machine, its rings by
     the doorbell.
 
-    `planned` and `placed` count, over the nodes that opened so far, the pods they were for and those that
-    check_registration bound. `rung_at` is when it was rung for last (epoch).
+    `planned` counts the pods assigned to the nodes that opened so far, `placed` those of them that check_registration
+    bound. `rung_at` is the time of the last ring (epoch).
     """
 
     name: str
@@ -321,17 +323,17 @@ class Wave:
 
 
 def text(item: Item, name: str) -> str:
-    """A string attribute, empty if absent; ValueError if it has another type."""
+    """Return a string attribute, empty if absent; ValueError if it has another type."""
     return str(_typed(item, name, "S", ""))
 
 
 def number(item: Item, name: str) -> int:
-    """A whole number, 0 if absent; ValueError if it has another type."""
+    """Return a whole number, 0 if absent; ValueError if it has another type."""
     return int(float(_typed(item, name, "N", 0)))
 
 
 def texts(item: Item, name: str) -> tuple[str, ...]:
-    """A list or a set of strings, empty if absent; a set is sorted. ValueError if it has another type."""
+    """Return a list or a set of strings, empty if absent; a set is sorted. ValueError if it has another type."""
     if "SS" in item.get(name, {}):
         return tuple(sorted(map(str, item[name]["SS"])))
     return tuple(str(_typed({name: each}, name, "S", "")) for each in _typed(item, name, "L", ()))
@@ -347,7 +349,7 @@ def _typed(item: Item, name: str, wanted: str, absent: Any) -> Any:
 
 
 def written(value: str | int | bool | tuple[str, ...] | frozenset[str]) -> dict[str, Any]:
-    """A value as DynamoDB writes it.
+    """Return a value in DynamoDB's JSON form.
 
     >>> written(3), written(True), written(("a",)), written(frozenset({"a"}))
     ({'N': '3'}, {'BOOL': True}, {'L': [{'S': 'a'}]}, {'SS': ['a']})

@@ -1,4 +1,4 @@
-"""Metrics as log lines (CloudWatch's embedded metric format): one dimension, the cluster, because each series costs
+"""Metrics as log lines (CloudWatch's embedded metric format) with one dimension, the cluster, because each series costs
 money.
 """
 

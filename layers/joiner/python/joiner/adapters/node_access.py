@@ -1,9 +1,9 @@
-"""What lets nodes into a cluster: access entries of node roles, instance profiles of a deployment, and the node role
-that it made.
+"""Access of nodes to a cluster: access entries of node roles, instance profiles of a deployment, and the node role that
+it created.
 
-None of it goes while an instance uses it: without its access entry a node is cut off, without its role and profile the
-kubelet has no credentials. "Uses" is what EC2 says: an instance that is not terminated has an instance profile, and the
-profile has a role.
+None of them is removed while an instance uses it: without its access entry a node has no access, and without its role
+and profile the kubelet has no credentials. EC2 defines the use: an instance that is not terminated has an instance
+profile, and the profile has a role.
 
 Source: EKS user guide, "Create access entries"; IAM user guide, "Use instance profiles".
 """
@@ -21,7 +21,7 @@ NODE_TYPE: Final = "EC2_LINUX"
 
 
 class Kept(Exception):
-    """What should be removed has something of other people, and stays; the message says what."""
+    """A resource that should be removed contains settings of other owners, and is kept; the message names them."""
 
 
 class ForeignEntry(Exception):
@@ -29,7 +29,7 @@ class ForeignEntry(Exception):
 
 
 class NodeAccess:
-    """The access of one cluster's nodes, asked of EKS, IAM and EC2."""
+    """The access of one cluster's nodes, from EKS, IAM and EC2."""
 
     def __init__(self, cluster: str, *, eks: Any, iam: Any, ec2: Any) -> None:
         self._cluster = cluster
@@ -38,7 +38,7 @@ class NodeAccess:
         self._ec2 = ec2
 
     def admit(self, role_arn: str) -> bool:
-        """Make sure that the role has an access entry for nodes; False if it had one before."""
+        """Ensure that the role has an access entry for nodes; return False if it had one before."""
         try:
             self._eks.create_access_entry(
                 clusterName=self._cluster, principalArn=role_arn, type=NODE_TYPE, tags={CLUSTER_TAG: self._cluster}
@@ -57,7 +57,7 @@ class NodeAccess:
         return True
 
     def entries(self) -> list[str]:
-        """Roles whose access entries for nodes a deployment made. A cluster that is gone has none."""
+        """Return the roles whose access entries for nodes a deployment created; none if the cluster is gone."""
         try:
             pages = list(self._eks.get_paginator("list_access_entries").paginate(clusterName=self._cluster))
         except ClientError as error:
@@ -71,13 +71,13 @@ class NodeAccess:
         ]
 
     def profiles(self, path: str) -> dict[str, str]:
-        """ARNs of the instance profiles below a path, with their names."""
+        """Return the ARNs of the instance profiles below a path, with their names."""
         pages = self._iam.get_paginator("list_instance_profiles").paginate(PathPrefix=path)
         listed = (each for page in pages for each in page["InstanceProfiles"])
         return {str(each["Arn"]): str(each["InstanceProfileName"]) for each in listed if each["Path"] == path}
 
     def profiles_of(self, role: str) -> frozenset[str]:
-        """ARNs of the instance profiles that have a role (its name); none for a role that is gone."""
+        """Return the ARNs of the instance profiles that have a role (its name); none if the role is gone."""
         try:
             pages = list(self._iam.get_paginator("list_instance_profiles_for_role").paginate(RoleName=role))
         except ClientError as error:
@@ -87,8 +87,8 @@ class NodeAccess:
         return frozenset(str(each["Arn"]) for page in pages for each in page["InstanceProfiles"])
 
     def used_profiles(self) -> frozenset[str]:
-        """ARNs of the instance profiles of all instances of the region that are not terminated, whoever launched
-        them.
+        """Return the ARNs of the instance profiles of all instances of the region that are not terminated, of any
+        owner.
         """
         states = [{"Name": "instance-state-name", "Values": list(ALIVE)}]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=states)
@@ -96,7 +96,7 @@ class NodeAccess:
         return frozenset(str(each["IamInstanceProfile"]["Arn"]) for each in instances if each.get("IamInstanceProfile"))
 
     def made_role(self, role: str) -> bool:
-        """Is there a role of this name that a deployment for this cluster made?"""
+        """Return whether a role of this name exists that a deployment for this cluster created."""
         try:
             tags = self._iam.get_role(RoleName=role)["Role"].get("Tags", ())
         except ClientError as error:
@@ -136,7 +136,7 @@ class NodeAccess:
                 raise Kept(f"role {role} cannot be deleted: {error.response['Error']['Message']}") from error
 
     def _describe(self, role_arn: str) -> dict[str, Any]:
-        """An access entry; empty if it is gone."""
+        """Return an access entry; empty if it is gone."""
         try:
             answer = self._eks.describe_access_entry(clusterName=self._cluster, principalArn=role_arn)
         except ClientError as error:
@@ -151,7 +151,7 @@ class NodeAccess:
 
 @contextmanager
 def _unless_gone(code: str) -> Iterator[None]:
-    """What is deleted already needs no deletion: an error of this code ends the block, and nothing else."""
+    """Ignore an error of this code, which means that the resource is deleted already. It ends the block."""
     try:
         yield
     except ClientError as error:

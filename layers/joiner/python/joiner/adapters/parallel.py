@@ -1,7 +1,6 @@
-"""Many similar calls at a time, each with its own result: a refusal for one object does not stop the others.
+"""Run many similar calls at a time, each with its own result: an error for one object does not stop the others.
 
-A function has a timeout. `call_each_in_time` begins no call when that time is over, and returns the items that are
-left.
+A function has a timeout. `call_each_in_time` starts no call after that time, and returns the items that are left.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,22 +13,20 @@ Result = TypeVar("Result")
 Failure = TypeVar("Failure", bound=Exception)
 
 RESERVE: Final = 12.0
-"""Seconds of a function's timeout in which nothing more begins: calls that are under way end, and the answer is
-written.
-"""
+"""Seconds of a function's timeout in which no call starts: running calls end, and the answer is written."""
 
-WORKERS = 8  # enough to hide the round trip, far below what API priority and fairness grants one user
+WORKERS = 8  # enough to cover the round trips, far below the share of one user in API priority and fairness
 
 
 class TimeLeft:
-    """How long a function may still begin something; `seconds` are those until it is stopped."""
+    """The time in which a function may still start work; `seconds` are those until it is stopped."""
 
     def __init__(self, seconds: Callable[[], float] = lambda: inf) -> None:
         self._seconds = seconds
 
     @property
     def over(self) -> bool:
-        """Must nothing more begin?"""
+        """Return whether no more work may start."""
         return self._seconds() < RESERVE
 
 
@@ -39,8 +36,7 @@ UNBOUNDED: Final = TimeLeft()
 def call_each(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
 ) -> list[tuple[Item, Result | Failure]]:
-    """`call` for each item, several at a time; the result or the `failure` it raised stands beside the item, in the
-    items' order.
+    """Call `call` for each item, several at a time; return each item with the result or the raised `failure`, in order.
 
     >>> call_each([4, 0], lambda n: 8 // n, ZeroDivisionError)[0]
     (4, 2)
@@ -62,9 +58,9 @@ def call_each(
 def call_all(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
 ) -> list[Result]:
-    """`call` for each item, several at a time; all are tried, then the first `failure` is raised if there was one.
+    """Call `call` for each item, several at a time. All are tried, then the first `failure` is raised, if any.
 
-    The results come in no particular order.
+    The results are in no particular order.
     """
     results: list[Result] = []
 
@@ -80,7 +76,8 @@ def call_all(
 def call_each_in_time(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], time_left: TimeLeft
 ) -> tuple[list[tuple[Item, Result | Failure]], list[Item]]:
-    """Like `each` for as long as there is time; then also the items whose call did not begin, in the items' order.
+    """Call like `call_each` until the time is over; return also the items whose call did not start, in the items'
+    order.
 
     >>> call_each_in_time([4, 2], lambda n: 8 // n, ZeroDivisionError, TimeLeft(lambda: 1.0))
     ([], [4, 2])
@@ -96,4 +93,4 @@ def call_each_in_time(
 
 
 class _Left:
-    """The call did not begin."""
+    """The call did not start."""

@@ -1,9 +1,9 @@
-"""Is Joiner paused? One SSM parameter, asked right before something acts: whoever pauses does not wait for an execution
-to end.
+"""The pause of Joiner: one SSM parameter, read directly before each action, so that a user need not wait for an
+execution to end.
 
 Its values are those of `joiner.names`: `false` (Joiner acts), `true` (nothing acts), `drain` (nothing is launched, all
 nodes are retired), `keep` (nothing acts, and the stack may be deleted while nodes run) and `deleting` (nothing acts,
-while the deletion of the stack looks).
+while the deletion of the stack checks for nodes).
 """
 
 from typing import Any, Protocol
@@ -14,17 +14,16 @@ from joiner.names import ACTING, PAUSED, STOPS_EVERYTHING, STOPS_LAUNCHES, pause
 
 
 class PauseSwitch(Protocol):
-    """What tells whether Joiner is paused."""
+    """A source that reports whether Joiner is paused."""
 
     def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
+        """Return whether Joiner is paused at this moment."""
 
 
 class Pause:
-    """The parameter of one cluster. One that is not there pauses nobody; one that cannot be read raises what boto3
-    raises.
+    """The parameter of one cluster. A missing parameter means no pause; if it cannot be read, boto3's error is raised.
 
-    `launching` is for what launches instances: for it `drain` is a pause, too.
+    `launching` is for functions that launch instances: for them `drain` is a pause, too.
     """
 
     def __init__(self, client: Any, cluster: str, *, launching: bool = False) -> None:
@@ -33,7 +32,7 @@ class Pause:
         self._stops = STOPS_LAUNCHES if launching else STOPS_EVERYTHING
 
     def value(self) -> str:
-        """The parameter's value at this moment; `false` if there is no parameter."""
+        """Return the parameter's current value; `false` if the parameter does not exist."""
         try:
             answer = self._client.get_parameter(Name=self._name)
         except ClientError as error:
@@ -43,16 +42,16 @@ class Pause:
         return str(answer["Parameter"]["Value"])
 
     def on(self) -> bool:
-        """Is Joiner paused at this moment?"""
+        """Return whether Joiner is paused at this moment."""
         return self.value() in self._stops
 
     def set(self, paused: bool) -> None:
-        """Pause or resume. Only people do; no function of a state machine may."""
+        """Pause or resume. Only users do; no function of a state machine may."""
         self.write(PAUSED if paused else ACTING)
 
     def write(self, value: str) -> None:
-        """Write one of the values. A parameter that was not deployed is not made: its cluster's name may be
-        mistyped.
+        """Write one of the values. A parameter that was not deployed is not created: its cluster's name may be
+        misspelt.
         """
         self._client.get_parameter(Name=self._name)
         self._client.put_parameter(Name=self._name, Value=value, Type="String", Overwrite=True)

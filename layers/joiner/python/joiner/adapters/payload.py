@@ -1,8 +1,7 @@
-"""What every Task of the state machines hands to its function: which execution, which cluster, under which lease, in
-which round.
+"""The payload of every Task of the state machines: execution, cluster, lease and round.
 
 The keys are those of `infra/`'s state machines. A payload of another schema number is refused: an execution that
-started before an upgrade ends with a reason instead of guessing.
+started before an upgrade ends with a reason.
 """
 
 import base64
@@ -14,20 +13,20 @@ from typing import Any, Final
 SCHEMA: Final = 1
 
 REASON_AT_MOST: Final = 300
-"""Characters of one reason in an answer. A state's data end at 256 KiB, and States.DataLimitExceeded is caught by no
-States.ALL.
+"""Characters of one reason in an answer. A state's data is limited to 256 KiB, and States.ALL does not catch
+States.DataLimitExceeded.
 """
 
 EXPRESS_SECONDS: Final = 300
-"""So long AWS lets an Express execution run, whatever its machine says."""
+"""AWS's limit for an Express execution, independent of its state machine."""
 
 
 class BadPayload(Exception):
-    """The state machine sent what this version of the function does not understand."""
+    """The state machine sent a payload that this version of the function does not support."""
 
 
 def shortened(reasons: Iterable[str], most: int) -> list[str]:
-    """The first `most` reasons, none longer than `REASON_AT_MOST`; the last one counts those that are left out.
+    """Return the first `most` reasons, none longer than `REASON_AT_MOST`; the last one counts those that are left out.
 
     >>> shortened(["a", "b", "c"], 2)
     ['a', 'and 2 more']
@@ -37,7 +36,7 @@ def shortened(reasons: Iterable[str], most: int) -> list[str]:
 
 
 def is_express(arn: str) -> bool:
-    """Is it the ARN of an Express execution? Of those Step Functions tells nobody whether they run.
+    """Return whether this is the ARN of an Express execution. Step Functions does not report their state.
 
     >>> name = "joiner-empty-prod:retire-20261121T051700-123-sweep:6b0f2c1e"
     >>> is_express(f"arn:aws:states:us-east-1:123456789012:express:{name}")
@@ -50,7 +49,7 @@ def is_express(arn: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The execution that asks: its name, its ARN, and when it started (RFC 3339)."""
+    """The calling execution: its name, its ARN, and its start (RFC 3339)."""
 
     name: str
     arn: str
@@ -58,7 +57,7 @@ class Execution:
 
     @property
     def ends_by(self) -> int:
-        """When it has ended, whatever happens (epoch seconds); 0 if that is not known, but can be asked for.
+        """Return when the execution has ended in any case (epoch seconds); 0 if its state can be queried.
 
         >>> arn = "arn:aws:states:us-east-1:123456789012:express:joiner-empty-prod:retire:6b0f2c1e"
         >>> Execution("retire", arn, "1970-01-01T00:01:40.250Z").ends_by
@@ -69,7 +68,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What `eks:DescribeCluster` said: `certificate_authority` is base64 as EKS gives it, `version` like ``1.36``.
+    """Facts of `eks:DescribeCluster`: `certificate_authority` is base64 as EKS gives it, `version` like ``1.36``.
 
     `subnets` and `security_group` are the cluster's own; `ip_family` is ``ipv4`` or ``ipv6``.
     """
@@ -85,7 +84,7 @@ class ClusterFacts:
 
     @property
     def ca(self) -> str:
-        """The CA as PEM text."""
+        """Return the CA as PEM text."""
         return base64.b64decode(self.certificate_authority).decode()
 
 
@@ -100,7 +99,7 @@ class Task:
 
     @classmethod
     def parse(cls, payload: Mapping[str, Any]) -> "Task":
-        """The shared part of `payload`; `BadPayload` names what is missing."""
+        """Return the shared part of `payload`; `BadPayload` names what is missing."""
         try:
             schema = int(payload["schema"])
             if schema != SCHEMA:
@@ -127,12 +126,12 @@ class Task:
             raise BadPayload(f"payload without a usable {reason}") from reason
 
     def key(self, kind: str) -> str:
-        """Where this round keeps one kind of decision in the bucket."""
+        """Return the key under which this round stores one kind of document in the bucket."""
         return f"{kind}/{self.execution.name}/{self.round}.json.gz"
 
 
 def _texts(said: Any) -> tuple[str, ...]:
-    """A list of texts; JSONata writes a list of one as the text itself.
+    """Return a list of texts; JSONata writes a list of one as the text itself.
 
     >>> _texts(["a", "b"]), _texts("a"), _texts(None)
     (('a', 'b'), ('a',), ())

@@ -1,4 +1,4 @@
-"""The back-off of pods that no plan helped: one item `ANSWERED`, written under the lease.
+"""The back-off of pods that no plan can place: one item `ANSWERED`, written under the lease.
 
 plan_capacity writes it when no plan helps, record_node_claims and record_launches when nothing can be launched. It only
 saves planning: without the item, or with an old one, every pod is planned for.
@@ -13,28 +13,28 @@ from joiner.adapters.ledger_items import Item, text
 from joiner.item_keys import ANSWERED, PENDING_PODS
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff, back_off_after_refusal
 
-KEPT: Final = 24 * 3600  # seconds; far beyond the longest back-off
+KEPT: Final = 24 * 3600  # seconds; far more than the longest back-off
 
 
 class PlanningBackOffs(DynamoTable):
-    """The back-off of pods that no plan helped."""
+    """The back-off of pods that no plan can place."""
 
     def all(self) -> dict[str, PlanningBackOff]:
-        """The last answers, by class of pods. An item that cannot be read counts as none: every pod is looked at, and
-        it is replaced.
+        """Return the last answers, by pod class. An unreadable item counts as no answers: every pod is planned for, and
+        the item is replaced.
         """
         item = self._get(ANSWERED, PENDING_PODS)
         return next(iter(self._read(ANSWERED, [item] if item else [], _answers)), {})
 
     def refuse(self, asked: Mapping[str, PendingPodClass], classes: Collection[str], now: int) -> None:
-        """No launch can be made for pods of these classes; they wait for longer each time."""
+        """Record that no launch is possible for pods of these classes; their back-off becomes longer each time."""
         before = self.all()
         after = back_off_after_refusal(asked, classes, before, now)
         if after != before:
             self.put(after, now)
 
     def put(self, answers: Mapping[str, PlanningBackOff], now: int) -> None:
-        """The answers of the last plan, in place of all others."""
+        """Store the answers of the last plan, replacing all others."""
         kept = {
             key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until)
             for key, each in answers.items()

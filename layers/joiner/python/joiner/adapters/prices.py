@@ -1,7 +1,6 @@
-"""What instances cost: the Price List API for on-demand, the spot price history for spot, both in $/h.
+"""Prices of instances in $/h: the Price List API for on-demand, the spot price history for spot.
 
-A price that is not known is left out; an offering without a price is none, so nobody ever launches what nobody can
-compare.
+An unknown price is left out. An offering without a price is not used, because it cannot be compared.
 """
 
 import json
@@ -12,17 +11,14 @@ from typing import Any, Final
 LINUX: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 LINUX_ON_DEMAND: Final = {
-    "capacitystatus": "Used",  # reserved capacity that is not used has products, too
-    "marketoption": "OnDemand",  # capacity blocks are listed at another price, or at none
+    "capacitystatus": "Used",  # unused reserved capacity is a product, too
+    "marketoption": "OnDemand",  # capacity blocks have another price, or none
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",  # no SQL Server
 }
-"""What all questions have in common. Any product more that matches could give a type a wrong price: they come in no
-order.
-"""
+"""Filters of all questions. An additional matching product could give a type a wrong price: products have no order."""
 
-# Dedicated hardware is priced under another family and tenancy: bare metal would be missing without the second
-# question.
+# Dedicated hardware has another product family and tenancy: without the second question, bare metal would be missing.
 QUESTIONS: Final = (
     {"tenancy": "Shared", "productFamily": "Compute Instance"},
     {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"},
@@ -30,7 +26,7 @@ QUESTIONS: Final = (
 
 
 def price_list_region(region: str) -> str:
-    """Where the Price List API answers for a region (it has four endpoints).
+    """Return the region of the Price List API's endpoint for a region (it has four endpoints).
 
     >>> price_list_region("eu-west-1"), price_list_region("us-west-2"), price_list_region("ap-south-2")
     ('eu-central-1', 'us-east-1', 'ap-south-1')
@@ -42,7 +38,7 @@ def price_list_region(region: str) -> str:
 
 
 def on_demand_prices(pricing: Any, region: str) -> dict[str, float]:
-    """Linux on-demand prices of a region, by instance type."""
+    """Return Linux on-demand prices of a region, by instance type."""
     found: dict[str, float] = {}
     for question in QUESTIONS:
         asked = {"regionCode": region, **LINUX_ON_DEMAND, **question}
@@ -64,7 +60,7 @@ def _hourly(product: Mapping[str, Any]) -> Iterator[float]:
 
 
 def spot_prices(ec2: Any, now: datetime) -> dict[str, dict[str, float]]:
-    """The spot price of now, by instance type and zone."""
+    """Return the current spot prices, by instance type and zone."""
     found: dict[str, dict[str, float]] = {}
     newest: dict[tuple[str, str], datetime] = {}
     pages = ec2.get_paginator("describe_spot_price_history").paginate(StartTime=now, ProductDescriptions=list(LINUX))

@@ -1,7 +1,7 @@
-"""Reading items of the memory table: one that cannot be read is left out and named, and stops no other.
+"""Read items of the ledger's table: an unreadable item is left out and reported, and does not stop the others.
 
-An item cannot be read if an attribute has another type than it was written with, if its JSON is broken, or if it
-carries a schema number that this version of Joiner does not know.
+An item is unreadable if an attribute has another type than it was written with, if its JSON is broken, or if this
+version of Joiner does not know its schema number.
 """
 
 import logging
@@ -20,13 +20,13 @@ number 1.
 KNOWN_SCHEMA: Final = 1
 
 BROKEN: Final = (ValueError, TypeError, KeyError, AttributeError, IndexError)
-"""What reading a broken item raises."""
+"""Errors that reading a broken item raises."""
 
 log = logging.getLogger(__name__)
 
 
 class UnreadableRecord(Exception):
-    """One item that cannot be read, and why."""
+    """One unreadable item, and the reason."""
 
     def __init__(self, kind: str, item_id: str, reason: str) -> None:
         super().__init__(f"item {kind} {item_id} of the memory table cannot be read: {reason}")
@@ -36,7 +36,7 @@ class UnreadableRecord(Exception):
 
 
 def read_one(kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
-    """What `read` makes of an item; UnreadableRecord if it cannot be read."""
+    """Return the result of `read` for an item; UnreadableRecord if the item is unreadable."""
     try:
         found = number(item, SCHEMA_NUMBER) or KNOWN_SCHEMA
         if found > KNOWN_SCHEMA:
@@ -50,7 +50,7 @@ def read_one(kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
 def read_all(
     kind: str, items: Iterable[Item], read: Callable[[Item], Record]
 ) -> tuple[list[Record], list[UnreadableRecord]]:
-    """What can be read, and what cannot; the latter is logged."""
+    """Return the readable items as values, and the unreadable ones, which are logged."""
     found: list[Record] = []
     unreadable: list[UnreadableRecord] = []
     for item in items:
@@ -63,7 +63,7 @@ def read_all(
 
 
 def with_schema_number(expression: str) -> str:
-    """An update expression that also writes the schema number of a new item (value `:schemaNumber`).
+    """Return an update expression that also writes the schema number of a new item (value `:schemaNumber`).
 
     >>> with_schema_number("ADD rings :one SET storedAt = :at")
     'ADD rings :one SET schemaNumber = if_not_exists(schemaNumber, :schemaNumber), storedAt = :at'
@@ -76,5 +76,5 @@ def with_schema_number(expression: str) -> str:
 
 
 def id_of(item: Item) -> str:
-    """The item's id; ValueError if it is no string."""
+    """Return the item's id; ValueError if it is no string."""
     return text(item, "id")

@@ -1,9 +1,10 @@
-"""The records of retirements: which claims are being retired, by which execution, why and until when.
+"""The records of retirements: the claims that are being retired, their owners, reasons and deadlines.
 
-One owner a claim: who begins takes it by a conditional write, and a second reason (first empty, then a spot notice)
-only adds itself and shortens the deadline, which the owner reads at each look. An owner says at each look that it is
-there; one that has not for three minutes may be followed by another. Nobody can ask whether an Express execution runs:
-when it becomes the owner it is written down by when it has ended, and from then on it may be followed, too.
+Each claim has one owner, an execution that takes it by a conditional write. A second reason (for example a spot notice
+after emptiness) is added to the record and makes the deadline earlier; the owner reads it at each check. An owner
+records each check. Another execution may take over from an owner without a check for three minutes. The state of an
+Express execution cannot be queried: its record contains the time by which it has ended, and after that time another
+execution may take over, too.
 """
 
 import logging
@@ -18,7 +19,7 @@ from joiner.adapters.parallel import call_all
 from joiner.adapters.records import UnreadableRecord
 from joiner.item_keys import RETIREMENT, item_key
 
-KEPT: Final = 24 * 3600  # an item whose claim went another way; each execution that goes on with it keeps it longer
+KEPT: Final = 24 * 3600  # an item whose claim ended in another way; each execution that continues it extends this
 log = logging.getLogger(__name__)
 
 OWNER: Final = {"#owner": "owner"}  # a reserved word of DynamoDB
@@ -28,8 +29,8 @@ class Retirements(DynamoTable):
     """The retirements of one deployment."""
 
     def begin(self, claim: str, owner: str, reason: str, now: int, *, ends_by: int = 0) -> Retirement | None:
-        """Take a claim's retirement for the execution `owner`, which has ended at `ends_by` (0 if that is not known);
-        None if another one has it and sees to it. Safe to say again.
+        """Take a claim's retirement for the execution `owner`, which has ended at `ends_by` (0 if unknown). Return None
+        if another execution owns it and attends to it. Idempotent.
         """
         values: Mapping[str, Any] = {
             ":me": owner,
@@ -58,14 +59,14 @@ class Retirements(DynamoTable):
             return None
         try:
             return self._read_one(RETIREMENT, item, Retirement.of)
-        except UnreadableRecord as unreadable:  # it is ours all the same: the condition held
+        except UnreadableRecord as unreadable:  # we own it in any case: the condition was true
             log.error("%s; it goes on without what was noted there", unreadable)
             return Retirement(claim, owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
 
     def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:
-        """Add a reason, and a deadline (epoch seconds, 0 for none) unless a shorter one stands. Whoever owns the claim
-        sees it soon; without an owner the claim rests no longer. `instance` is the one that the reason is about, if
-        that is known.
+        """Add a reason, and a deadline (epoch seconds, 0 for none) unless an earlier one exists. The owner reads it at
+        its next check; without an owner, the claim can be taken at once. `instance` is the instance of the reason, if
+        known.
         """
         values: dict[str, Any] = {":now": now, ":expires": now + KEPT, ":reason": frozenset({reason})}
         known = ", #instance = :instance" if instance else ""
@@ -89,11 +90,11 @@ class Retirements(DynamoTable):
             )
 
     def explain(self, claim: str, said: str, now: int) -> None:
-        """Note what EC2 says of an instance that ended at its launch, for whoever retires its claim."""
+        """Record EC2's reason for an instance that ended at its launch, for the owner of its claim."""
         self._update(RETIREMENT, claim, "SET said = :said, expires = :expires", {":said": said, ":expires": now + KEPT})
 
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
-        """Say that `owner` looked at its claims at `now`; those that are not its own (any more) stay as they are."""
+        """Record that `owner` checked its claims at `now`. Claims of other owners stay unchanged."""
         condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}
         values = {":me": owner, ":now": now}
         call_all(
@@ -103,19 +104,19 @@ class Retirements(DynamoTable):
         )
 
     def add(self, claim: str, reason: str) -> bool:
-        """Tell the owner one more reason; False if the claim has none."""
+        """Add one more reason for the owner; return False if the claim has no owner."""
         values = {":reason": frozenset({reason})}
         return self._try_update(
             RETIREMENT, claim, "ADD reasons :reason", values, condition="attribute_exists(#owner)", names=OWNER
         )
 
     def drop(self, claim: str, owner: str, reason: str) -> None:
-        """`owner` found that a reason does not hold."""
+        """Remove a reason that `owner` found untrue."""
         values = {":me": owner, ":reason": frozenset({reason})}
         self._try_update(RETIREMENT, claim, "DELETE reasons :reason", values, condition="#owner = :me", names=OWNER)
 
     def give_up(self, claim: str, owner: str, reason: str) -> None:
-        """`owner` does not retire the claim for this reason after all; what others wrote stays."""
+        """Release the claim, because `owner` does not retire it for this reason; reasons of other writers stay."""
         self._try_update(
             RETIREMENT,
             claim,
@@ -126,8 +127,8 @@ class Retirements(DynamoTable):
         )
 
     def disown(self, claim: str, owner: str, look_at: int = 0) -> bool:
-        """Take the claim from an owner that does not see to it; False if it has another one by now. Nobody need follow
-        before `look_at`.
+        """Remove an owner that does not attend to the claim; return False if the claim has another owner by now. No
+        execution needs to take over before `look_at`.
         """
         values = {":owner": owner, ":look": look_at}
         return self._try_update(
@@ -135,18 +136,18 @@ class Retirements(DynamoTable):
         )
 
     def of(self, claim: str) -> Retirement | None:
-        """The retirement of one claim; None if it is not being retired."""
+        """Return the retirement of one claim; None if it is not being retired."""
         item = self._get(RETIREMENT, claim)
         return self._read_one(RETIREMENT, item, Retirement.of) if item else None
 
     def all(self) -> dict[str, Retirement]:
-        """Every retirement that can be read, by claim; those that cannot are in `unreadable`, and their claims must not
-        be retired anew.
+        """Return every readable retirement, by claim. Unreadable ones are in `unreadable`; their claims must not be
+        retired again.
         """
         return {each.claim: each for each in self._read(RETIREMENT, self._query(RETIREMENT), Retirement.of)}
 
     def forget(self, claim: str, owner: str) -> None:
-        """The claim is retired. An item that has another owner by now stays: that one will find the same."""
+        """Delete the record of a retired claim. An item with another owner stays; that owner finds the same result."""
         try:
             self._client.delete_item(
                 TableName=self._table,

@@ -39,7 +39,7 @@ class DocumentSchema(Exception):
 
 
 class NoSuchDocument(Exception):
-    """There is nothing under this key (yet)."""
+    """No document exists under this key (yet)."""
 
 
 class Store:
@@ -51,9 +51,9 @@ class Store:
         self._known: dict[str, tuple[str, Any]] = {}
 
     def put(self, key: str, document: Any) -> None:
-        """Keep `document` (whatever msgspec can encode, or packed manifests) under `key`, replacing what was there.
+        """Store `document` (any value that msgspec can encode, or packed manifests) under `key`, replacing the old one.
 
-        Its schema number stands at its top; a list becomes an object with the number and the list.
+        Its schema number is a top-level field; a list becomes an object with the number and the list.
         """
         body = b"".join(_compressed(msgspec.json.encode(document, enc_hook=_encoded)))
         self._client.put_object(
@@ -61,18 +61,19 @@ class Store:
         )
 
     def get(self, key: str) -> Any:
-        """The document under `key`; `NoSuchDocument` if there is none, `DocumentSchema` if it has another schema."""
+        """Return the document under `key`; `NoSuchDocument` if it does not exist, `DocumentSchema` if it has another
+        schema."""
         return _decoded(key, self._fetch(key))
 
     def get_as(self, key: str, shape: type[Read]) -> Read:
-        """The document under `key`, of which only the fields of `shape` are decoded; raises as `get`."""
+        """Return the document under `key`, of which only the fields of `shape` are decoded; raises as `get`."""
         return msgspec.json.decode(_content(key, self._fetch(key)), type=shape)
 
     def get_seldom_changed(self, key: str, read: Callable[[Any], Read]) -> Read:
-        """What `read` makes of the document under `key`, the same value until another document lies there.
+        """Return the result of `read` for the document under `key`, the same value until the document changes.
 
-        For what is large and written once an hour: the bucket is asked each time, but answers with bytes only if they
-        are new. `read` must always be the same for a key, its value unchangeable. Raises as `get`.
+        For large documents that are written once an hour: each call sends a request, but the answer has content only if
+        it changed. `read` must always be the same for a key, its value immutable. Raises as `get`.
         """
         tag, value = self._known.get(key, ("", None))
         try:
@@ -95,7 +96,7 @@ class Store:
 
 
 def _compressed(encoded: bytes) -> Iterator[bytes]:
-    """The document with its schema number, as gzip; a large document is not copied for the number."""
+    """Return the document with its schema number, as gzip, without copying a large document to add the number."""
     inner = memoryview(encoded)
     parts: tuple[bytes | memoryview, ...]
     if encoded == b"{}":
@@ -106,14 +107,15 @@ def _compressed(encoded: bytes) -> Iterator[bytes]:
         parts = (_TOP + _LIST, inner, b"}")
     gzipped = zlib.compressobj(
         _FAST, zlib.DEFLATED, zlib.MAX_WBITS | _GZIP
-    )  # its header has no time: same document, same bytes
+    )  # no time in its header: same document, same bytes
     for part in parts:
         yield gzipped.compress(part)
     yield gzipped.flush()
 
 
 def _content(key: str, answer: Any) -> memoryview:
-    """The JSON of a document, a list without the object around it; DocumentSchema if this version cannot read it."""
+    """Return the JSON of a document, a list without the object around it; DocumentSchema if this version cannot read
+    it."""
     content = gzip.decompress(answer["Body"].read())
     stated = _STATED.match(content)
     if stated is not None and (found := int(stated[1])) != SCHEMA:

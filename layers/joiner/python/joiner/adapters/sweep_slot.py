@@ -1,8 +1,8 @@
-"""Deletions start a sweep at once: many at a time start one, and none is lost.
+"""Deletions start a sweep at once: many concurrent deletions start one sweep, and no deletion is missed.
 
-The webhook runs before the object is changed, so the sweep waits a second before it looks. The item `LEASE/sweep` says
-when the latest started sweep looks (`looksAt`, epoch milliseconds): whoever rings well before that is covered by it.
-While deletions go on and on, the next look comes a few seconds after the last.
+The webhook runs before the object is changed, so the sweep waits a second before it reads. The item `LEASE/sweep`
+contains the time at which the latest started sweep reads (`looksAt`, epoch milliseconds). That sweep covers every ring
+sufficiently before this time. While deletions continue, the next read is a few seconds after the last.
 """
 
 from datetime import datetime
@@ -12,16 +12,16 @@ from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable
 from joiner.adapters.ledger_items import STORED_AFTER, number
 from joiner.item_keys import LEASE, SWEEP
 
-FIRST: Final = 1000  # milliseconds from the first ring to the look
-NEXT: Final = 4000  # milliseconds from one look to the next
+FIRST: Final = 1000  # milliseconds from the first ring to the read
+NEXT: Final = 4000  # milliseconds from one read to the next
 
 
 class SweepSlot(DynamoTable):
     """The time of the next sweep."""
 
     def take(self, now: datetime) -> int:
-        """Milliseconds that a sweep has to wait which the caller starts now; -1 if a sweep on its way covers the
-        ring.
+        """Return the milliseconds that a sweep started now by the caller has to wait; -1 if a sweep that already
+        started covers the ring.
         """
         at = int(now.timestamp() * 1000)
         quiet = {":looks": at + FIRST, ":past": at + FIRST - NEXT}

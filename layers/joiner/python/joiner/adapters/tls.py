@@ -1,11 +1,10 @@
-"""TLS to an API server: its certificate is verified against the cluster's own CA, and against nothing else.
+"""TLS to an API server: its certificate is verified against the cluster's own CA only.
 
 Since Python 3.13 `ssl.create_default_context`, and with it urllib3 2.8, sets VERIFY_X509_STRICT. OpenSSL then refuses
-certificates that lack extensions which RFC 5280 asks for and verification does not need. CAs of older EKS clusters have
-no subject key identifier, so their certificates have no authority key identifier, and strict verification fails with
+certificates without extensions that RFC 5280 requires and verification does not need. CAs of older EKS clusters have no
+subject key identifier, so their certificates have no authority key identifier, and strict verification fails with
 *Missing Authority Key Identifier* (kubernetes-client/python#2394, aws/containers-roadmap#2638). Such a CA cannot be
-exchanged, so this flag stays off here. Everything else that makes a connection safe is on: the chain, the dates, the
-host name, TLS 1.2 or newer.
+replaced, so this flag is off here. All other checks are on: the chain, the dates, the host name, TLS 1.2 or newer.
 """
 
 import ssl
@@ -16,8 +15,8 @@ class InvalidAuthority(ValueError):
 
 
 def client_context(authority: str, *, certificate_file: str = "", key_file: str = "") -> ssl.SSLContext:
-    """Return a context that trusts the CAs in `authority` (PEM text) only; the files hold a client certificate, if
-    there is one.
+    """Return a context that trusts only the CAs in `authority` (PEM text); the files contain a client certificate, if
+    any.
 
     Raises InvalidAuthority. An empty CA is refused, too: public CAs are never a substitute for the cluster's.
     """

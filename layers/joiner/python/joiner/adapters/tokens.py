@@ -1,8 +1,8 @@
 """Bearer tokens for an EKS API server, signed here: a presigned STS URL whose signed header names the cluster.
 
-No network and no permission is needed: the API server's authenticator sends the URL to STS. A token is good for 15
-minutes after its signature whatever ``X-Amz-Expires`` says (aws-iam-authenticator, ``pkg/token``), so one is kept for
-ten. It is a bearer secret: nothing here logs or prints it.
+Signing needs no network and no permission: the API server's authenticator sends the URL to STS. A token is valid for 15
+minutes after its signature, independent of ``X-Amz-Expires`` (aws-iam-authenticator, ``pkg/token``). It is kept for ten
+minutes. It is a bearer secret: nothing here logs or prints it.
 """
 
 import base64
@@ -17,7 +17,8 @@ PREFIX: Final = "k8s-aws-v1."
 KEPT_SECONDS: Final = 600.0
 _URL_EXPIRES_SECONDS: Final = 60
 
-# The regional STS host by partition; only the first words of a region's name differ (botocore, endpoints.json).
+# The regional STS host by partition, which depends only on the first words of a region's name (botocore,
+# endpoints.json).
 _SUFFIXES: Final = (
     ("cn-", "amazonaws.com.cn"),
     ("eusc-", "amazonaws.eu"),
@@ -27,14 +28,14 @@ _SUFFIXES: Final = (
 
 
 class TokenSource(Protocol):
-    """Whoever can name the caller to the API server."""
+    """A source of bearer tokens for the API server."""
 
     def token(self, *, fresh: bool = False) -> str:
-        """The bearer token; `fresh` asks for a new one because the last was refused."""
+        """Return the bearer token; `fresh` requests a new one because the last was refused."""
 
 
 def sts_host(region: str) -> str:
-    """The STS endpoint that the authenticator of a cluster in `region` knows.
+    """Return the STS endpoint that the authenticator of a cluster in `region` knows.
 
     >>> sts_host("eu-west-1"), sts_host("cn-north-1")
     ('sts.eu-west-1.amazonaws.com', 'sts.cn-north-1.amazonaws.com.cn')
@@ -44,7 +45,7 @@ def sts_host(region: str) -> str:
 
 
 def sign(cluster: str, region: str, credentials: Credentials) -> str:
-    """One new token of `credentials` for `cluster`."""
+    """Sign a new token of `credentials` for `cluster`."""
     request = AWSRequest(
         method="GET",
         url=f"https://{sts_host(region)}/?Action=GetCallerIdentity&Version=2011-06-15",
@@ -60,8 +61,8 @@ class EksTokens:
     def __init__(
         self, cluster: str, region: str, credentials: Callable[[], Credentials], clock: Callable[[], float]
     ) -> None:
-        """`credentials` is asked for each signature, because a Lambda's session changes under it; `clock` gives epoch
-        seconds.
+        """Store the sources of credentials and time. `credentials` is called for each signature, because a Lambda's
+        session changes; `clock` gives epoch seconds.
         """
         self._cluster = cluster
         self._region = region
@@ -71,7 +72,7 @@ class EksTokens:
         self._signed_at = float("-inf")
 
     def token(self, *, fresh: bool = False) -> str:
-        """The kept token, or a new one when it is old or was refused."""
+        """Return the kept token, or a new one if it is old or was refused."""
         now = self._clock()
         if fresh or now - self._signed_at > KEPT_SECONDS:
             self._token = sign(self._cluster, self._region, self._credentials())

@@ -1,4 +1,4 @@
-"""Catalogue: instance types, offerings and prices, and what a node of a type and class can allocate."""
+"""Catalogue: instance types, offerings and prices, and the allocatable of a node by type and class."""
 
 from joiner.catalogue.allocatable import compute_allocatable, compute_capacity
 from joiner.catalogue.ec2_instance_types import (

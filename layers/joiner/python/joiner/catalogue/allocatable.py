@@ -1,7 +1,7 @@
-"""What a node of a type can allocate, given its class: capacity less what kubelet, system and eviction keep back.
+"""Compute the allocatable resources of a node: the capacity less the reserves for kubelet, system and eviction.
 
-The formulas are Karpenter's (aws provider, ``pkg/providers/instancetype/types.go``), which are EKS' own for AL2023:
-what is kept for the kubelet grows with the pods that the network interfaces can serve, whatever maxPods says.
+The formulas are those of Karpenter (aws provider, ``pkg/providers/instancetype/types.go``), which are those of EKS for
+AL2023. The kubelet's reserve grows with the number of pods that the network interfaces can serve, for any maxPods.
 
 >>> small = compute_default_capacity(vcpus=2, memory_mib=4096 - 64, interfaces=Interfaces(3, 10))
 >>> subtract_reserves(small, Interfaces(3, 10), KubeletConfiguration()).to_kube()
@@ -21,19 +21,19 @@ from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 MIB: Final = 2**20
 GIB: Final = 2**30
 GB: Final = 10**9
-VM_MEMORY_OVERHEAD: Final = 0.075  # what the hypervisor and firmware take of the advertised memory, at most
+VM_MEMORY_OVERHEAD: Final = 0.075  # maximum share of the advertised memory that hypervisor and firmware use
 ROOT_VOLUME_GIB: Final = 20
 LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
-PODS_WITHOUT_INTERFACES: Final = 110  # the kubelet's own default
+PODS_WITHOUT_INTERFACES: Final = 110  # the default of the kubelet
 
 ROOT_DEVICES: Final[Mapping[str, str]] = {"Bottlerocket": "/dev/xvdb", "Ubuntu": "/dev/sda1"}
-"""The volume that holds pods' files; /dev/xvda for every other family."""
+"""The volume for the files of pods; /dev/xvda for every other family."""
 
 
 def compute_allocatable(
     instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
 ) -> Resources:
-    """What pods can use of a node of this type; a pool's own kubelet settings replace its class's."""
+    """Return what pods can use of a node of this type. Kubelet settings of the pool replace those of its class."""
     kubelet, default = _kubelet(node_class, pool), _says_nothing(node_class)
     if not kubelet.config and default:
         return instance_type.allocatable
@@ -48,7 +48,7 @@ def compute_allocatable(
 def compute_capacity(
     instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
 ) -> Resources:
-    """What a node of this type has, and what counts against its pool's limits."""
+    """Return the capacity of a node of this type; it counts against the limits of its pool."""
     kubelet = _kubelet(node_class, pool)
     if kubelet.max_pods is None and not kubelet.pods_per_core and _says_nothing(node_class):
         return instance_type.capacity
@@ -63,7 +63,10 @@ def compute_capacity(
 
 
 def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
-    """The capacity of a node with AL2023's defaults; ``memory_mib`` is what the type advertises (less 64 on arm64)."""
+    """Return the capacity of a node with the defaults of AL2023.
+
+    ``memory_mib`` is the advertised memory (less 64 on arm64).
+    """
     return Resources(
         {
             CPU: vcpus * 1000,
@@ -77,8 +80,9 @@ def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfa
 def subtract_reserves(
     has: Resources, interfaces: Interfaces | None, kubelet: KubeletConfiguration, *, known: Resources | None = None
 ) -> Resources:
-    """``has`` less the reserves. ``known`` is the answer for the defaults, for a type of which nothing else is
-    known.
+    """Return ``has`` less the reserves.
+
+    ``known`` is the allocatable with the defaults, for a type without other data.
     """
     reserved = _kube_reserved(has, interfaces) if interfaces or known is None else _as_before(has, known)
     reserved.update(kubelet.kube_reserved or {})
@@ -103,7 +107,7 @@ def _kube_reserved(has: Resources, interfaces: Interfaces | None) -> dict[str, i
 
 
 def _as_before(has: Resources, known: Resources) -> dict[str, int]:
-    """The kubelet's reserve that the defaults must have had to come to ``known``."""
+    """Return the kubelet's reserve that leads to ``known`` with the defaults."""
     disk = known.get(EPHEMERAL_STORAGE, 0)
     return {
         CPU: has.get(CPU, 0) - known.get(CPU, 0),
@@ -122,7 +126,7 @@ def _eviction(kubelet: KubeletConfiguration, signal: str, whole: int, default: i
             return 0 if share >= 1 else math.ceil(whole * share)
         return parse_amount(said)
     except (InvalidField, ValueError):
-        return default  # the class's own reader has said so
+        return default  # the reader of the class reports this value
 
 
 def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:

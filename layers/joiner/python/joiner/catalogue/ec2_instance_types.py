@@ -1,8 +1,7 @@
-"""Instance types as EC2 describes them, turned into the labels, capacity and allocatable that their nodes have.
+"""Instance types as EC2 describes them, converted to the labels, capacity and allocatable of their nodes.
 
-Labels are derived as Karpenter derives them (aws provider, ``computeRequirements``), so that a NodePool means the same
-types. A fact that a type lacks is a label that is missing. What DescribeInstanceTypes does not tell stands in
-``load_network_facts.json``.
+Labels are derived as in Karpenter (aws provider, ``computeRequirements``), so that a NodePool selects the same types.
+An unknown fact has no label. ``network_facts.json`` has the facts that DescribeInstanceTypes does not return.
 """
 
 import json
@@ -23,14 +22,15 @@ Description = Mapping[str, Any]
 
 FAMILY: Final = re.compile(r"(?P<category>[a-z]+)(-[0-9]+tb)?(?P<generation>[0-9]+).*\.")
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
-ARM_FIRMWARE_MIB: Final = 64  # what firmware takes of the advertised memory on Graviton
+ARM_FIRMWARE_MIB: Final = 64  # memory that firmware uses of the advertised amount on Graviton
 GPU_RESOURCES: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "habana": "habana.ai/gaudi"}
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkFacts:
-    """What EC2 does not describe: interfaces for pods' own security groups, and sustained bandwidth (None if
-    unknown).
+    """Facts that EC2 does not describe: interfaces for security groups of pods, and bandwidth.
+
+    The bandwidth is the sustained one; None if unknown.
     """
 
     branch_interfaces: int = 0
@@ -39,13 +39,13 @@ class NetworkFacts:
 
 @cache
 def load_network_facts() -> Mapping[str, NetworkFacts]:
-    """The packaged table, by instance type; a type that is not in it yet has no facts."""
+    """Return the packaged table by instance type; a new type may be missing."""
     table = json.loads(files("joiner.catalogue").joinpath("network_facts.json").read_text(encoding="utf-8"))
     return {name: NetworkFacts(branches, bandwidth) for name, branches, bandwidth in table["rows"]}
 
 
 def supports_nodes(info: Description) -> bool:
-    """Whether nodes can be made of it at all: hardware virtualisation on an architecture that Kubernetes runs on."""
+    """Return whether this type can be a node: hardware virtualization on an architecture of Kubernetes."""
     architectures = (info.get("ProcessorInfo") or {}).get("SupportedArchitectures") or ()
     return "hvm" in (info.get("SupportedVirtualizationTypes") or ()) and any(
         one in ARCHITECTURES for one in architectures
@@ -60,9 +60,9 @@ def instance_type_from_ec2(
     *,
     facts: NetworkFacts | None = None,
 ) -> InstanceType:
-    """From one record of DescribeInstanceTypes, the zones that offer it, and its prices ($/h; spot by zone).
+    """Return the type for one record of DescribeInstanceTypes, its zones and its prices ($/h; spot by zone).
 
-    An offering without a price is none: a type whose on-demand price is unknown is not offered on demand.
+    Without a price there is no offering: a type without an on-demand price is not offered on demand.
     """
     name = info["InstanceType"]
     known = facts or load_network_facts().get(name) or NetworkFacts()
@@ -92,7 +92,7 @@ def instance_type_from_ec2(
 
 
 def _interfaces(info: Description) -> Interfaces:
-    """Those of the default network card: pods get their addresses there."""
+    """Return the interfaces of the default network card, which have the addresses of pods."""
     network = info["NetworkInfo"]
     cards = {card.get("NetworkCardIndex", 0): card for card in network.get("NetworkCards") or ()}
     default = cards.get(network.get("DefaultNetworkCardIndex", 0))
@@ -111,8 +111,7 @@ def _devices(info: Description, facts: NetworkFacts) -> Resources:
         amounts["aws.amazon.com/neuron"] = sum(one["Count"] for one in neurons)
         amounts["aws.amazon.com/neuroncore"] = neurons[0]["Count"] * neurons[0]["CoreInfo"]["Count"]
     amounts["vpc.amazonaws.com/pod-eni"] = facts.branch_interfaces
-    # No EFA interfaces: launch templates make none, so no node of ours would ever register them
-    # (catalogue.types.NOT_MADE)
+    # No EFA interfaces: launch templates request none, so no node would register them (NOT_MADE in instance_types)
     return Resources(amounts).without_zeros()
 
 
@@ -151,7 +150,7 @@ def _labels(info: Description, arch: str, facts: NetworkFacts) -> dict[str, str]
 
 
 def _gpu(info: Description) -> dict[str, Any]:
-    """Only where all GPUs of the type are alike: otherwise no label could tell the truth."""
+    """Return the GPU facts, only if all GPUs of the type are the same: one label cannot describe several."""
     gpus = list((info.get("GpuInfo") or {}).get("Gpus") or ())
     if len(gpus) != 1:
         return {}
@@ -184,5 +183,5 @@ def _accelerator(info: Description) -> dict[str, Any]:
 
 
 def _word(text: str) -> str:
-    """As a label value: lower case, without blanks."""
+    """Return the text as a label value: lower case, without spaces."""
     return text.lower().replace(" ", "-")

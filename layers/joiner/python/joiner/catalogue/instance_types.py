@@ -1,7 +1,7 @@
-"""Instance types and their offerings, as values: what a node of a type carries, holds and costs.
+"""Instance types and their offerings: labels, capacity and prices of a node of a type.
 
-An *offering* is a type in a zone under a capacity type, at a price. Sizes and overhead of a type are those of a node
-with the defaults of AL2023; ``joiner.catalogue.allocatable`` says what a node class makes of them.
+An *offering* is an instance type in a zone with a capacity type and a price. Capacity and overhead of a type are those
+of a node with the defaults of AL2023. ``joiner.catalogue.allocatable`` computes them for a node class.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,10 +14,10 @@ from joiner.cluster import Resources
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offering:
-    """One way to get an instance type, in $/h; not ``available`` where it is known to be short.
+    """One way to get an instance type, with its price in $/h. It is not ``available`` if it has a known shortage.
 
-    ``reservation`` is the id of the capacity reservation that a reserved offering is had from, and ``count`` how many
-    instances are left in it (None where nobody has said: as many as one likes).
+    ``reservation`` is the id of the capacity reservation of a reserved offering. ``count`` is the number of free
+    instances in it (None if unknown: no limit).
     """
 
     zone: str
@@ -55,13 +55,15 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class Interfaces:
-    """The network interfaces of a type's default network card: how many pods can have an address."""
+    """The network interfaces of the default network card of a type. They limit the number of pods with an address."""
 
     count: int
     addresses_each: int
 
     def pods(self, reserved: int = 0) -> int:
-        """Pods with addresses of their own; one address an interface is its own, and two pods use the host's.
+        """Return the number of pods that can run.
+
+        Each interface needs one of its addresses for itself. Two pods use the address of the host.
 
         >>> Interfaces(3, 10).pods()
         29
@@ -75,14 +77,14 @@ NOT_MADE: Final[Mapping[str, str]] = {
         "Joiner's launch templates make no EFA interfaces yet: run such pods on a node group that has them"
     ),
 }
-"""Devices that instance types have and that nodes of Joiner lack, and what to do instead. They are not offered."""
+"""Devices of instance types that Joiner does not support on nodes, and alternatives. They are not offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """One instance type. ``labels`` are what its nodes carry of it (a fact that it lacks is a label that is missing).
+    """One instance type. ``labels`` are the labels of its nodes that come from the type; an unknown fact has no label.
 
-    ``interfaces`` is None where nothing is known of them; then maxPods of a class is all that can change its pods.
+    ``interfaces`` is None if they are unknown. Then only maxPods of a class changes the number of pods.
     """
 
     name: str
@@ -104,7 +106,7 @@ class InstanceType:
         return replace(self, offerings=_sorted(offerings))
 
     def price(self, zone: str, capacity_type: str) -> float | None:
-        """$/h of one offering, available or not; None if there is no such offering."""
+        """Return the price of one offering in $/h, available or not; None if the offering does not exist."""
         return next(
             (one.price_per_hour for one in self.offerings if (one.zone, one.capacity_type) == (zone, capacity_type)),
             None,
@@ -136,7 +138,7 @@ class InstanceType:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """Every instance type that there is, by name."""
+    """All instance types by name."""
 
     types: Mapping[str, InstanceType] = field(default_factory=dict)
 
@@ -146,14 +148,14 @@ class Catalogue:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> "Catalogue":
-        """From what ``to_json`` gives: ``{"m5.large": {"labels", "capacity", "allocatable", "offerings"}}``."""
+        """Read the result of ``to_json``: ``{"m5.large": {"labels", "capacity", "allocatable", "offerings"}}``."""
         return cls.of(InstanceType.from_json(name, one) for name, one in said.items())
 
     def to_json(self) -> dict[str, Any]:
         return {name: one.to_json() for name, one in self.types.items()}
 
     def price(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
-        """$/h of one offering; None if it is not known."""
+        """Return the price of one offering in $/h; None if it is not known."""
         known = self.types.get(instance_type)
         return known.price(zone, capacity_type) if known else None
 

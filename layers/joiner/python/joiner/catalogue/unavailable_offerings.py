@@ -1,4 +1,4 @@
-"""How long an offering is not launched after EC2 had no capacity for it."""
+"""The time for which an offering is not launched after EC2 had no capacity for it."""
 
 from typing import Final
 

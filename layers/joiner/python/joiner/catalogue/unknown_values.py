@@ -1,7 +1,7 @@
 """Values that pools require and the catalogue does not have: misspelt instance types, zones, families and sizes.
 
-A pool may name what this region does not have, because one manifest serves several regions. So it is a warning: that
-value has no effect.
+One manifest may serve several regions, so a pool may name values that this region does not have. Such a value has no
+effect, and the problem is a warning.
 
 >>> from joiner.catalogue import InstanceType
 >>> from joiner.cluster import Requirements
@@ -25,7 +25,7 @@ from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.codecs.manifest_fields import format_value
 
 MOST_SHOWN: Final = 5
-NEAR: Final = 2  # values that may have been meant
+NEAR: Final = 2  # the maximum number of suggested values
 NOUNS: Final = {
     names.INSTANCE_TYPE: "instance type",
     names.ZONE: "zone",
@@ -33,11 +33,11 @@ NOUNS: Final = {
     names.CAPACITY_TYPE: "capacity type",
 }
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
-"""Keys that nodes or node classes decide: what the catalogue lacks of them says nothing."""
+"""Keys whose values come from nodes or node classes. The catalogue does not list these values."""
 
 
 def find_unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
-    """One problem for each key of each pool that is required to be what no instance type is, and no zone is called."""
+    """Return one problem for each key of each pool that requires a value which no instance type or zone has."""
     return [problem for pool in pools for problem in _of_pool(pool, catalogue)]
 
 
@@ -47,7 +47,7 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             continue
         strange = [value for value in values if value not in _values(key, catalogue)]
         if not strange or (key == names.CAPACITY_TYPE and len(strange) < len(list(values))):
-            # prices of one kind, and reservations, come and go; a pool that names several means whatever there is
+            # Prices and reservations may be missing for a time: a pool with several capacity types uses what exists
             continue
         if known := frozenset(_values(key, catalogue)):
             told = ", ".join(strange[:MOST_SHOWN]) + (
@@ -59,7 +59,7 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
 
 
 def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
-    """The problem of a pool whose requirements no instance type meets together, wherever it is offered.
+    """Return the problem of a pool whose requirements no offering meets together, or None.
 
     >>> from joiner.catalogue import InstanceType, Offering
     >>> from joiner.cluster import Requirements
@@ -106,8 +106,9 @@ def _field(pool: NodePool) -> str:
 
 
 def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
-    """All that a label can be in this catalogue, one after another: what there is is found soon. None for one that
-    types do not decide.
+    """Yield the values of a label in this catalogue, without a search through all types first.
+
+    Nothing for a label that instance types do not set.
     """
     types = catalogue.types.values()
     if key == names.INSTANCE_TYPE:
@@ -135,8 +136,9 @@ def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
 
 
 def suggest_instance_types(said: str, known: Collection[str]) -> list[str]:
-    """Two instance types at most that may have been meant: of the family if there is one, else of families whose name
-    is near.
+    """Return at most two instance types that may have been meant.
+
+    They are of the same family if the catalogue has it, else of families with a similar name.
 
     >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]
     >>> [suggest_instance_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]

@@ -1,6 +1,6 @@
-"""Cluster: kube-scheduler's words as values (pods, nodes, taints, requests, requirements) and its predicates.
+"""Cluster: the objects that kube-scheduler reads (pods, nodes, taints, requests, requirements) and its predicates.
 
-What planning assumes and what is checked again before each binding are the same functions. Uses no other room.
+Planning and the check before each binding use the same functions. Uses no other package.
 """
 
 from joiner.cluster.affinity import (

@@ -1,6 +1,7 @@
-"""What a pod asks of the nodes it may run on and of the pods beside it, as kube-scheduler reads it.
+"""The scheduling constraints of a pod: node affinity, pod affinity, topology spread and host ports.
 
-Sources: Kubernetes, "Assigning Pods to Nodes", "Pod Topology Spread Constraints", and the API reference of both.
+kube-scheduler applies the same rules. Sources: Kubernetes, "Assigning Pods to Nodes", "Pod Topology Spread
+Constraints", and the API reference of both.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,12 +14,12 @@ from joiner.cluster.label_values import ValueSet
 from joiner.cluster.requirements import RENAMED, Requirement, Requirements
 
 NAME_FIELD = "metadata.name"
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing is bound here: it is how a manifest says that a port is taken on all addresses
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - not a bind: in a manifest, it means all addresses of the node
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSelectorTerm:
-    """One term of a node selector: labels and name must both suit. A term that says nothing suits no node.
+    """One term of a node selector. A node must meet both its labels and its names. An empty term matches no node.
 
     >>> term = NodeSelectorTerm.from_kube({"matchExpressions": [{"key": "disk", "operator": "Exists"}]})
     >>> term.suits({"disk": "ssd"}, "node-1")
@@ -29,7 +30,7 @@ class NodeSelectorTerm:
 
     labels: Requirements = field(default_factory=Requirements)
     names: ValueSet | None = None
-    """What ``matchFields`` says of the node's name; None if nothing."""
+    """The node names that ``matchFields`` allows; None if it has no expression."""
 
     @classmethod
     def from_kube(cls, said: Mapping[str, Any]) -> "NodeSelectorTerm":
@@ -55,8 +56,9 @@ class NodeSelectorTerm:
 
     @property
     def suits_new_nodes(self) -> bool:
-        """Whether a node that does not exist yet can suit: its name, not chosen yet, can only be excluded, never be
-        asked for.
+        """Return whether a node that does not exist yet can match this term.
+
+        The name of such a node is not known yet. So a term may exclude names, but it may not require one.
         """
         return not self.empty and (self.names is None or not self.names.finite)
 
@@ -71,10 +73,10 @@ class NodePreference:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinityTerm:
-    """Pods beside which (affinity) or away from which (anti-affinity) a pod wants to be, within one topology domain.
+    """A term of pod affinity or anti-affinity: the pods to be near or away from, within one topology domain.
 
-    ``namespaces`` holds the names said, or the pod's own if nothing is said; ``namespace_selector`` adds those it
-    selects.
+    ``namespaces`` are the listed names, or the pod's own namespace if the term names and selects none.
+    ``namespace_selector`` adds the namespaces that it selects.
     """
 
     topology_key: str
@@ -84,7 +86,7 @@ class PodAffinityTerm:
 
     @classmethod
     def from_kube(cls, said: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodAffinityTerm":
-        """``namespace`` and ``labels`` are those of the pod that says it: matchLabelKeys refer to them."""
+        """Read the term of a pod with this namespace and these labels; matchLabelKeys refer to the labels."""
         key = said.get("topologyKey")
         if not isinstance(key, str) or not key:
             raise InvalidField("topologyKey", key, "name the label that makes the domains")
@@ -102,7 +104,10 @@ class PodAffinityTerm:
     def selects(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, Mapping[str, str]]
     ) -> bool:
-        """Whether it means a pod with these labels there; ``namespace_labels`` gives each namespace's labels."""
+        """Return whether the term selects a pod with these labels in this namespace.
+
+        ``namespace_labels`` maps each namespace to its labels.
+        """
         there = namespace in self.namespaces or self.namespace_selector.selects(
             {"kubernetes.io/metadata.name": namespace, **namespace_labels.get(namespace, {})}
         )
@@ -120,7 +125,7 @@ class PodPreference:
 
 @dataclass(frozen=True, slots=True)
 class TopologySpreadConstraint:
-    """One topology spread constraint; ``hard`` for DoNotSchedule. The selector already holds matchLabelKeys."""
+    """One topology spread constraint; ``hard`` for DoNotSchedule. The selector already includes matchLabelKeys."""
 
     topology_key: str
     max_skew: int
@@ -149,29 +154,30 @@ class TopologySpreadConstraint:
         )
 
     def lowest_count(self, counts: Iterable[int], domains: int, *, default: int = 0) -> int:
-        """Return the number of pods in the emptiest domain, which skew is measured against.
+        """Return the number of pods in the domain with the fewest pods; skew is measured against it.
 
-        ``counts`` are pods by domain, ``domains`` the number of domains that exist. While there are fewer than
-        minDomains the result is 0; ``default`` is returned for no counts. Source: Kubernetes, "Pod Topology Spread
-        Constraints" (minDomains).
+        ``counts`` are the pods of each domain. ``domains`` is the number of domains that exist. The result is 0 while
+        ``domains`` is less than minDomains, and ``default`` if ``counts`` is empty. Source: Kubernetes, "Pod Topology
+        Spread Constraints" (minDomains).
         """
         return min(counts, default=default) if domains >= self.min_domains else 0
 
     def allows(self, count: int, lowest: int) -> bool:
-        """Return whether a domain with ``count`` pods is within maxSkew of the emptiest one."""
+        """Return whether a domain with ``count`` pods is within maxSkew of the ``lowest`` count."""
         return count - lowest <= self.max_skew
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostPort:
-    """A port that a pod takes on the node itself."""
+    """A port of the node that a pod uses."""
 
     port: int
     protocol: str = "TCP"
     ip: str = EVERY_ADDRESS
 
     def conflicts(self, other: "HostPort") -> bool:
-        """
+        """Return whether the two ports exclude each other on a node.
+
         >>> HostPort(80).conflicts(HostPort(80, ip="10.0.0.1")), HostPort(80).conflicts(HostPort(80, "UDP"))
         (True, False)
         """

@@ -1,13 +1,13 @@
-"""Sets of integers as intervals: what ``Gt`` and ``Lt`` mean, closed under every combination.
+"""Sets of integers as intervals: the values of ``Gt`` and ``Lt``, closed under every combination.
 
-Intervals of a set ascend and never touch, so equal sets look equal.
+Intervals of a set ascend and never touch, so equal sets have equal intervals.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 Interval = tuple[int | None, int | None]
-"""Both ends belong to it; None = without end."""
+"""Both ends are included; None means no end."""
 
 ALL_INTEGERS: Final[tuple[Interval, ...]] = ((None, None),)
 
@@ -15,7 +15,9 @@ ALL_INTEGERS: Final[tuple[Interval, ...]] = ((None, None),)
 def combine_intervals(
     pair: tuple[tuple[Interval, ...], tuple[Interval, ...]], rule: Callable[[bool, bool], bool]
 ) -> tuple[Interval, ...]:
-    """Intervals on which ``rule`` holds, of whether an integer is in the first and in the second.
+    """Return the intervals of all integers for which ``rule`` is true.
+
+    Its arguments are whether the integer is in the first set and in the second set.
 
     >>> combine_intervals((((0, 9),), ((5, None),)), lambda one, two: one and two)
     ((5, 9),)

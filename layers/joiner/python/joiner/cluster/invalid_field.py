@@ -1,11 +1,12 @@
-"""The error of readers in this package for a manifest that the API server would not store."""
+"""The error for a field that the API server would not store, raised by the readers of this package."""
 
 from typing import Any
 
 
 class InvalidField(ValueError):
-    """One field that cannot be read. The reader of the whole object adds the name of the object, the readers between
-    add the path.
+    """One field that is not valid.
+
+    Each reader adds its part of the path. The reader of the whole object adds the object's name.
     """
 
     def __init__(self, field: str, value: Any, remedy: str) -> None:
@@ -15,5 +16,5 @@ class InvalidField(ValueError):
         super().__init__(f"{field or 'value'} is {value!r}: {remedy}")
 
     def within(self, parent: str) -> "InvalidField":
-        """The same, seen from further up: ``cpu`` within ``resources.requests``."""
+        """Return the error with the parent's path in front: ``cpu`` within ``resources.requests``."""
         return InvalidField(f"{parent}.{self.field}" if self.field else parent, self.value, self.remedy)

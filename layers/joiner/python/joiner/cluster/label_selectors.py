@@ -1,6 +1,6 @@
-"""Label selectors over pods and namespaces: the same algebra as for nodes.
+"""Label selectors for pods and namespaces, with the same algebra as for nodes.
 
-Source: Kubernetes API reference, "LabelSelector": no selector selects nothing, an empty one everything.
+Source: Kubernetes API reference, "LabelSelector": no selector selects nothing, an empty selector selects everything.
 
 >>> web = LabelSelector.from_kube({"matchLabels": {"app": "web"}})
 >>> web.selects({"app": "web", "tier": "front"}), web.selects({}), LabelSelector.from_kube(None).selects({"app": "web"})
@@ -18,7 +18,7 @@ from joiner.cluster.requirements import Requirement, Requirements
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """``requirements`` None selects nothing."""
+    """A label selector. ``requirements`` None selects nothing."""
 
     requirements: Requirements | None = None
 
@@ -38,12 +38,12 @@ class LabelSelector:
                     f"matchExpressions[{position}].operator", operator, "a label selector has no such operator"
                 )
         exact = [Requirement(key, ValueSet.of(str(value))) for key, value in (said.get("matchLabels") or {}).items()]
-        # not through Requirement.from_kube alone: it renames node labels, and a pod's labels are its own
+        # Keeps the key as written: Requirement.from_kube renames node labels, and this is a label of a pod
         more = [Requirement(one["key"], Requirement.from_kube(one).values) for one in expressions]
         return cls(Requirements.of([*exact, *more]))
 
     def with_values(self, keys: Mapping[str, ValueSet]) -> "LabelSelector":
-        """Narrowed further, as ``matchLabelKeys`` and ``mismatchLabelKeys`` do."""
+        """Return this selector with more requirements, as for ``matchLabelKeys`` and ``mismatchLabelKeys``."""
         return self if self.requirements is None else LabelSelector(self.requirements & Requirements(keys))
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -51,5 +51,5 @@ class LabelSelector:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The label keys that decide."""
+        """Return the label keys that the selector names."""
         return frozenset(self.requirements or ())

@@ -1,6 +1,6 @@
-"""What one node label may be: the algebra behind node selectors and node affinity.
+"""The values that one node label may have: the algebra for node selectors and node affinity.
 
-A missing label is a value too, ``ABSENT``; so every Kubernetes operator is a set::
+A missing label is also a value, ``ABSENT``. So every Kubernetes operator is a set::
 
     In a, b       {a, b}              Exists          every value but ABSENT
     NotIn a, b    all but {a, b}      DoesNotExist    {ABSENT}
@@ -11,10 +11,10 @@ True
 >>> ABSENT in ~ValueSet.of("a"), ABSENT in ValueSet.above(4), "5" in ValueSet.above(4)
 (True, False, True)
 
-The form is canonical: a set is a rule for all values (are words in it? which intervals of integers?) and the finitely
-many values that break the rule. An integer has endlessly many spellings ("5", "05", "+5"), so no finite list can
-imitate a rule, equal sets have equal forms, and ``==`` and ``hash`` mean what they say. Rules combine interval by
-interval; the exceptions of the result are among those of its parts.
+The form is canonical. A set is a rule for all values (whether it has words, and which intervals of integers) and a
+finite number of exceptions to the rule. An integer has infinitely many spellings ("5", "05", "+5"), so a finite list
+cannot equal a rule. Equal sets therefore have equal forms, and ``==`` and ``hash`` are exact. Rules are combined
+interval by interval. The exceptions of the result are among those of its parts.
 """
 
 import re
@@ -29,7 +29,7 @@ INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The value of a label that is not there."""
+    """The value of a missing label."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -40,8 +40,9 @@ Value = str | Absent
 
 
 def parse_integer(value: str) -> int | None:
-    """The integer that Kubernetes' ``Gt`` and ``Lt`` read in a label, if any (64 bits, signs and leading zeros
-    allowed).
+    """Return the integer that ``Gt`` and ``Lt`` of Kubernetes read in a label, or None.
+
+    64 bits; signs and leading zeros are allowed.
 
     >>> parse_integer("05"), parse_integer("5.0"), parse_integer("large")
     (5, None, None)
@@ -54,10 +55,10 @@ def parse_integer(value: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ValueSet:
-    """An immutable set of label values, ABSENT perhaps among them.
+    """An immutable set of label values, which may include ABSENT.
 
-    ``words``: whether values that are no integers belong to it. ``intervals``: which integers do, ascending, never
-    touching. ``exceptions``: the values for which that rule is wrong.
+    ``words``: whether it includes values that are not integers. ``intervals``: the integers that it includes,
+    ascending, never touching. ``exceptions``: the values for which that rule is wrong.
     """
 
     absent: bool = False
@@ -67,7 +68,7 @@ class ValueSet:
 
     @classmethod
     def of(cls, *values: Value) -> "ValueSet":
-        """Exactly these.
+        """Return the set of exactly these values.
 
         >>> sorted(ValueSet.of("b", "a"))
         ['a', 'b']
@@ -76,12 +77,12 @@ class ValueSet:
 
     @classmethod
     def above(cls, bound: int) -> "ValueSet":
-        """Every integer greater than ``bound``."""
+        """Return every integer greater than ``bound``."""
         return cls(intervals=((bound + 1, None),))
 
     @classmethod
     def below(cls, bound: int) -> "ValueSet":
-        """Every integer less than ``bound``."""
+        """Return every integer less than ``bound``."""
         return cls(intervals=((None, bound - 1),))
 
     def __contains__(self, value: object) -> bool:
@@ -126,7 +127,7 @@ class ValueSet:
         return self != NOTHING
 
     def __le__(self, other: "ValueSet") -> bool:
-        """Subset."""
+        """Return whether this is a subset of ``other``."""
         return not self - other
 
     @property
@@ -134,13 +135,13 @@ class ValueSet:
         return not self.words and not self.intervals
 
     def __iter__(self) -> Iterator[str]:
-        """The values of a finite set but ABSENT, ascending; ValueError for one without end."""
+        """Iterate over the values of a finite set without ABSENT, ascending. ValueError for an infinite set."""
         if not self.finite:
             raise ValueError(f"{self} has no end")
         return iter(sorted(self.exceptions))
 
     def any_value(self) -> Value:
-        """One member, always the same; ABSENT only if there is no other. ValueError if there is none.
+        """Return one member, always the same; ABSENT only if it is the only one. ValueError for an empty set.
 
         >>> ValueSet.of("b", "a").any_value(), (ValueSet.above(4)).any_value(), ValueSet.of(ABSENT).any_value()
         ('a', '5', ABSENT)

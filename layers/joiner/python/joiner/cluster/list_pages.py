@@ -1,8 +1,8 @@
-"""Pages of a list as the API server sends them, decoded into the fields that Joiner reads.
+"""Pages of a list from the API server, decoded into the fields that Joiner reads.
 
 Most of a listed object is managed fields, environments and statuses. They are skipped while the bytes are decoded, so
-memory grows with what is kept: about a quarter of a pod of 5 kB. A page is decoded at a time; ``Packed`` keeps what is
-left of it as JSON.
+memory depends on the fields that are kept: about a quarter of a pod of 5 kB. Pages are decoded one at a time;
+``Packed`` keeps the result as JSON.
 
 Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
 
@@ -24,11 +24,11 @@ Manifest = Mapping[str, Any]
 PODS: Final = "pods"
 MIRROR: Final = "kubernetes.io/config.mirror"
 CONDITIONS: Final = ("PodScheduled", "PodResizePending")
-"""The conditions of a pod that decide something."""
+"""The conditions of a pod that Joiner uses."""
 
 PodAnnotations = TypedDict(
     "PodAnnotations",
-    {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants of `names`
+    {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants
     total=False,
 )
 ListMetadata = TypedDict("ListMetadata", {"continue": str | None}, total=False)
@@ -194,14 +194,14 @@ DECODERS: Final[Mapping[str, Any]] = {
     "namespaces": msgspec.json.Decoder(NamespacePage),
     "volumeattachments": msgspec.json.Decoder(AttachmentPage),
 }
-"""By plural name. Objects of other kinds are read whole, but for their managed fields."""
+"""Types by plural name. Objects of other kinds are read completely, except their managed fields."""
 
 
 def read_page(page: bytes, plural: str) -> tuple[list[Manifest], str]:
-    """The objects of one answer to a list request, and its continue token (empty on the last page).
+    """Return the objects of one answer to a list request, and its continue token (empty on the last page).
 
-    ``msgspec.DecodeError`` if the answer is not JSON. An object that does not have the shape of its kind is read whole,
-    so that the reader of its values can name the field.
+    ``msgspec.DecodeError`` if the answer is not JSON. An object that does not match its type is read completely, so
+    that the reader of its values can name the field.
     """
     decoder = DECODERS.get(plural)
     try:
@@ -217,7 +217,7 @@ def read_page(page: bytes, plural: str) -> tuple[list[Manifest], str]:
 
 
 def read_pods(page: bytes) -> list[Manifest]:
-    """The pods of one answer to a list request."""
+    """Return the pods of one answer to a list request."""
     return read_page(page, PODS)[0]
 
 
@@ -231,7 +231,7 @@ def _read_whole(page: bytes) -> dict[str, Any]:
 
 
 def _drop_unread(pod: dict[str, Any]) -> None:
-    """Drop conditions, volumes and container statuses that decide nothing: every running pod has some of them."""
+    """Drop conditions, volumes and container statuses that Joiner does not use; every running pod has some of them."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     _keep(spec, "volumes", lambda one: one.get("persistentVolumeClaim") or one.get("ephemeral"))
     _keep(status, "conditions", lambda one: one.get("type") in CONDITIONS)
@@ -246,7 +246,7 @@ def _keep(part: dict[str, Any], field: str, wanted: Callable[[Manifest], Any]) -
 
 
 class Packed(Sequence[Manifest]):
-    """Manifests kept as JSON, a page at a time; iterating decodes one page after the other.
+    """Manifests kept as JSON, one item for each page; iteration decodes one page at a time.
 
     >>> packed = Packed([Packed.pack([{"a": 1}, {"a": 2}]), Packed.pack([{"a": 3}])])
     >>> len(packed), [one["a"] for one in packed], packed[-1]
@@ -262,18 +262,18 @@ class Packed(Sequence[Manifest]):
 
     @staticmethod
     def pack(manifests: Sequence[Manifest]) -> tuple[int, bytes]:
-        """One page: how many manifests it has, and their JSON array."""
+        """Return one page: the number of manifests, and their JSON array."""
         return len(manifests), msgspec.json.encode(manifests)
 
     @classmethod
     def of_array(cls, array: bytes) -> "Packed":
-        """The manifests of one JSON array."""
+        """Return the manifests of one JSON array."""
         manifests = msgspec.json.decode(array, type=list[msgspec.Raw])
         pages = (manifests[start : start + cls.PAGE] for start in range(0, len(manifests), cls.PAGE))
         return cls((len(page), b"[" + b",".join(page) + b"]") for page in pages)
 
     def array(self) -> bytes:
-        """All manifests as one JSON array."""
+        """Return all manifests as one JSON array."""
         return b"[" + b",".join(page[1:-1] for _, page in self._pages) + b"]"
 
     def __len__(self) -> int:

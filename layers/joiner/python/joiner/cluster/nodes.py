@@ -1,4 +1,4 @@
-"""Nodes and daemon sets: where pods may run, and what runs on every node before them."""
+"""Nodes and daemon sets: where pods may run, and which pods run on every node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One node that has joined. ``ready`` is its Ready condition; ``provider_id`` tells its instance."""
+    """One node that has joined. ``ready`` is its Ready condition; ``provider_id`` identifies its instance."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Node:
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Node":
-        """InvalidField if a quantity or a taint cannot be read."""
+        """Read a node. InvalidField for an invalid quantity or taint."""
         metadata: Manifest = manifest.get("metadata") or {}
         spec: Manifest = manifest.get("spec") or {}
         status: Manifest = manifest.get("status") or {}
@@ -45,7 +45,7 @@ class Node:
             annotations=metadata.get("annotations") or {},
             taints=tuple(_taint(taint, position) for position, taint in enumerate(spec.get("taints") or ())),
             capacity=capacity,
-            allocatable=_resources(status, "allocatable") or capacity,  # as the kubelet's default has it
+            allocatable=_resources(status, "allocatable") or capacity,  # the default of the kubelet
             provider_id=spec.get("providerID") or "",
             ready=any(
                 one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()
@@ -60,7 +60,7 @@ class Node:
 
     @property
     def instance_id(self) -> str:
-        """The last part of ``aws:///<zone>/<instance id>``."""
+        """Return the last part of ``aws:///<zone>/<instance id>``."""
         return self.provider_id.rpartition("/")[2]
 
     @property
@@ -69,7 +69,7 @@ class Node:
 
     @property
     def retiring(self) -> bool:
-        """Whether it is on its way out: deleted, or chosen for disruption."""
+        """Return whether the node is being deleted or was chosen for disruption."""
         return bool(self.deletion) or self.has_taint(names.DISRUPTED)
 
     def has_taint(self, key: str) -> bool:
@@ -78,7 +78,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A pod a node. ``constraints`` are its template's, with the tolerations that the daemon set controller adds."""
+    """One pod for each node.
+
+    ``constraints`` are those of the template, with the tolerations that the daemon set controller adds.
+    """
 
     namespace: str
     name: str
@@ -116,7 +119,7 @@ class DaemonSet:
         return self.constraints.requests
 
     def runs_on(self, labels: Mapping[str, str], taints: tuple[Taint, ...], name: str = "") -> bool:
-        """Whether the controller puts one of its pods on a node with these labels and taints."""
+        """Return whether the controller creates a pod on a node with these labels and taints."""
         return self.constraints.untolerated(taints) is None and self.constraints.suits(labels, name)
 
 
@@ -128,7 +131,7 @@ ADDED = (
     Toleration("node.kubernetes.io/pid-pressure", "Exists", effect="NoSchedule"),
     Toleration("node.kubernetes.io/unschedulable", "Exists", effect="NoSchedule"),
 )
-"""What the daemon set controller adds to every pod (Kubernetes, "DaemonSet", taints and tolerations)."""
+"""Tolerations that the daemon set controller adds to every pod (Kubernetes, "DaemonSet", taints and tolerations)."""
 
 NETWORK = (Toleration("node.kubernetes.io/network-unavailable", "Exists", effect="NoSchedule"),)
 

@@ -1,5 +1,6 @@
-"""Where a pod's volumes let it run: a volume that exists is where it is, one that does not yet may only come where its
-class allows.
+"""The nodes on which the volumes of a pod can be used.
+
+An existing volume has a fixed place. A volume that does not exist yet can be created only in the topology of its class.
 
 Sources: Kubernetes, "Persistent Volumes" (node affinity, access modes), "Storage Classes" (volume binding mode, allowed
 topologies), "Ephemeral Volumes", "Node-specific Volume Limits".
@@ -20,8 +21,8 @@ Manifest = Mapping[str, Any]
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
 DRIVER_ZONE: Final = "topology.ebs.csi.aws.com/zone"
-"""The EBS driver's own word for a zone. It labels a node only after it runs there, and always like Kubernetes' own
-label.
+"""The zone label of the EBS driver. A node gets it only after the driver runs there; its value always equals the zone
+label of Kubernetes.
 """
 ZONE_LABELS: Final = {
     ZONE: ZONE,
@@ -29,13 +30,11 @@ ZONE_LABELS: Final = {
     REGION: REGION,
     "failure-domain.beta.kubernetes.io/region": REGION,
 }
-"""Labels of a volume that say where it is (Kubernetes, "Well-Known Labels"); several values are joined by two
-underscores.
-"""
+"""Labels of a volume that name its place (Kubernetes, "Well-Known Labels"). Two underscores separate several values."""
 
 IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
-"""In-tree provisioners and volume sources: these CSI drivers serve them, and their volumes count against the limits of
-the drivers.
+"""In-tree provisioners and volume sources -> the CSI drivers that serve them. Their volumes count against the limits of
+these drivers.
 """
 BY_HAND: Final = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS: Final = (
@@ -44,8 +43,8 @@ DEFAULT_CLASS: Final = (
 )
 ONE_POD_ONLY: Final = "ReadWriteOncePod"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""An annotation: the scheduler has chosen this node, and the volume is being made for it. Until it is there, nothing
-else will do.
+"""An annotation: the scheduler chose this node, and the volume is being created for it. Until the volume exists, the
+pod can use only this node.
 """
 HOSTNAME: Final = "kubernetes.io/hostname"
 EVERYWHERE: Final = frozenset(
@@ -58,23 +57,24 @@ EVERYWHERE: Final = frozenset(
         "smb.csi.k8s.io",
     }
 )
-"""Drivers of network file systems, whose volumes belong to no zone; what a driver says of itself on a node (topology
-keys) goes first.
+"""Drivers of network file systems. Their volumes belong to no zone. Topology keys that a driver reports on a node take
+precedence.
 """
 
 MOST_ALTERNATIVES: Final = 64
 
 
 class VolumeUnusable(Exception):
-    """A PersistentVolumeClaim that no node can use now; the message says why."""
+    """A PersistentVolumeClaim that no node can use now. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Claims by ``namespace/name``, volumes and storage classes by name, as manifests. ``limits`` counts by node name
-    and driver how many volumes can be attached there; ``zonal`` says of drivers whether their volumes belong to a zone;
-    ``hosts`` are nodes' hostname labels. ``given`` are the volumes made by hand that claims have been dealt, by claim;
-    empty where none was left.
+    """Claims by ``namespace/name``, volumes and storage classes by name, all as manifests.
+
+    ``limits``: the number of volumes that can be attached, by node name and driver. ``zonal``: whether the volumes of a
+    driver belong to a zone. ``hosts``: the hostname labels of nodes. ``given``: the static volumes assigned to each
+    claim; empty if none was left.
     """
 
     claims: Mapping[str, Manifest] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Volumes:
     hosts: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
     limiting: frozenset[str] = field(init=False)
-    """Drivers that have told of some node how many volumes it can have."""
+    """Drivers that report a volume limit for at least one node."""
     _made: StaticVolumes = field(init=False, repr=False)
     _found: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _places: dict[str, tuple[Requirements, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -118,8 +118,9 @@ class Volumes:
         )
 
     def made_by_hand(self, namespace: str, name: str) -> tuple[str, ...] | None:
-        """The volumes that a claim may have which is not bound and for which none will be made, the best first; None
-        for other claims.
+        """Return the static volumes that an unbound claim may use, the best first.
+
+        None for a claim that is bound or whose volume is provisioned dynamically.
         """
         key = f"{namespace}/{name}"
         claim = self.claims.get(key) or {}
@@ -135,14 +136,15 @@ class Volumes:
         return self._found[key]
 
     def places_of(self, volume: str) -> tuple[Requirements, ...]:
-        """Where a volume can be used: any of these; nowhere if that cannot be read."""
+        """Return alternatives of which a node must meet one to use a volume; empty if its place cannot be read."""
         if volume not in self._places:
             self._places[volume] = _places_if_any(self.volumes[volume])
         return self._places[volume]
 
     def where(self, namespace: str, claims: Sequence[str]) -> tuple[Requirements, ...]:
-        """Alternatives that a node must meet one of, for all these claims at once; VolumeUnusable if one cannot be used
-        anywhere.
+        """Return alternatives of which a node must meet one to use all these claims.
+
+        VolumeUnusable if no node can use one of the claims.
         """
         each = [self._where(namespace, claim) for claim in claims]
         found: list[Requirements] = []
@@ -159,8 +161,9 @@ class Volumes:
         return tuple(found)
 
     def attached(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
-        """The volumes, as (driver, volume), that these claims attach to a node; what cannot be told attaches
-        nothing.
+        """Return the volumes, as (driver, volume), that these claims attach to a node.
+
+        A claim whose volume is not known attaches nothing.
         """
         found = set()
         for name in claims:
@@ -175,7 +178,7 @@ class Volumes:
         return frozenset((driver, volume) for driver, volume in found if driver)
 
     def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
-        """Those of ``attached`` of which a node can have only so many."""
+        """Return the volumes of ``attached`` whose driver limits their number on a node."""
         return (
             frozenset(one for one in self.attached(namespace, claims) if one[0] in self.limiting)
             if self.limiting
@@ -183,15 +186,16 @@ class Volumes:
         )
 
     def for_one_pod(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
-        """Those of the claims that only one pod at a time may use."""
+        """Return the claims that only one pod at a time may use."""
         known = ((name, self.claims.get(f"{namespace}/{name}") or {}) for name in claims)
         return tuple(
             name for name, claim in known if ONE_POD_ONLY in ((claim.get("spec") or {}).get("accessModes") or ())
         )
 
     def unbound(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
-        """Those of the claims whose volume is made in the zone where their first pod goes: all other pods must
-        follow.
+        """Return the claims whose volume is created in the zone of their first pod.
+
+        All other pods must use that zone.
         """
         return tuple(name for name in claims if self._follows(self.claims.get(f"{namespace}/{name}") or {}))
 
@@ -203,13 +207,14 @@ class Volumes:
         return driver != BY_HAND and self.zonal.get(driver, driver not in EVERYWHERE)
 
     def _driver_to_come(self, spec: Manifest) -> str:
-        """Of the volume that the claim's class will make."""
+        """Return the driver of the volume that the class of the claim will provision."""
         maker = (self._class_of(spec) or {}).get("provisioner") or ""
         return IN_TREE.get(maker, maker)
 
     def _class_of(self, spec: Manifest) -> Manifest | None:
-        """The claim's storage class; the default one for a claim that leaves it open (which is not the same as naming
-        none).
+        """Return the storage class of the claim.
+
+        A claim without the field gets the default class. A claim with an empty name has no class.
         """
         name = spec.get("storageClassName")
         if name is not None:
@@ -287,8 +292,9 @@ def _drivers(csi_node: Manifest) -> Sequence[Manifest]:
 
 
 def _zonal(csi_nodes: Iterable[Manifest]) -> dict[str, bool]:
-    """By driver, whether it names topology keys on any node: on one that it has just come to it may not have said so
-    yet.
+    """Return by driver whether it reports topology keys on any node.
+
+    On a new node, a driver may not have reported them yet.
     """
     found: dict[str, bool] = {}
     for driver in (driver for one in csi_nodes for driver in _drivers(one)):
@@ -303,7 +309,7 @@ def _limits(csi_node: Manifest) -> dict[str, int]:
 
 
 def _driver(spec: Manifest) -> tuple[str, str]:
-    """Driver and handle of a volume's source; empty for one that is not attached by a driver."""
+    """Return driver and handle of a volume's source; empty if no driver attaches it."""
     if spec.get("csi"):
         return spec["csi"].get("driver") or "", spec["csi"].get("volumeHandle") or ""
     if spec.get("awsElasticBlockStore"):
@@ -312,7 +318,7 @@ def _driver(spec: Manifest) -> tuple[str, str]:
 
 
 def _places(volume: Manifest) -> tuple[Requirements, ...]:
-    """Where a volume can be used: as its labels say, and in any of the terms of its node affinity."""
+    """Return where a volume can be used: it must match its labels and one of the terms of its node affinity."""
     labels = volume["metadata"].get("labels") or {}
     said = Requirements.of(
         Requirement(key, ValueSet.of(*labels[own].split("__"))) for own, key in ZONE_LABELS.items() if own in labels
@@ -322,7 +328,7 @@ def _places(volume: Manifest) -> tuple[Requirements, ...]:
         return (said,)
     found: list[Requirements] = []
     unread: InvalidField | None = None
-    for term in terms:  # any of them will do: the scheduler passes over one that it cannot read
+    for term in terms:  # one term is sufficient: the scheduler skips a term that it cannot read
         try:
             found.append(said & _requirements(term.get("matchExpressions")))
         except InvalidField as invalid:
@@ -335,7 +341,7 @@ def _places(volume: Manifest) -> tuple[Requirements, ...]:
 
 
 def _places_if_any(volume: Manifest) -> tuple[Requirements, ...]:
-    """Nowhere, if nobody can tell where: another volume may do."""
+    """Return no place if it cannot be read, because another volume may fit."""
     try:
         return _places(volume)
     except VolumeUnusable:

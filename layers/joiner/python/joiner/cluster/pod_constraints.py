@@ -1,8 +1,8 @@
-"""The constraints of a pod: every field that decides where it may run, read once for all pods that have the same ones.
+"""The constraints of a pod: every field that decides where it may run. Pods with equal constraints share one value.
 
-Replicas say the same: a thousand pods of twenty deployments have twenty constraints. ``essence`` takes a manifest down
-to the bytes that matter, ``PodConstraints.read`` parses those bytes (once: it remembers), and their digest is the pod's
-**class**.
+Replicas have the same constraints: a thousand pods of twenty deployments have twenty constraints.
+``encode_constraints`` reduces a manifest to the relevant bytes. ``decode_constraints`` parses them, with a cache. The
+digest of the bytes is the **class** of the pod.
 """
 
 import hashlib
@@ -57,13 +57,13 @@ IDENTITY_LABELS: Final = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
-"""Labels that tell replicas and revisions apart, and those that the pod gets with its binding (PodTopologyLabels, since
-1.35: the node's, and ours). They do not make a class, unless the pod's own rules name them.
+"""Labels that differ between replicas and revisions, and labels that the pod gets with its binding (PodTopologyLabels,
+since 1.35: those of the node, and ours). They do not make a class, unless the pod's own rules name them.
 """
 
 
 def encode_constraints(manifest: Manifest) -> bytes:
-    """The part of a pod manifest that decides where it may run, as bytes: equal for pods of one class."""
+    """Return the part of a pod manifest that decides where it may run, as bytes. Pods of one class have equal bytes."""
     spec: Manifest = manifest.get("spec") or {}
     metadata: Manifest = manifest.get("metadata") or {}
     namespace = metadata.get("namespace") or "default"
@@ -96,8 +96,9 @@ def _container(container: Manifest) -> dict[str, Any]:
 
 
 def _resizing(spec: Manifest, status: Manifest) -> dict[str, Any]:
-    """What containers have been given, where it is not what they ask for: kubelets tell it of every container that
-    runs.
+    """Return the allocated resources of containers, where they differ from the requests.
+
+    Kubelets report them for every running container.
     """
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     asked = {each.get("name"): (each.get("resources") or {}).get("requests") for each in containers}
@@ -128,7 +129,7 @@ def _constrained(spec: Manifest) -> bool:
 
 
 def _label_keys(spec: Manifest) -> set[str]:
-    """Every label key that the pod's own rules about pods name, wherever it stands in them."""
+    """Return every label key that the pod's own rules about pods name."""
     found: set[str] = set()
     affinity = spec.get("affinity") or {}
     pending: list[Any] = [
@@ -154,7 +155,7 @@ def _label_keys(spec: Manifest) -> set[str]:
 
 
 def volume_claims(manifest: Manifest) -> list[str]:
-    """Names of the PersistentVolumeClaims that the pod mounts, those of its ephemeral volumes included."""
+    """Return the names of the PersistentVolumeClaims that the pod mounts, with those of its ephemeral volumes."""
     name = (manifest.get("metadata") or {}).get("name") or ""
     found = []
     for volume in (manifest.get("spec") or {}).get("volumes") or ():
@@ -167,10 +168,10 @@ def volume_claims(manifest: Manifest) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PodConstraints:
-    """Where a pod may run. ``terms`` are the alternatives of required node affinity: one of them must suit; None if
-    nothing is required.
+    """The constraints of a pod.
 
-    ``shape_key`` is the class but for the names of its volume claims: replicas of a stateful set differ in those alone.
+    A node must meet one of ``terms``, the alternatives of required node affinity; None if there is no such affinity.
+    ``shape_key`` is the class without the names of its volume claims: replicas of a stateful set differ only in those.
     """
 
     class_key: str = ""
@@ -193,7 +194,7 @@ class PodConstraints:
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "PodConstraints":
-        """InvalidField for what cannot be read; the field's path begins at ``spec``."""
+        """Read a pod manifest. InvalidField for an invalid field; its path begins at ``spec``."""
         try:
             return decode_constraints(encode_constraints(manifest))
         except InvalidField as invalid:
@@ -203,41 +204,42 @@ class PodConstraints:
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
     def untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:
-        """The first taint that keeps it away (PreferNoSchedule never does)."""
+        """Return the first taint that the pod does not tolerate, or None (PreferNoSchedule never counts)."""
         return find_untolerated(self.tolerations, taints)
 
     def bears(self, taint: Taint, seconds: int) -> bool:
-        """Is it let stay on a node with this taint for so long? Of the tolerations that match, the one that stands
-        first decides for the controller that evicts; their order is not kept here, so all of them must allow it.
+        """Return whether the pod may stay on a node with this taint for ``seconds``.
+
+        The controller that evicts uses the first toleration that matches. Their order is not kept here, so all of them
+        must allow it.
         """
         matching = [toleration for toleration in self.tolerations if toleration.tolerates(taint)]
         return bool(matching) and all(toleration.bears(taint, seconds) for toleration in matching)
 
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether nodeSelector and required node affinity accept a node with these labels and this name."""
+        """Return whether nodeSelector and required node affinity accept a node with these labels and this name."""
         return self.selector.allow(labels) and (
             self.terms is None or any(term.suits(labels, name) for term in self.terms)
         )
 
     @property
     def suits_no_node(self) -> bool:
-        """Whether required node affinity says nothing in any of its terms: such a term matches no node, whatever its
-        labels and name.
-        """
+        """Return whether all terms of required node affinity are empty: such a term matches no node."""
         return self.terms is not None and all(term.empty for term in self.terms)
 
     def on_new_nodes(self) -> tuple[Requirements, ...]:
-        """What it requires of a node yet to be made: alternatives, each the selector with one term; none if it asks for
-        a name.
+        """Return the requirements on a new node: alternatives, each the selector with one term.
+
+        Terms that require a node name are omitted.
         """
         if self.terms is None:
             return (self.selector,)
         return tuple(self.selector & term.labels for term in self.terms if term.suits_new_nodes)
 
 
-@lru_cache(maxsize=8192)  # pure: the same bytes always mean the same
+@lru_cache(maxsize=8192)  # pure: equal bytes have equal constraints
 def decode_constraints(kept: bytes) -> PodConstraints:
-    """The meaning of an ``essence``."""
+    """Return the constraints for the result of ``encode_constraints``."""
     spec = msgspec.json.decode(kept)
     namespace, labels = spec.get("namespace", "default"), spec.get("labels", {})
     affinity = spec.get("affinity") or {}
@@ -295,7 +297,7 @@ def _preferred(side: Manifest) -> list[Manifest]:
 
 
 def _host_ports(spec: Manifest) -> tuple[HostPort, ...]:
-    """A pod on the host's network takes every port that its containers name."""
+    """Return the host ports. A pod on the host's network uses every port that its containers name."""
     found = set()
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     for container in (*(spec.get("containers") or ()), *sidecars):

@@ -1,8 +1,8 @@
-"""What a pod requests, counted as kube-scheduler counts it.
+"""The requests of a pod, computed as kube-scheduler does.
 
-Source: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources",
-KEP-1287 (in-place resize). Init containers run one after the other, so the largest counts; those that restart stay, so
-they add up with everything that comes after them.
+Sources: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources",
+KEP-1287 (in-place resize). Init containers run one after the other, so the largest counts. Init containers that restart
+continue to run, so they add to everything that starts after them.
 
 >>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
 >>> first = {"resources": {"requests": {"cpu": "2"}}}
@@ -21,14 +21,14 @@ Manifest = Mapping[str, Any]
 
 
 class PodTooSmall(InvalidField):
-    """The whole pod is given less than its containers ask for: quantities that can be read, and do not go together."""
+    """The pod-level resources are less than its containers need. Each quantity is valid; together they are not."""
 
 
 def sum_pod_requests(spec: Manifest, status: Manifest | None = None) -> Resources:
-    """Requests of the whole pod, ``pods: 1`` included; ``status`` matters while a pod is resized in place.
+    """Return the requests of the whole pod, including ``pods: 1``.
 
-    InvalidField for what is no quantity; PodTooSmall where ``spec.resources`` gives the whole pod less than its
-    containers ask for.
+    ``status`` matters while a pod is resized in place. InvalidField for an invalid quantity. PodTooSmall if
+    ``spec.resources`` is less than the containers need.
     """
     resized = _resized(status or {})
     infeasible = any(
@@ -68,7 +68,10 @@ def _container(container: Manifest, resized: Mapping[str, Resources], *, infeasi
 
 
 def _resized(status: Manifest) -> dict[str, Resources]:
-    """By container: what the kubelet has given it, which may differ from the spec while it is resized."""
+    """Return the resources that the kubelet allocated to each container.
+
+    They may differ from the spec during a resize.
+    """
     found = {}
     for container in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         given = (container.get("resources") or {}).get("requests")
@@ -80,9 +83,10 @@ def _resized(status: Manifest) -> dict[str, Resources]:
 
 
 def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
-    """The API server's own check (``validatePodResourceConsistency``): the pod requests at least what its containers do
-    together, and no container's limit is above the pod's. Where only the pod's limit is given, its request is what the
-    containers ask for: within the limit.
+    """Check pod-level resources as the API server does (``validatePodResourceConsistency``).
+
+    The pod requests at least the sum of its containers, and no container's limit is above the pod's limit. If only the
+    pod's limit is set, its request is the sum of the containers, which must be within the limit.
     """
     said = spec["resources"]
     limits, requests = _read(said.get("limits"), "resources.limits"), _read(said.get("requests"), "resources.requests")
@@ -101,7 +105,10 @@ def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
 
 
 def _pod_level(spec: Manifest, counted: Mapping[str, int]) -> dict[str, int]:
-    """What ``spec.resources`` says in place of the containers' sum: requests, and limits where nobody requests."""
+    """Return the pod-level requests that replace the sum of the containers.
+
+    A pod-level limit is used where no container has a request.
+    """
     said = spec.get("resources") or {}
     limits = {
         name: amount for name, amount in _read(said.get("limits"), "resources.limits").items() if not counted.get(name)

@@ -1,6 +1,6 @@
-"""Pods: as the API server lists them, with what the planner reads of them.
+"""Pods: the fields of the API server's pods that the planner reads.
 
-Source of what is *provisionable*: Karpenter, "Scheduling"; Kubernetes, "Pod Lifecycle".
+Sources of *provisionable*: Karpenter, "Scheduling"; Kubernetes, "Pod Lifecycle".
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,12 @@ DRAINING: Final = Taint(names.DISRUPTED, "NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """One pod. ``owner_kind`` is its controller's kind; ``unschedulable`` the message of the scheduler that found no
-    node, or None.
+    """One pod.
 
-    ``key`` and ``provisionable`` follow from the rest, and are worked out once: plans ask for them again and again."""
+    ``owner_kind`` is the kind of its controller. ``unschedulable`` is the message of a scheduler that found no node, or
+    None. ``key`` and ``provisionable`` follow from the other fields. They are computed once, because plans read them
+    often.
+    """
 
     namespace: str
     name: str
@@ -47,14 +49,14 @@ class Pod:
     gates: tuple[str, ...] = ()
     unschedulable: str | None = None
     protected: bool = False
-    """Whether it asks not to be disrupted for as long as it runs."""
+    """Whether the pod must not be disrupted while it runs."""
     key: str = field(init=False, repr=False, compare=False)
     """``namespace/name``."""
     provisionable: bool = field(init=False, repr=False, compare=False)
-    """Whether a new node could help it: its scheduler found none, nothing will be preempted for it, and it is not a
-    daemon's.
+    """Whether a new node could help the pod.
 
-    A gated pod is not: its scheduler has not tried it, and its condition says SchedulingGated.
+    Its scheduler found no node, no pod is preempted for it, and it belongs to no daemon set. A gated pod is not
+    provisionable: its scheduler has not tried it, and its condition is SchedulingGated.
     """
 
     def __post_init__(self) -> None:
@@ -66,7 +68,7 @@ class Pod:
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Pod":
-        """InvalidField if a part that decides where it may run cannot be read."""
+        """Read a pod. InvalidField if a field that decides where it may run is not valid."""
         metadata: Manifest = manifest.get("metadata") or {}
         spec: Manifest = manifest.get("spec") or {}
         status: Manifest = manifest.get("status") or {}
@@ -97,7 +99,7 @@ class Pod:
 
     @property
     def class_key(self) -> str:
-        """The same for all pods that may run in the same places: a slot is for any pod of a class."""
+        """The same key for all pods that may run on the same nodes. A slot is for any pod of a class."""
         return self.constraints.class_key
 
     @property
@@ -110,21 +112,20 @@ class Pod:
 
     @property
     def terminal(self) -> bool:
-        """Whether it has ended and holds nothing any more."""
+        """Whether the pod has ended and uses no resources."""
         return self.phase in ENDED
 
     @property
     def stays_with_node(self) -> bool:
-        """Whether it belongs to its node (a daemon's, a static one) and follows no other pod elsewhere."""
+        """Whether the pod belongs to its node (of a daemon set, or static) and is not replaced on another node."""
         return self.owner_kind in OF_NODES
 
     @property
     def moves(self) -> bool:
-        """Whether it will soon want another place if its node is being drained: somebody makes it anew once it has
-        left.
+        """Whether a drain of the node makes the pod need another node soon, because its controller replaces it.
 
-        One that tolerates the drain's taint stays to the end, and one that asks not to be disrupted leaves nobody knows
-        when.
+        A pod that tolerates the drain's taint stays until the end. A pod that must not be disrupted leaves at an
+        unknown time.
         """
         stays = self.stays_with_node or self.protected or self.constraints.untolerated((DRAINING,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
@@ -132,7 +133,7 @@ class Pod:
 
 @lru_cache(maxsize=8192)
 def _shared(value: str) -> str:
-    """The same string object for equal strings: fifty thousand pods have a few hundred owners and nodes."""
+    """Return the same string object for equal strings: fifty thousand pods have a few hundred owners and nodes."""
     return value
 
 
@@ -142,8 +143,9 @@ def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
 
 
 def _shared_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """One mapping for all pods with these labels: replicas have the same. Labels that cannot be hashed are kept as they
-    are.
+    """Return one mapping for all pods with these labels, because replicas have equal labels.
+
+    Labels that cannot be hashed are returned unchanged.
     """
     try:
         return _labels(tuple(labels.items()))

@@ -1,6 +1,6 @@
-"""Kubernetes quantities: ``100m``, ``1.5Gi``, ``2e3``, read exactly and written back in the form that people use.
+"""Kubernetes quantities (``100m``, ``1.5Gi``, ``2e3``): read exactly, and written in the usual form.
 
-Source: Kubernetes API reference, "Quantity". Rounding is Kubernetes' own: away from zero, to a whole unit.
+Source: Kubernetes API reference, "Quantity". Amounts are rounded as in Kubernetes: away from zero, to a whole unit.
 
 >>> parse_amount("1500m"), parse_amount("1.5Gi"), parse_amount("2e3"), parse_amount("1k")
 (2, 1610612736, 2000, 1000)
@@ -35,13 +35,13 @@ SUFFIXES: Final[Mapping[str, Fraction]] = {
     "Pi": Fraction(2**50),
     "Ei": Fraction(2**60),
 }
-LARGEST: Final = 2**63 - 1  # what Kubernetes caps an amount at
+LARGEST: Final = 2**63 - 1  # the largest amount in Kubernetes
 
 
 def parse_amount(said: str | int | float, *, scale: int = 1) -> int:
-    """The amount in units of ``1 / scale``, rounded away from zero; InvalidField if it is no quantity.
+    """Return the amount in units of ``1 / scale``, rounded away from zero. InvalidField if it is not a quantity.
 
-    YAML lets people write bare numbers (``cpu: 2``), so numbers are read too.
+    Numbers are also accepted, because YAML allows them (``cpu: 2``).
     """
     text = said if isinstance(said, str) else repr(said)
     found = None if isinstance(said, bool) else PATTERN.fullmatch(text)
@@ -58,7 +58,7 @@ def parse_amount(said: str | int | float, *, scale: int = 1) -> int:
 
 
 def format_bytes(amount: int) -> str:
-    """Bytes with the largest binary suffix that loses nothing.
+    """Return bytes with the largest binary suffix that is exact.
 
     >>> format_bytes(3 * 2**30), format_bytes(1536 * 2**20), format_bytes(1000)
     ('3Gi', '1536Mi', '1000')
@@ -70,7 +70,8 @@ def format_bytes(amount: int) -> str:
 
 
 def format_cpu(millicores: int) -> str:
-    """
+    """Return millicores as cores, if they are whole, or else as millicores.
+
     >>> format_cpu(2000), format_cpu(1930)
     ('2', '1930m')
     """
@@ -78,7 +79,7 @@ def format_cpu(millicores: int) -> str:
 
 
 def format_amount(name: str, value: int) -> str:
-    """A quantity of a resource as people say it; ``value`` in millicores, bytes or pieces.
+    """Return a quantity of a resource in its usual form; ``value`` in millicores, bytes or pieces.
 
     >>> format_amount("cpu", 117030), format_amount("memory", 1536 * 2**20), format_amount("nvidia.com/gpu", 2)
     ('117.03 cpu', '1.5 GiB memory', '2 nvidia.com/gpu')

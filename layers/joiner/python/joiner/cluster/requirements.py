@@ -1,5 +1,6 @@
-"""Requirements: which value each label of a node may have. A pool's, a type's, a pod's; together they are one
-conjunction.
+"""Requirements: the values that each label of a node may have.
+
+Requirements of pools, instance types and pods combine to one conjunction.
 
 >>> pool = Requirements.from_kube([{"key": "size", "operator": "Gt", "values": ["2"]}])
 >>> pod = Requirements.from_kube([{"key": "size", "operator": "NotIn", "values": ["4"]}])
@@ -24,14 +25,14 @@ RENAMED: Final[Mapping[str, str]] = {
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
 }
-"""Labels that Kubernetes renamed. A node carries both, so a selector on the old one is read as one on the new."""
+"""Labels that Kubernetes renamed. A node has both, so a selector for the old key is read as one for the new key."""
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One expression: a label's key and the values that it may have.
+    """One expression: the key of a label and the values that it may have.
 
     >>> Requirement.from_kube({"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]})
     Requirement(key='kubernetes.io/arch', values=In [arm64])
@@ -42,7 +43,7 @@ class Requirement:
 
     @classmethod
     def from_kube(cls, said: Mapping[str, Any]) -> "Requirement":
-        """InvalidField for an unknown operator, or values that do not go with it."""
+        """Read one expression. InvalidField for an unknown operator, or for values that do not match the operator."""
         key = said.get("key")
         if not isinstance(key, str) or not key:
             raise InvalidField("key", key, "name a label")
@@ -55,7 +56,7 @@ class Requirement:
 
 
 def read_value_set(operator: str, values: Iterable[str]) -> ValueSet:
-    """The set that an operator and its values mean."""
+    """Return the set of values for an operator and its values. InvalidField if they do not match."""
     said = list(values)
     if operator in SETS:
         return SETS[operator](said)
@@ -81,7 +82,10 @@ BOUNDS: Final[Mapping[str, Callable[[int], ValueSet]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Requirements(Mapping[str, ValueSet]):
-    """An immutable conjunction: label key -> values it may have; a key that is not named may have any or be missing."""
+    """An immutable conjunction: label key -> values that it may have.
+
+    Any other label may have any value or be missing.
+    """
 
     by_key: Mapping[str, ValueSet] = field(default_factory=dict)
 
@@ -94,7 +98,7 @@ class Requirements(Mapping[str, ValueSet]):
 
     @classmethod
     def from_kube(cls, said: Iterable[Mapping[str, Any]] | None) -> "Requirements":
-        """From a list of ``{key, operator, values}``; InvalidField names the position."""
+        """Read a list of ``{key, operator, values}``; InvalidField names the position."""
         found = []
         for position, expression in enumerate(said or ()):
             try:
@@ -105,11 +109,11 @@ class Requirements(Mapping[str, ValueSet]):
 
     @classmethod
     def from_labels(cls, labels: Mapping[str, str] | None) -> "Requirements":
-        """Each label exactly so, as a ``nodeSelector`` or ``matchLabels`` has it."""
+        """Return requirements for exactly these labels, as in ``nodeSelector`` or ``matchLabels``."""
         return cls.of(Requirement(RENAMED.get(key, key), ValueSet.of(value)) for key, value in (labels or {}).items())
 
     def to_kube(self) -> list[dict[str, Any]]:
-        """Expressions that mean the same, keys ascending."""
+        """Return equivalent expressions, keys ascending."""
         return [expression for key in sorted(self.by_key) for expression in write_expressions(key, self.by_key[key])]
 
     def __getitem__(self, key: str) -> ValueSet:
@@ -125,7 +129,7 @@ class Requirements(Mapping[str, ValueSet]):
         return hash(frozenset(self.by_key.items()))
 
     def on(self, key: str) -> ValueSet:
-        """What this key may be: anything if nothing is said."""
+        """Return the values that this key may have; every value if there is no requirement on it."""
         return self.by_key.get(key, ANYTHING)
 
     def __and__(self, other: "Requirements") -> "Requirements":
@@ -137,7 +141,7 @@ class Requirements(Mapping[str, ValueSet]):
         return Requirements(both)
 
     def allow(self, labels: Mapping[str, str]) -> bool:
-        """Whether a node with exactly these labels meets all of them.
+        """Return whether a node with exactly these labels meets all requirements.
 
         >>> Requirements.from_labels({"disk": "ssd"}).allow({})
         False
@@ -145,15 +149,18 @@ class Requirements(Mapping[str, ValueSet]):
         return all(labels.get(key, ABSENT) in values for key, values in self.by_key.items())
 
     def unmet(self, labels: Mapping[str, str]) -> tuple[str, ...]:
-        """The keys on which these labels fail, ascending."""
+        """Return the keys whose requirement these labels do not meet, ascending."""
         return tuple(sorted(key for key, values in self.by_key.items() if labels.get(key, ABSENT) not in values))
 
     def contradictions(self) -> tuple[str, ...]:
-        """The keys for which no value is left, ascending; a node can meet requirements only if there is none."""
+        """Return the keys for which no value is possible, ascending.
+
+        A node can meet the requirements only if the result is empty.
+        """
         return tuple(sorted(key for key, values in self.by_key.items() if not values))
 
     def fixed(self) -> dict[str, str]:
-        """The labels that can have one value only."""
+        """Return the labels that can have only one value."""
         return {
             key: next(iter(values))
             for key, values in self.by_key.items()
@@ -165,8 +172,9 @@ class Requirements(Mapping[str, ValueSet]):
 
 
 def write_expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
-    """One set as Kubernetes expressions; ValueError for a set that no conjunction of them means (a union, such as "5 or
-    missing").
+    """Return one set of values as Kubernetes expressions.
+
+    ValueError for a set that no conjunction of expressions describes (a union, such as "5 or missing").
 
     >>> write_expressions("size", ~ValueSet.of("a") & ValueSet.above(4))
     [{'key': 'size', 'operator': 'Gt', 'values': ['4']}]
@@ -185,7 +193,7 @@ def write_expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
             said.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
     else:
         low, high = values.intervals[0]
-        if low is not None:  # Karpenter refuses negative bounds, and legacy kinds know no Gte
+        if low is not None:  # Karpenter refuses negative bounds; legacy kinds have no Gte
             operator, bound = ("Gte", 0) if low == 0 else ("Gt", low - 1)
             said.append({"key": key, "operator": operator, "values": [str(bound)]})
         if high is not None:

@@ -1,7 +1,7 @@
-"""Amounts of resources: what pods request, nodes can allocate, pools may use.
+"""Amounts of resources: requests of pods, allocatable of nodes, limits of pools.
 
-cpu is counted in millicores and everything else in its base unit (bytes, devices, pods), as whole numbers, so that sums
-are exact.
+cpu is counted in millicores. Every other resource is counted in its base unit (bytes, devices, pods). All amounts are
+whole numbers, so that sums are exact.
 
 >>> node = Resources.from_kube({"cpu": "2", "memory": "4Gi", "pods": "29"})
 >>> pod = Resources.of(cpu="1500m", memory="1Gi", pods=1)
@@ -27,21 +27,21 @@ MILLICORES = 1000
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Resources(Mapping[str, int]):
-    """An immutable mapping from resource name to amount; a name that is missing counts as zero.
+    """An immutable mapping from resource name to amount; a missing name counts as zero.
 
-    Zeros are kept as they were said: a limit of zero is a limit, while no limit is none.
+    Explicit zeros are kept: a limit of zero is a limit, and a missing limit is none.
     """
 
     amounts: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, **amounts: str | int) -> "Resources":
-        """From keywords, with underscores for dashes (``ephemeral_storage="1Gi"``)."""
+        """Read keywords, with underscores for dashes (``ephemeral_storage="1Gi"``)."""
         return cls.from_kube({name.replace("_", "-"): amount for name, amount in amounts.items()})
 
     @classmethod
     def from_kube(cls, said: Mapping[str, Any] | None) -> "Resources":
-        """From a ResourceList; InvalidField names the resource whose quantity cannot be read."""
+        """Read a ResourceList. InvalidField names the resource whose quantity is not valid."""
         if said is not None and not isinstance(said, Mapping):
             raise InvalidField("", said, "write a mapping from resource to quantity")
         amounts = {}
@@ -87,7 +87,7 @@ class Resources(Mapping[str, int]):
         return Resources(total)
 
     def __sub__(self, other: "Resources") -> "Resources":
-        """What is left; below zero where more was taken than there was."""
+        """Return the difference; an amount is negative where ``other`` is larger."""
         left = dict(self.amounts)
         for name, amount in other.amounts.items():
             left[name] = left.get(name, 0) - amount
@@ -97,7 +97,7 @@ class Resources(Mapping[str, int]):
         return Resources({name: amount * times for name, amount in self.amounts.items()})
 
     def __or__(self, other: "Resources") -> "Resources":
-        """The larger of both, resource by resource.
+        """Return the larger amount of both for each resource.
 
         >>> (Resources.of(cpu=1, memory=5) | Resources.of(cpu=2)).to_kube()
         {'cpu': '2', 'memory': '5'}
@@ -108,11 +108,11 @@ class Resources(Mapping[str, int]):
         return Resources(most)
 
     def fits(self, room: "Resources") -> bool:
-        """Whether this much can be taken from ``room``; zero fits even where the resource is unknown."""
+        """Return whether these amounts fit into ``room``. Zero fits even if ``room`` does not name the resource."""
         return all(amount <= room.amounts.get(name, 0) for name, amount in self.amounts.items() if amount > 0)
 
     def lacking(self, room: "Resources") -> "Resources":
-        """Return the part of this that ``room`` does not have: empty if it fits.
+        """Return the amounts that ``room`` lacks for this; empty if it fits.
 
         >>> Resources.of(cpu=3, pods=1).lacking(Resources.of(cpu=2, pods=5)).to_kube()
         {'cpu': '1'}
@@ -130,7 +130,7 @@ class Resources(Mapping[str, int]):
 
 
 def sum_resources(parts: Iterable[Resources]) -> Resources:
-    """The sum; empty of nothing.
+    """Return the sum of the parts; empty if there are no parts.
 
     >>> sum_resources([Resources.of(cpu=1), Resources.of(cpu="500m", pods=1)]).to_kube()
     {'cpu': '1500m', 'pods': '1'}

@@ -1,6 +1,6 @@
-"""Statically provisioned volumes: which of them a PersistentVolumeClaim may be bound to.
+"""Statically provisioned volumes, and the PersistentVolumeClaims to which they may be bound.
 
-The scheduler takes, on the node at hand, the one that is kept for the claim, or else the smallest free one that does.
+For a node, the scheduler takes the volume that is reserved for the claim, or else the smallest free volume that fits.
 Sources: Kubernetes, "Persistent Volumes" (binding, reserving a volume, volume mode, selector) and "Storage Classes".
 """
 
@@ -17,8 +17,9 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StaticVolume:
-    """A volume that waits for its claim. ``size`` is in bytes, ``kept`` the uid of the only claim that may have it,
-    empty for any.
+    """A volume without a claim.
+
+    ``size`` is in bytes. ``kept`` is the uid of the only claim that may use it; empty for any claim.
     """
 
     name: str
@@ -32,8 +33,9 @@ class StaticVolume:
 
 @dataclass(frozen=True, slots=True)
 class StaticVolumes:
-    """Volumes without a claim by storage class, and those that are kept for one by that (``namespace/name``); the
-    smallest first.
+    """Volumes without a claim by storage class, and reserved volumes by their claim, the smallest first.
+
+    The key of a claim is ``namespace/name``.
     """
 
     free: Mapping[str, Sequence[StaticVolume]]
@@ -41,9 +43,7 @@ class StaticVolumes:
 
     @classmethod
     def of(cls, volumes: Iterable[Manifest]) -> "StaticVolumes":
-        """Sort the available volumes. Bound, released and deleted volumes are left out, and those that cannot be
-        read.
-        """
+        """Sort the available volumes. Bound, released, deleted and invalid volumes are omitted."""
         free: dict[str, list[StaticVolume]] = {}
         kept: dict[str, list[StaticVolume]] = {}
         for volume in volumes:
@@ -63,8 +63,9 @@ class StaticVolumes:
         return cls(free, kept)
 
     def for_claim(self, key: str, claim: Manifest, storage_class: str) -> tuple[str, ...]:
-        """Names of those that this claim (``namespace/name``) may have, the best first. InvalidField if its size or its
-        selector cannot be read.
+        """Return the names of the volumes that this claim (``namespace/name``) may use, the best first.
+
+        InvalidField if the claim's size or selector is not valid.
         """
         own, others = self.kept.get(key, ()), self.free.get(storage_class, ())
         if not own and not others:

@@ -1,4 +1,4 @@
-"""Taints keep pods away from nodes; tolerations let them come nevertheless.
+"""Taints keep pods away from nodes; tolerations allow pods on nodes with taints.
 
 Source: Kubernetes, "Taints and Tolerations" (with its numeric operators, v1.35).
 
@@ -43,11 +43,11 @@ class Taint:
 
     @property
     def hard(self) -> bool:
-        """Whether the scheduler keeps pods away rather than preferring to."""
+        """Return whether the scheduler must respect the taint (PreferNoSchedule is only a preference)."""
         return self.effect in HARD_EFFECTS
 
     def matches(self, other: "Taint") -> bool:
-        """The same taint as far as Kubernetes tells them apart: by key and effect."""
+        """Return whether both have the same key and effect. Kubernetes identifies a taint by these two."""
         return (self.key, self.effect) == (other.key, other.effect)
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Toleration:
                 )
 
     def bears(self, taint: Taint, seconds: int) -> bool:
-        """Whether a pod on a node with this taint is let stay for so long.
+        """Return whether a pod may stay on a node with this taint for ``seconds``.
 
         >>> Toleration("maintenance", "Exists", seconds=5).bears(Taint("maintenance", "NoExecute"), seconds=60)
         False
@@ -106,8 +106,9 @@ class Toleration:
 def find_untolerated(
     tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False
 ) -> Taint | None:
-    """The first taint that keeps a pod with these tolerations away, or None; with ``wishes`` PreferNoSchedule counts,
-    too.
+    """Return the first taint that these tolerations do not tolerate, or None.
+
+    PreferNoSchedule counts only with ``wishes``.
     """
     known = tuple(tolerations)
     return next(

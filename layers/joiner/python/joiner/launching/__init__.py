@@ -2,12 +2,12 @@
 
 The functions in the order of a scale-up:
 
-* ``build_queries`` lists what to ask EC2, SSM and IAM about a node class.
+* ``build_queries`` lists the queries to EC2, SSM and IAM for a node class.
 * ``resolve_node_class`` reads the answers.
-* ``group_launches`` puts NodeClaims that share one request together, with user data and launch templates.
+* ``group_launches`` groups NodeClaims that share one request, with user data and launch templates.
 * ``read_fleet_answer`` lists the launched instances, the capacity shortages and the failures.
 
-The room is pure: the adapters call EC2. It may use ``pools`` and ``catalogue``.
+The package is pure: the adapters call EC2. It may use ``pools`` and ``catalogue``.
 """
 
 from joiner.launching.block_devices import EbsDefaults

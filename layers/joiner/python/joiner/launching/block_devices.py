@@ -1,6 +1,6 @@
-"""What EBS refuses of a node class's volumes, found before anything is launched: ranges, ratios, snapshots, keys.
+"""Check the volumes of a node class before a launch: ranges, ratios, snapshots and keys that EBS would refuse.
 
-Source: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throughput by type); Amazon EBS user guide,
+Sources: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throughput by type); Amazon EBS user guide,
 "EBS encryption".
 """
 
@@ -17,14 +17,17 @@ CONDITION = "ValidationSucceeded"
 DEVICE_NAME = re.compile(r"(/dev/)?(sd[a-z]([1-9]|1[0-5])?|xvd[a-d]?[a-z])")
 """Source: EC2 user guide, "Device names for volumes" (HVM)."""
 NOT_BOOTABLE = ("sc1", "st1")
-GP3_BASELINE = 3000  # IOPS that a gp3 volume of any size has
+GP3_BASELINE = 3000  # IOPS of a gp3 volume of any size
 THROUGHPUT_PER_IOPS = 0.25  # MiB/s
 SETTING = "nodeClasses in clusters/NAME.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeLimits:
-    """One volume type: sizes in GiB, IOPS (None: the type takes none), IOPS per GiB at most, throughput in MiB/s."""
+    """The limits of one volume type.
+
+    Sizes in GiB, IOPS (None: the type has no such setting), maximum IOPS per GiB, throughput in MiB/s.
+    """
 
     sizes: tuple[int, int]
     iops: tuple[int, int] | None = None
@@ -43,13 +46,14 @@ LIMITS: Mapping[str, VolumeLimits] = {
     "standard": VolumeLimits((1, 1024)),
 }
 DEFAULT_TYPE = "gp2"
-"""What EC2 takes for a new volume whose type is not given."""
+"""EC2's type for a new volume without a type."""
 
 
 @dataclass(frozen=True, slots=True)
 class EbsDefaults:
-    """The account's defaults in this region: the key of volumes that name none, and whether every volume is
-    encrypted.
+    """The defaults of the account in this region.
+
+    They are the key of volumes that name none, and whether every volume is encrypted.
     """
 
     key: str = AWS_MANAGED_KEY
@@ -58,10 +62,9 @@ class EbsDefaults:
 
 @dataclass(frozen=True, slots=True)
 class VolumeAnswers:
-    """What EC2 says about the volumes of one class: the images that it may boot, the snapshots that it names, the
-    defaults.
+    """EC2's answers about the volumes of one class: its images, the snapshots that it names, the defaults.
 
-    ``defaults`` is None where the role may not ask for them.
+    ``defaults`` is None if the role may not read them.
     """
 
     images: Sequence[Answer] = ()
@@ -76,7 +79,7 @@ def find_volume_problems(
     *,
     field: str = "spec.blockDeviceMappings",
 ) -> list[NodeClassProblem]:
-    """Every problem of these volumes; ``field`` is where the class lists them."""
+    """Return every problem of these volumes; ``field`` is the path of their list in the class."""
     problems = [
         problem
         for index, device in enumerate(devices)
@@ -182,7 +185,10 @@ def _throughput_problems(
 def _snapshot_problems(
     device: BlockDevice, world: VolumeAnswers, ceilings: NodeClassPolicy, where: str
 ) -> Iterator[NodeClassProblem]:
-    """The snapshot that the class names: it exists, the settings allow it, and the volume can hold it."""
+    """Yield problems of the snapshot that the class names.
+
+    It must exist, the settings must allow it, and the volume must be large enough for it.
+    """
     if not device.snapshot_id:
         return
     found = next((each for each in world.snapshots if each["SnapshotId"] == device.snapshot_id), None)
@@ -218,7 +224,7 @@ def _snapshot_problems(
 
 
 def _of_images(device: BlockDevice, world: VolumeAnswers) -> list[Answer]:
-    """What the images say of this device; nothing where the class gives a snapshot of its own."""
+    """Return the image mappings of this device; empty if the class names a snapshot."""
     mappings = [mapping for image in world.images for mapping in image.get("BlockDeviceMappings", ())]
     return [
         each["Ebs"]
@@ -228,10 +234,10 @@ def _of_images(device: BlockDevice, world: VolumeAnswers) -> list[Answer]:
 
 
 def _image_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
-    """A volume of the image that is made smaller than the image has it, or unencrypted.
+    """Yield the problems of a volume that is smaller than the image, or unencrypted while the image is encrypted.
 
-    The size in an image's mapping stands for its snapshot's, which may not be visible. Where only some of the images
-    are larger, the others can be launched, and the condition says it without refusing the class.
+    The size in an image's mapping is used for that of its snapshot, which may not be visible. If only some of the
+    images are larger, the others can be launched: the condition reports it and the class remains usable.
     """
     mapped = _of_images(device, world)
     sizes = [int(ebs.get("VolumeSize", 0)) for ebs in mapped]
@@ -272,7 +278,7 @@ def _key_remedy(ceilings: NodeClassPolicy) -> str:
 def _default_key_problems(
     devices: Sequence[BlockDevice], world: VolumeAnswers, ceilings: NodeClassPolicy
 ) -> Iterator[NodeClassProblem]:
-    """The account's default key, where a volume of the class would be encrypted with it."""
+    """Yield the problem of the account's default key, if a volume of the class would be encrypted with it."""
     if world.defaults is None:
         return
     key, encrypts_all = world.defaults.key, world.defaults.encrypted

@@ -1,6 +1,6 @@
-"""EC2's error codes: which of them mean a shortage, which a throttle, and what to do about the rest.
+"""EC2's error codes: shortages, throttles, temporary errors, and remedies for the others.
 
-Source: EC2 API reference, "Error codes"; what Karpenter makes of them (`pkg/errors/errors.go`).
+Sources: EC2 API reference, "Error codes"; Karpenter (`pkg/errors/errors.go`).
 """
 
 import re
@@ -24,7 +24,7 @@ CAPACITY_ERRORS = frozenset(
         "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
     }
 )
-"""Not this offering, for a while; others may be had."""
+"""Errors after which this offering is avoided for some time; others may be available."""
 
 THROTTLING_ERRORS = frozenset(
     {"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
@@ -34,28 +34,28 @@ TRANSIENT_ERRORS = frozenset(
         "InternalError",
         "InternalFailure",
         "InvalidLaunchTemplateId.NotFoundException",
-        "InvalidLaunchTemplateName.NotFoundException",  # one that was just made may not be seen everywhere yet
+        "InvalidLaunchTemplateName.NotFoundException",  # a new template may not be visible everywhere yet
         "ServiceUnavailable",
         "Unavailable",
     }
 )
-"""Errors of EC2 that pass by themselves."""
+"""Temporary errors of EC2."""
 
 ALL_SPOT_ERRORS = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"})
-"""What stops every spot offering."""
+"""Errors that concern every spot offering."""
 
 WHOLE_ZONE_ERRORS = frozenset({"InsufficientFreeAddressesInSubnet"})
-"""What stops every type in the zone (of one capacity type: the subnet is the same for the other, which will learn it as
-well).
+"""Errors that concern every type in the zone, recorded for one capacity type. The other one uses the same subnet and
+gets the same error.
 """
 
 
 TEMPLATE_DIFFERS = "LaunchTemplateDiffers"
-"""Joiner's own code, in the place of EC2's: a launch template of the wanted name has another content."""
+"""Joiner's own code: a launch template of the wanted name has another content."""
 
 
 class Remedy(NamedTuple):
-    """A word for programs, a sentence for people."""
+    """A word for programs, and a sentence for users."""
 
     reason: str
     remedy: str
@@ -120,7 +120,7 @@ SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (
         ),
     ),
 )
-"""What a missing service-linked role is known by, whatever EC2's code is."""
+"""Texts that identify a missing service-linked role for any code of EC2."""
 
 BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
     (
@@ -147,7 +147,7 @@ BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
 
 
 def find_remedy(code: str, message: str) -> Remedy:
-    """What an error is called and what helps; of an unknown one, that it is unknown.
+    """Return the reason and the remedy of an error. An unknown code is reported as unknown.
 
     >>> find_remedy("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
     'InstanceProfileNameInvalid'

@@ -1,9 +1,9 @@
-"""The CreateFleet request: which offers EC2 may choose among, and how it shall choose.
+"""The CreateFleet request: the offerings among which EC2 may choose, and the allocation strategy.
 
-Type instant: the answer says at once what was launched and what was not. Each offer is one override with subnet *and*
-zone (the zone is redundant, but an error then names it). The planner's order stands in Priority; on-demand EC2 takes
-the cheapest that it has, for spot the best of price and depth. Never a maximum price. Source: EC2 API reference,
-CreateFleet.
+Type instant: the answer names the launched instances and the errors. Each offering is one override with subnet *and*
+zone (the zone is redundant, but then errors name it). Priority is the order of the planner. For on-demand, EC2 takes
+the cheapest available offering; for spot, the best of price and capacity depth. There is never a maximum price. Source:
+EC2 API reference, CreateFleet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,16 +13,16 @@ from joiner import names
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.pools import NodeClass, ResolvedNodeClass
 
-MAXIMUM_OVERRIDES = 300  # EC2's, over all templates of an instant fleet
-MAXIMUM_TYPES = 60  # as Karpenter: more make the request slow to answer and no likelier to be met
+MAXIMUM_OVERRIDES = 300  # EC2's limit over all templates of an instant fleet
+MAXIMUM_TYPES = 60  # as Karpenter: more types make the answer slower, not likelier to succeed
 TEMPLATE_VERSION = "1"
-"""The version that Joiner itself creates. `$Latest` and `$Default` name whatever version another principal added."""
+"""The version that Joiner itself creates. `$Latest` and `$Default` may be a version of another principal."""
 
 TAGGED = ("fleet", "instance", "volume")
 
 
 def limit_offerings(offers: Sequence[LaunchOffering]) -> tuple[LaunchOffering, ...]:
-    """As many of the first offers as one request takes, without doubles."""
+    """Return the first offerings that fit one request, without duplicates."""
     kept: list[LaunchOffering] = []
     types: set[str] = set()
     for offer in dict.fromkeys(offers):
@@ -43,8 +43,10 @@ def build_fleet_request(
     tags: Mapping[str, str],
     token: str,
 ) -> dict[str, Any]:
-    """``templates``: launch template name -> the offers whose nodes start from it; ``order`` ranks the offers of all of
-    them.
+    """Return the request.
+
+    ``templates``: launch template name -> the offerings whose nodes use it. ``order`` ranks the offerings of all
+    templates.
     """
     rank = {offer: float(index) for index, offer in enumerate(order)}
     request: dict[str, Any] = {

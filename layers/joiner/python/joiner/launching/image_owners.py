@@ -1,7 +1,7 @@
-"""Whose images nodes may boot: a term of a node class that reaches beyond the settings' owners is refused, never
-replaced.
+"""Owners of images: a term of a node class with an owner outside the settings is refused, never replaced.
 
-Source: EC2 API reference, DescribeImages (Owners, ImageOwnerAlias); the condition key ``ec2:Owner`` has the same words.
+Source: EC2 API reference, DescribeImages (Owners, ImageOwnerAlias); the condition key ``ec2:Owner`` has the same
+values.
 """
 
 from joiner.launching.node_class_policy import NodeClassPolicy
@@ -12,10 +12,9 @@ AMAZON = "amazon"
 
 
 def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, field: str) -> list[NodeClassProblem]:
-    """A problem for each term that names an owner beyond the settings' ``imageOwners``, and for images of Amazon where
-    it is not named.
+    """Return a problem for each term with an owner outside the settings' ``imageOwners``.
 
-    ``field`` is where the class lists them.
+    Images of Amazon are also a problem if the settings omit it. ``field`` is the path of the terms in the class.
     """
     if not ceilings.image_owners:
         return []
@@ -34,8 +33,10 @@ def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, fie
 
 
 def _allowed(owner: str, ceilings: NodeClassPolicy) -> bool:
-    """The owner as the settings name it. Only `self` and the account's own number are the same to everybody: the alias
-    ``amazon`` stands for the images of partners, too, so that a number says nothing about it.
+    """Return whether the settings allow this owner.
+
+    Only `self` and the account's own number are equivalent. The alias ``amazon`` also includes images of partners, so a
+    number does not match it.
     """
     if owner == "self":
         return not {"self", ceilings.account}.isdisjoint(ceilings.image_owners)

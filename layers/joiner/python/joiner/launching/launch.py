@@ -1,7 +1,7 @@
-"""A launch: the exact CreateFleet request for some claims, and what is needed to understand its answer.
+"""A launch: the exact CreateFleet request for some claims, and the facts that its answer does not contain.
 
-It is stored before it is sent, and sent again byte for byte if the answer is lost: the same ``ClientToken`` gets the
-same instances.
+A launch is stored before it is sent. If the answer is lost, the same bytes are sent again: the same ``ClientToken``
+returns the same instances.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class LaunchTemplate:
-    """A launch template to have before the request; ``data`` is RequestLaunchTemplateData."""
+    """A launch template that must exist before the request; ``data`` is RequestLaunchTemplateData."""
 
     name: str
     data: Mapping[str, Any]
@@ -21,10 +21,10 @@ class LaunchTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One request for the nodes of ``claims`` (sorted), any of which may get any of the instances.
+    """One request for the nodes of ``claims`` (sorted). Any claim may get any of the instances.
 
-    ``images``, ``prices`` ($/h, by ``type/zone``) and ``zone_ids`` tell what the answer does not: what an instance
-    started from, what it costs, and which zone it really is.
+    The answer of EC2 does not contain ``images`` (by instance type), ``prices`` ($/h, by ``type/zone``) and
+    ``zone_ids``.
     """
 
     id: str
@@ -40,7 +40,7 @@ class Launch:
     zone_ids: Mapping[str, str] = field(default_factory=dict)
 
     def request_json(self) -> str:
-        """The bytes to store and to send."""
+        """Return the bytes to store and to send."""
         return json.dumps(self.request, sort_keys=True, separators=(",", ":"))
 
     def image_of(self, instance_type: str) -> str:

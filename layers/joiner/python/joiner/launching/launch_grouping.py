@@ -1,8 +1,7 @@
-"""Claims that may share one fleet request: those whose nodes may be exchanged for each other.
+"""Group claims that may share one fleet request: claims whose nodes are interchangeable.
 
-That is so if they are of one pool and class, one capacity type, the same offers and the same user data: then any
-instance that comes serves any of the claims. A claim for which no request can be made is refused, with the reason and
-the remedy.
+They have the same pool, class, capacity type, offerings and user data, so any launched instance can serve any of the
+claims. A claim without a possible request is refused, with the reason and the remedy.
 """
 
 import hashlib
@@ -20,13 +19,14 @@ from joiner.launching.node_images import choose_image
 from joiner.launching.user_data import ClusterDescription, UserDataRefused, build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
 
-MAXIMUM_CLAIMS = 50  # one throttled request must not take hundreds of nodes with it
+MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimToLaunch:
-    """A claim to launch, with all that its node is made from; ``offers`` in the order in which the planner prefers
-    them.
+    """A claim to launch, with everything that its node is made from.
+
+    ``offers`` are in the planner's order of preference.
     """
 
     claim: NodeClaim
@@ -39,7 +39,7 @@ class ClaimToLaunch:
 
 @dataclass(frozen=True, slots=True)
 class RefusedClaim:
-    """A claim for which nothing can be asked of EC2."""
+    """A claim that cannot be requested from EC2."""
 
     claim: str
     reason: str
@@ -48,7 +48,7 @@ class RefusedClaim:
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaim:
-    """A wanted claim with its user data and the image of each of its offers."""
+    """A wanted claim with its user data and the image of each of its offerings."""
 
     wanted: ClaimToLaunch
     user_data: str
@@ -68,9 +68,10 @@ def group_launches(
     execution: str,
     attempt: int = 0,
 ) -> tuple[tuple[Launch, ...], tuple[RefusedClaim, ...]]:
-    """The launches for these claims and the claims that are refused, the same for the same claims in whatever order.
+    """Return the launches for these claims, and the refused claims. The order of the claims has no effect.
 
-    ``execution`` names who asks; ``attempt`` is the round, so that a claim that is launched again has another token.
+    ``execution`` is the name of the caller. ``attempt`` is the round, so that a new launch of a claim has another
+    token.
     """
     groups: dict[tuple[object, ...], list[PreparedClaim]] = {}
     refusals: list[RefusedClaim] = []
@@ -91,7 +92,7 @@ def group_launches(
 def prepare_claim(
     wanted: ClaimToLaunch, catalogue: Catalogue, cluster: ClusterDescription
 ) -> PreparedClaim | RefusedClaim:
-    """User data and images for one claim, or why there can be none."""
+    """Return the user data and the images of one claim, or the reason why it is refused."""
     name, resolved = wanted.claim.name, wanted.resolved
     try:
         text = build_user_data(cluster, wanted.claim, wanted.pool, wanted.node_class, resolved.ami_family)
@@ -163,7 +164,7 @@ def _prices(images: Iterable[tuple[LaunchOffering, str]]) -> Mapping[str, float]
 
 
 def compute_launch_id(execution: str, attempt: int, claims: Sequence[str]) -> str:
-    """A name for a launch: the same claims of the same round of an execution are the same launch.
+    """Return the id of a launch: it is the same for the same claims of the same round of an execution.
 
     >>> compute_launch_id("up-20261121T051728", 0, ["default-a", "default-b"])
     'l-8787f905ffd09674'

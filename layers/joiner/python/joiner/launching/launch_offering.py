@@ -1,5 +1,6 @@
-"""An offer: one instance type in one zone at its price, that can hold what a claim is for. The capacity type is the
-launch's.
+"""An offering of a launch: one instance type in one zone at its price, large enough for a claim.
+
+The capacity type is that of the launch.
 """
 
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaunchOffering:
-    """Ordered by price, then by name, so that every run asks in the same order."""
+    """An offering, ordered by price, then by name, so that every run uses the same order."""
 
     price_per_hour: float
     instance_type: str

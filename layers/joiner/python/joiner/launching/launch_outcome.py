@@ -1,8 +1,9 @@
 """The outcome of a CreateFleet answer: launched instances, capacity shortages, and failures that have a remedy.
 
-HTTP 200 with instances *and* errors is normal. An error about capacity or a quota says: not this offering, for a while.
-A throttle says nothing about capacity, even inside an answer of 200: the same again, later. Everything else is a
-mistake with a remedy. Source: EC2 API reference, CreateFleet and "Error codes"; Karpenter, `pkg/errors`.
+HTTP 200 with instances *and* errors is normal. After an error about capacity or a quota, the offering is avoided for
+some time. A throttling error is no information about capacity, even in an answer with status 200: the same request is
+sent again later. Every other error is a mistake with a remedy. Sources: EC2 API reference, CreateFleet and "Error
+codes"; Karpenter, `pkg/errors`.
 """
 
 import json
@@ -26,7 +27,7 @@ EVERY = "*"
 
 @dataclass(frozen=True, slots=True, order=True)
 class PairedInstance:
-    """One instance, and the claim that it is for."""
+    """An instance and its claim."""
 
     instance_id: str
     claim: str
@@ -39,7 +40,7 @@ class PairedInstance:
 
 @dataclass(frozen=True, slots=True, order=True)
 class CapacityShortage:
-    """An offering not to be asked for again for a while; ``*`` for type or zone means all of them."""
+    """An offering to avoid for some time; ``*`` as type or zone means all of them."""
 
     capacity_type: str
     instance_type: str
@@ -49,7 +50,7 @@ class CapacityShortage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaunchFailure:
-    """Why nothing can be launched, and the remedy."""
+    """The reason why nothing can be launched, and the remedy."""
 
     code: str
     reason: str
@@ -59,10 +60,10 @@ class LaunchFailure:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOutcome:
-    """What became of a launch. ``unmet`` are the claims that got no instance; what they may hope for, ``short`` and
-    ``failed`` say.
+    """The result of a launch.
 
-    ``throttled``: EC2 had no time to look; nothing is known about capacity.
+    ``unmet`` are the claims without an instance; ``short`` and ``failed`` give the reasons. ``throttled``: EC2 refused
+    the request because of its rate, and nothing is known about capacity.
     """
 
     launched: tuple[PairedInstance, ...] = ()
@@ -73,24 +74,28 @@ class LaunchOutcome:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """EC2's error codes, each once."""
+        """Return the distinct error codes of EC2, sorted."""
         found = {short.code for short in self.short} | {failure.code for failure in self.failed}
         return tuple(sorted(found | ({"RequestLimitExceeded"} if self.throttled else set())))
 
     @property
     def again(self) -> bool:
-        """Whether planning again may help the unmet claims' pods: another offering, or the same a little later."""
+        """Return whether another plan may help the pods of unmet claims.
+
+        It may use another offering, or the same offering later.
+        """
         passing = any(failure.code in TRANSIENT_ERRORS for failure in self.failed)
         return bool(self.unmet) and (bool(self.short) or self.throttled or passing)
 
     @property
     def later(self) -> bool:
-        """Whether EC2 had no time or trouble of its own: asking again at once would make it worse."""
+        """Return whether EC2 throttled the request or had an internal error. An immediate retry makes this worse."""
         return self.throttled or any(failure.code in TRANSIENT_ERRORS for failure in self.failed)
 
     def as_paired(self, claims: Mapping[str, str]) -> "LaunchOutcome":
-        """This outcome with the claim that each instance (id -> claim) is really for: the first word on an instance
-        stands.
+        """Return this outcome with the actual claim of each instance (``claims``: instance id -> claim).
+
+        If several instances have the same claim, the first one keeps it.
         """
         stands: dict[str, PairedInstance] = {}
         for one in self.launched:
@@ -148,8 +153,9 @@ class LaunchOutcome:
 def pair_claims(
     claims: Iterable[str], instances: Iterable[str], standing: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Claim -> instance id, both ascending: whoever pairs them again pairs them so. Those that are paired (id -> claim)
-    stay so.
+    """Return claim -> instance id, paired in ascending order so that the result is repeatable.
+
+    Pairs in ``standing`` (instance id -> claim) do not change.
 
     >>> pair_claims(["b", "a"], ["i-2"])
     {'a': 'i-2'}
@@ -162,17 +168,17 @@ def pair_claims(
 
 
 InstancePlace = tuple[str, str, str]
-"""An instance's type, zone and capacity type."""
+"""Type, zone and capacity type of an instance."""
 
 
 def list_instance_places(launch: Launch, answer: Mapping[str, Any]) -> dict[str, InstancePlace]:
-    """The instances of CreateFleet's answer, by id."""
+    """Return the instances of a CreateFleet answer by id."""
     groups = answer.get("Instances") or ()
     return {instance: _place(launch, group) for group in groups for instance in group["InstanceIds"]}
 
 
 def read_fleet_answer(launch: Launch, answer: Mapping[str, Any]) -> LaunchOutcome:
-    """CreateFleet's answer to ``launch``."""
+    """Return the outcome of the CreateFleet answer to ``launch``."""
     return read_instances(launch, list_instance_places(launch, answer), answer.get("Errors") or ())
 
 
@@ -182,8 +188,9 @@ def read_instances(
     errors: Iterable[Mapping[str, Any]] = (),
     standing: Mapping[str, str] | None = None,
 ) -> LaunchOutcome:
-    """The outcome where the instances are known from the answer, by their launch tag from EC2, or both; ``standing`` as
-    in ``pair``.
+    """Return the outcome for known instances: from the answer, from EC2 by their launch tag, or both.
+
+    ``standing`` is the same as in ``pair_claims``.
     """
     paired = pair_claims(launch.claims, instances, standing)
     launched = []
@@ -215,7 +222,7 @@ def read_instances(
 
 
 def read_fleet_refusal(launch: Launch, code: str, message: str) -> LaunchOutcome:
-    """The outcome where EC2 refused the whole call."""
+    """Return the outcome of a request that EC2 refused completely."""
     if code in THROTTLING_ERRORS:
         return LaunchOutcome(unmet=launch.claims, throttled=True)
     if code in CAPACITY_ERRORS:
@@ -247,7 +254,7 @@ def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[CapacityS
 
 
 def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:
-    """Type, zone and capacity type of one entry of the answer; an entry without a zone is understood by its subnet."""
+    """Return type, zone and capacity type of one entry of the answer. If the entry has no zone, its subnet gives it."""
     override = (said.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     zone = (
         override.get("AvailabilityZone")
@@ -259,7 +266,7 @@ def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:
 
 
 def _zones(launch: Launch) -> dict[str, str]:
-    """Subnet -> zone, as it was asked."""
+    """Return subnet -> zone, as in the request."""
     return {
         override["SubnetId"]: override["AvailabilityZone"]
         for config in launch.request["LaunchTemplateConfigs"]

@@ -1,9 +1,9 @@
-"""Compares the content of a launch template that EC2 shows with the content that a launch wants.
+"""Compare the launch template that EC2 reports with the content that a launch needs.
 
-EC2 does not return a template byte for byte: it reports fields that were not set (`MetadataOptions.State`), leaves out
-empty ones, orders tags and groups as it likes, and may name an instance profile by ARN. Such differences are none.
-Everything else is one, a field that was not wanted included: it could be a key pair or a network interface of somebody
-else. Source: EC2 API reference, RequestLaunchTemplateData and ResponseLaunchTemplateData.
+EC2 does not return a template byte for byte. It reports fields that were not set (`MetadataOptions.State`), omits empty
+fields, returns tags and groups in any order, and may name an instance profile by ARN. These differences are ignored.
+Every other difference counts, also an additional field: it could be a foreign key pair or network interface. Source:
+EC2 API reference, RequestLaunchTemplateData and ResponseLaunchTemplateData.
 """
 
 import base64
@@ -19,7 +19,7 @@ REPORTED: Final[Mapping[Path, frozenset[Any]]] = {
     ("NetworkInterfaces", "DeleteOnTermination"): frozenset({True}),
     ("NetworkInterfaces", "InterfaceType"): frozenset({"interface"}),
 }
-"""Values that EC2 may report of fields that were not set; besides them only false, zero and empty ones."""
+"""Values that EC2 may report for fields that were not set. False, zero and empty values are also allowed."""
 
 KEYS: Final = {
     "BlockDeviceMappings": "DeviceName",
@@ -27,12 +27,13 @@ KEYS: Final = {
     "Tags": "Key",
     "NetworkInterfaces": "DeviceIndex",
 }
-"""Lists whose entries are known by one of their fields."""
+"""Lists whose entries are identified by one of their fields."""
 
 
 def compare_launch_templates(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields in which ``found`` (EC2's) is not what is ``wanted``, by path, sorted; empty if the template may be
-    used.
+    """Return the paths of the fields in which ``found`` (from EC2) differs from ``wanted``, sorted.
+
+    The result is empty if the template may be used.
 
     >>> compare_launch_templates({"SecurityGroupIds": ["sg-1", "sg-2"]}, {"SecurityGroupIds": ["sg-2", "sg-1"]})
     ()
@@ -61,8 +62,9 @@ def _is_value(found: Any) -> bool:
 
 
 def _plain(said: Any, key: str = "") -> Any:
-    """One form for what EC2 may write in several; entries of keyed lists become fields of which the name begins with
-    ``=``.
+    """Return one form for content that EC2 may write in several forms.
+
+    Entries of lists in ``KEYS`` become fields whose name begins with ``=``.
     """
     if isinstance(said, Mapping):
         if key == "IamInstanceProfile":

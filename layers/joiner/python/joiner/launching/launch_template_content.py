@@ -1,8 +1,8 @@
-"""Launch templates: all that EC2 wants to know of a node beside its type, zone and capacity type.
+"""Launch templates: the content of a launch except instance type, zone and capacity type.
 
-A template's name is a digest of its content, so equal content is one template. A template that exists already is
-compared with the content that was wanted before it is used (`template_content`): any principal that may create launch
-templates could have made it. Source: EC2 API reference, RequestLaunchTemplateData.
+The name of a template is a digest of its content, so equal content is one template. An existing template is compared
+with the wanted content before it is used (`launch_template_comparison`): any principal that may create launch templates
+could have created it. Source: EC2 API reference, RequestLaunchTemplateData.
 """
 
 import base64
@@ -20,14 +20,16 @@ FAMILY_DEVICES: Mapping[ImageFamily, tuple[BlockDevice, ...]] = {
     "AL2": (BlockDevice("/dev/xvda", 20, "gp3", encrypted=True),),
     "AL2023": (BlockDevice("/dev/xvda", 20, "gp3", encrypted=True),),
 }
-"""The volumes of a node whose class names none; an image of one's own keeps its own."""
+"""The volumes of a node whose class names none; a custom image keeps its own volumes."""
 
 
 TAGGED: Mapping[bool, tuple[str, ...]] = {
     False: ("network-interface",),
     True: ("network-interface", "spot-instances-request"),
 }
-"""What a template tags, by whether its launches are for spot: only kinds of resources that each such launch creates."""
+"""The resource types that a template tags, by whether its launches are for spot. Each such launch creates all of
+them.
+"""
 
 
 def build_launch_template(
@@ -40,9 +42,9 @@ def build_launch_template(
     user_data: str,
     capacity_type: str,
 ) -> LaunchTemplate:
-    """The template of a class's nodes of one capacity type that start from ``image`` with this user data (text).
+    """Return the template for nodes of a class with one capacity type, ``image`` and user data (text).
 
-    EC2 refuses a launch that tags Spot requests and makes none, so the capacity type is part of a template's content.
+    EC2 refuses tags for Spot requests in a launch that makes none, so the capacity type is part of the content.
     """
     tags = build_owner_tags(cluster, pool, node_class)
     groups = [group.id for group in resolved.security_groups]
@@ -56,10 +58,10 @@ def build_launch_template(
             "HttpProtocolIpv6": options.http_protocol_ipv6,
             "HttpPutResponseHopLimit": options.http_put_response_hop_limit,
             "HttpTokens": options.http_tokens,
-            "InstanceMetadataTags": "disabled",  # a pod on the node's network must not read our tags
+            "InstanceMetadataTags": "disabled",  # pods on the host network must not read the tags
         },
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
-        # The fleet tags instances and volumes; interfaces and requests for spot take their tags from here only
+        # The fleet tags instances and volumes; interfaces and Spot requests get their tags only from here
         "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
     if node_class.associate_public_ip_address is None:
@@ -74,7 +76,7 @@ def build_launch_template(
 
 
 def build_device_mapping(device: BlockDevice) -> dict[str, Any]:
-    """One mapping, with only what is said; a volume goes with its instance unless it is said to stay."""
+    """Return one mapping with only the fields that are set. A volume is deleted with its instance by default."""
     said = {
         "DeleteOnTermination": True if device.delete_on_termination is None else device.delete_on_termination,
         "Encrypted": device.encrypted,
@@ -90,8 +92,9 @@ def build_device_mapping(device: BlockDevice) -> dict[str, Any]:
 
 
 def build_owner_tags(cluster: str, pool: NodePool, node_class: NodeClass) -> dict[str, str]:
-    """Whose a resource is: the user's own tags, and over them ours, on which permissions hang. A Provisioner's carry
-    both pool tags.
+    """Return the tags of a resource: those of the user, and those of Joiner, which take precedence.
+
+    Permissions depend on Joiner's tags. Resources of a Provisioner have both pool tags.
     """
     ours = {
         names.cluster_tag(cluster): "owned",

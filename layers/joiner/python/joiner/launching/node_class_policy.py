@@ -1,8 +1,7 @@
-"""What the settings of a cluster let node classes name: roles, image owners, subnets, security groups, snapshots, KMS
-keys.
+"""The resources that node classes may name: roles, image owners, subnets, security groups, snapshots, KMS keys.
 
-Whoever may write a node class chooses what its nodes are made of, within these ceilings. The permissions of
-`launch_instances` hold the same ceilings (`infra/aws_permissions.py`): the resolver refuses first, because it can name
+The settings of a cluster set these limits for all users who can write a node class. The permissions of
+`launch_instances` have the same limits (`infra/aws_permissions.py`). The resolver refuses first, because it can name
 the field and the remedy.
 """
 
@@ -12,7 +11,7 @@ from typing import Any
 
 ANY_VALUE = "*"
 AWS_MANAGED_KEY = "alias/aws/ebs"
-"""The key of EBS that AWS manages: everybody in the account may use it through EC2, so no setting names it."""
+"""The EBS key that AWS manages. Every user of the account can use it through EC2, so no setting names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +27,22 @@ class AllowedResources:
 
     ids: tuple[str, ...] = ()
     tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Tag key -> values, one of which the tag must have; ``*`` stands for any value."""
+    """Tag key -> allowed values, of which the tag must have one; ``*`` means any value."""
     of_cluster: bool = False
-    """Whether those that EKS describes as the cluster's own are allowed, too."""
+    """Whether the cluster's own resources, as EKS describes them, are also allowed."""
 
     def allows(self, identifier: str, tags: Mapping[str, str]) -> bool:
-        """Whether this id, or one of these tags, is among the allowed ones."""
+        """Return whether this id or one of these tags is allowed."""
         if identifier in self.ids:
             return True
         return any(key in tags and (ANY_VALUE in values or tags[key] in values) for key, values in self.tags.items())
 
     def with_own(self, identifiers: Iterable[str]) -> "AllowedResources":
-        """The same with the cluster's own, if they are allowed."""
+        """Return these limits with the cluster's own resources added, if they are allowed."""
         return replace(self, ids=(*self.ids, *(each for each in identifiers if each))) if self.of_cluster else self
 
     def __str__(self) -> str:
-        """As a message names it.
+        """Return the allowed ids and tags as text for a message.
 
         >>> str(AllowedResources(("sg-1",), {"team": ("a", "b"), "stage": ("*",)}))
         'sg-1, tag team = a or b, tag stage'
@@ -56,18 +55,18 @@ class AllowedResources:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> "AllowedResources":
-        """From ``{"ids", "tags", "ofCluster"}``, as the deployment writes it."""
+        """Read ``{"ids", "tags", "ofCluster"}``, as the deployment writes it."""
         tags = {key: tuple(values) for key, values in said.get("tags", {}).items()}
         return cls(tuple(said.get("ids", ())), tags, bool(said.get("ofCluster", False)))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeClassPolicy:
-    """What the settings of the cluster allow node classes to name.
+    """The resources that the settings of the cluster allow in node classes.
 
-    The first role is the default and ``instance_profile`` its profile; roles are names or ARNs; an empty
-    ``image_owners`` allows all. ``account`` is the number that the owner ``self`` stands for. ``kms_keys`` are ARNs of
-    customer-managed keys.
+    The first role is the default, and ``instance_profile`` is its profile. Roles are names or ARNs. An empty
+    ``image_owners`` allows all owners. ``account`` is the number that the owner ``self`` means. ``kms_keys`` are ARNs
+    of customer-managed keys.
     """
 
     node_roles: tuple[str, ...]
@@ -81,7 +80,7 @@ class NodeClassPolicy:
     kms_keys: tuple[str, ...] = ()
 
     def with_limits(self, said: Mapping[str, Any]) -> "NodeClassPolicy":
-        """The same with the limits of the setting `nodeClasses`, as the deployment writes them."""
+        """Return this policy with the limits of the setting `nodeClasses`, as the deployment writes them."""
         snapshots = said.get("snapshots", {})
         return replace(
             self,
@@ -93,8 +92,9 @@ class NodeClassPolicy:
         )
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":
-        """The same with the subnets and the security group that EKS describes as the cluster's own, where the settings
-        allow them.
+        """Return this policy with the cluster's own subnets and security group added, where the settings allow them.
+
+        EKS describes these as the cluster's own.
         """
         return replace(
             self,
@@ -103,8 +103,7 @@ class NodeClassPolicy:
         )
 
     def allows_owner(self, allowed: Iterable[str], *, owner: str, alias: str = "") -> bool:
-        """Whether the owner of an image or a snapshot (number and alias as EC2 describes them) is among the allowed
-        ones.
+        """Return whether the owner of an image or a snapshot (number and alias from EC2) is allowed.
 
         >>> NodeClassPolicy((), "", account="123456789012").allows_owner(("self",), owner="123456789012")
         True
@@ -115,7 +114,7 @@ class NodeClassPolicy:
         return owner in numbers or bool(alias and alias in numbers)
 
     def allows_key(self, said: str) -> bool:
-        """Whether a KMS key (id or ARN) is the one that AWS manages, or among those of the settings.
+        """Return whether a KMS key (id or ARN) is the one that AWS manages, or allowed by the settings.
 
         >>> key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
         >>> ceilings = NodeClassPolicy((), "", kms_keys=(key,))

@@ -1,4 +1,4 @@
-"""What to ask EC2 (and SSM, and IAM) about a node class: filters as the Describe calls take them."""
+"""The queries to EC2, SSM and IAM for a node class, with filters in the form of the Describe calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Filters = tuple[Filter, ...]
 
 @dataclass(frozen=True, slots=True)
 class ImageQuery:
-    """One DescribeImages."""
+    """One DescribeImages call."""
 
     filters: Filters
     owners: tuple[str, ...] = ()
@@ -21,7 +21,10 @@ class ImageQuery:
 
 @dataclass(frozen=True, slots=True)
 class NodeClassQueries:
-    """One class's. Each item of ``subnets`` and ``security_groups`` is one call, and their answers are put together."""
+    """The queries of one class.
+
+    Each item of ``subnets`` and ``security_groups`` is one call; their answers are combined.
+    """
 
     subnets: tuple[Filters, ...]
     security_groups: tuple[Filters, ...]
@@ -34,9 +37,10 @@ class NodeClassQueries:
 def build_queries(
     node_class: NodeClass, kubernetes_version: str, *, image_owners: Sequence[str] = ()
 ) -> NodeClassQueries:
-    """``image_owners`` is the ceiling of the settings, for terms that name no owner (empty: of nobody in particular).
+    """Return the queries of a class.
 
-    A term that names an owner is asked as it stands; ``resolve`` refuses the class if that owner is beyond the ceiling.
+    ``image_owners`` are the owners that the settings allow, for terms without an owner (empty: no limit). A term with
+    an owner is queried as written; ``resolve_node_class`` refuses the class if the settings do not allow that owner.
     """
     return NodeClassQueries(
         subnets=tuple(_named(term.id, "subnet-id") or _tagged(term.tags) for term in node_class.subnet_terms),
@@ -63,7 +67,7 @@ def _named(value: str, name: str) -> Filters:
 
 
 def _tagged(tags: Mapping[str, str]) -> Filters:
-    """The value ``*`` asks for the key alone.
+    """Return filters for tags; the value ``*`` requires only the key.
 
     >>> _tagged({"team": "*", "stage": "prod"})
     ({'Name': 'tag-key', 'Values': ['team']}, {'Name': 'tag:stage', 'Values': ['prod']})
@@ -75,8 +79,9 @@ def _tagged(tags: Mapping[str, str]) -> Filters:
 
 
 def _owners(term: ImageTerm, ceiling: Sequence[str]) -> tuple[str, ...]:
-    """The owner that the term names; of a term that names none the ceiling's, and Karpenter's default where there is no
-    ceiling.
+    """Return the owner of the term, or else the owners of the settings.
+
+    If the settings set no limit, it is Karpenter's default.
     """
     if term.owner:
         return (term.owner,)

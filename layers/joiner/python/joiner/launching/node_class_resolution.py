@@ -1,8 +1,7 @@
-"""Resolves a node class: the subnets, security groups, images and instance profile of its nodes, or conditions with
-what is missing.
+"""Resolve a node class: the subnets, security groups, images and instance profile of its nodes.
 
-A class that cannot be resolved is still a value: its problems become conditions, its pools plan nothing, and the others
-go on.
+A class that cannot be resolved is also a value. Its problems become conditions. Its pools plan no nodes; other pools
+continue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,11 +29,11 @@ IPV6: Final = "ipv6"
 
 @dataclass(frozen=True, slots=True)
 class NodeClassAnswers:
-    """The answers to ``questions``, put together.
+    """All answers to the queries of ``build_queries``.
 
-    ``profile_roles``: the role names of each instance profile that was asked for and exists. ``asked_at`` (RFC 3339,
-    UTC) tells which images are deprecated by now; left empty, none are. ``parameter_images`` describes the images that
-    ``parameters`` name, where the class has volumes of its own; ``ebs_defaults`` is None where they could not be read.
+    ``profile_roles`` maps each requested instance profile that exists to its role names. ``asked_at`` (RFC 3339, UTC)
+    decides which images are deprecated; if it is empty, none are. ``parameter_images`` describes the images of
+    ``parameters`` if the class has its own volumes. ``ebs_defaults`` is None if they could not be read.
     """
 
     subnets: Sequence[Answer] = ()
@@ -56,7 +55,7 @@ def resolve_node_class(
     kubernetes_version: str,
     ip_family: str = "ipv4",
 ) -> ResolvedNodeClass:
-    """What there is for this class, problems included. ``ip_family`` is the cluster's."""
+    """Return the AWS resources of this class and its problems. ``ip_family`` is that of the cluster."""
     subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
     groups = sorted(
         {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups},
@@ -141,8 +140,9 @@ def _group_problems(
 
 
 def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:
-    """The ids of those that the settings do not allow. None is left out silently: the author of the class
-    selected it.
+    """Return the ids that the settings do not allow.
+
+    The author of the class selected them, so each one is reported.
     """
     tags = {each[key]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())} for each in described}
     return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
@@ -162,8 +162,10 @@ def _volume_problems(
 
 
 def _network_problems(ip_family: str) -> list[NodeClassProblem]:
-    """Nodes of an IPv6 cluster need interfaces with IPv6 addresses, which launch templates do not make yet: they could
-    not join.
+    """Return the problem of an IPv6 cluster.
+
+    Its nodes need interfaces with IPv6 addresses. Launch templates do not request these yet, so the nodes could not
+    join.
     """
     if ip_family != IPV6:
         return []
@@ -175,7 +177,7 @@ def _network_problems(ip_family: str) -> list[NodeClassProblem]:
 
 
 def _field(node_class: NodeClass, name: str) -> str:
-    """Where the author of the class finds it.
+    """Return the path of a field in the manifest of the class.
 
     >>> _field(NodeClass("default", kind="Inline"), "subnetSelector"), _field(NodeClass("default"), "subnetSelector")
     ('spec.provider.subnetSelector', 'spec.subnetSelectorTerms')
@@ -208,7 +210,10 @@ def _image(said: Answer, asked_at: str) -> Image:
 def _missing_images(
     node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy
 ) -> list[NodeClassProblem]:
-    """A warning where an image named by its id is not there, or not of an allowed owner, and other terms found one."""
+    """Return warnings for images that do not exist or have an owner that is not allowed.
+
+    Only for images named by id, and only if other terms found an image.
+    """
     missing = [term.id for term in node_class.image_terms if term.id and term.id not in {image.id for image in images}]
     if not missing or not images:
         return []
@@ -266,8 +271,10 @@ def _image_problems(
 def _instance_profile(
     node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
 ) -> tuple[str, list[NodeClassProblem]]:
-    """The profile of the class's nodes: its own, its role's, or the default one; never one with a role that the
-    settings do not name.
+    """Return the instance profile of the nodes, and problems.
+
+    It is the profile of the class, the profile of its role, or the default. It never has a role that the settings do
+    not name.
     """
     profile = node_class.instance_profile or ceilings.instance_profile
     wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None

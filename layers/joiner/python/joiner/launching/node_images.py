@@ -1,7 +1,6 @@
-"""Which image a node starts from: the parameters where AWS names its EKS images, and the one of a class that fits a
-type.
+"""The image of a node: the parameters with AWS's EKS images, and the image of a class that fits an instance type.
 
-Source: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Karpenter, spec.amiSelectorTerms (alias).
+Sources: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Karpenter, spec.amiSelectorTerms (alias).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from joiner.pools import Image, NodeClass, ResolvedNodeClass
 from joiner.pools.node_class import ImageFamily
 
 ARCHITECTURES: Mapping[str, str] = {"x86_64": "amd64", "arm64": "arm64"}
-"""EC2's word for an architecture -> Kubernetes'."""
+"""Architecture names of EC2 -> those of Kubernetes."""
 
 GPU_COUNT, ACCELERATOR_COUNT = f"{names.INSTANCE_PREFIX}gpu-count", f"{names.INSTANCE_PREFIX}accelerator-count"
 VARIANTS: Mapping[str, Mapping[str, str]] = {
@@ -21,15 +20,15 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
     "nvidia": {GPU_COUNT: "Exists"},
     "neuron": {ACCELERATOR_COUNT: "Exists"},
 }
-"""Variants of AL2023 and the instance types that each is for."""
+"""Variants of AL2023 and the instance types of each."""
 
 SUPPORTED: tuple[ImageFamily, ...] = ("AL2023", "Custom")
-"""The others need user data of their own kind (``user_data`` has the place for it)."""
+"""Other families need another kind of user data (see ``user_data``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageParameter:
-    """A public parameter that holds an image's id, and what that image is for."""
+    """A public parameter with the id of an image, and the instance types of that image."""
 
     name: str
     arch: str
@@ -37,12 +36,17 @@ class ImageParameter:
 
 
 def choose_family(node_class: NodeClass) -> ImageFamily:
-    """What a class says; AL2023 where it says nothing (old Karpenter took AL2, which ends with Kubernetes 1.32)."""
+    """Return the image family of a class; AL2023 by default.
+
+    Old Karpenter used AL2, which ends with Kubernetes 1.32.
+    """
     return node_class.ami_family or "AL2023"
 
 
 def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tuple[ImageParameter, ...]:
-    """Where the images of a class stand that says no more than a family or an alias; empty if it chooses images itself.
+    """Return the parameters with the images of a class that names only a family or an alias.
+
+    The result is empty if the class selects images itself.
 
     >>> list_image_parameters(NodeClass("default"), "1.36")[0].name
     '/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id'
@@ -73,20 +77,21 @@ def _al2023(version: str, architecture: str, variant: str, release: str) -> Imag
 
 
 def requirements_of(arch: str, variant: str | None = None) -> Requirements:
-    """Which instance types an image is for: those of its architecture, and of its variant if it is one of several."""
+    """Return the instance types of an image: those of its architecture, and of its variant if there are several."""
     said = [{"key": key, "operator": operator} for key, operator in VARIANTS[variant].items()] if variant else []
     return Requirements.from_kube([{"key": names.ARCH, "operator": "In", "values": [arch]}, *said])
 
 
 def choose_image(resolved: ResolvedNodeClass, labels: Mapping[str, str]) -> Image | None:
-    """The image for an instance type with these labels: of those that fit the newest, and a deprecated one only if
-    there is no other.
+    """Return the image for an instance type with these labels, or None.
+
+    It is the newest that fits; a deprecated image is used only if no other fits.
     """
     return next((image for image in resolved.images if image.requirements.allow(labels)), None)
 
 
 def sort_newest_first(images: Iterable[Image]) -> tuple[Image, ...]:
-    """The order in which they are tried.
+    """Return the images in the order in which they are tried.
 
     >>> old, new = Image("a", "amd64", created="2026-10"), Image("b", "amd64", created="2026-11", deprecated=True)
     >>> [image.id for image in sort_newest_first([new, old])]

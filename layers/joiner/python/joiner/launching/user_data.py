@@ -1,10 +1,11 @@
-"""User data: what a node reads at its first start to join the cluster. AL2023's nodeadm, and images of one's own.
+"""User data: the configuration that a node reads at its first start to join the cluster.
 
-MIME parts: the user's own first, then ours, because nodeadm lets later parts win. Ours is a NodeConfig; JSON is YAML,
-and in JSON every value is quoted. All that comes from manifests is checked against its grammar before: whoever may
-write a NodePool must not reach the shell of a node. Nothing in it is secret (anybody with ec2:DescribeInstanceAttribute
-reads it). Sources: nodeadm's API reference (node.eks.aws/v1alpha1); Kubernetes, NodeRestriction; Karpenter,
-spec.userData.
+It is for nodeadm of AL2023 and for custom images. The text consists of MIME parts. The user's parts are first and
+Joiner's part is last, because in nodeadm later parts take precedence. Joiner's part is a NodeConfig in JSON, which is
+valid YAML with every value quoted. Every value from a manifest is checked against its grammar: an author of a NodePool
+must not get access to the shell of a node. User data contains no secret, because every principal with
+ec2:DescribeInstanceAttribute can read it. Sources: nodeadm's API reference (node.eks.aws/v1alpha1); Kubernetes,
+NodeRestriction; Karpenter, spec.userData.
 """
 
 import email
@@ -21,9 +22,9 @@ from joiner.pools import NodeClaim, NodeClass, NodePool
 from joiner.pools.label_rules import NAME, OF_KUBERNETES, PREFIX, VALUE, in_domain
 from joiner.pools.node_class import ImageFamily
 
-LIMIT_BYTES = 16_384  # EC2's, before base64
+LIMIT_BYTES = 16_384  # limit of EC2, before base64
 DO_NOT_SYNC_TAINTS = (
-    "karpenter.sh/do-not-sync-taints"  # the kubelet has set them all: registration need not, and must not twice
+    "karpenter.sh/do-not-sync-taints"  # the kubelet has already set all taints; registration must not set them twice
 )
 REGISTRATION_TAINTS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
 COUNTED_BY_EVERY_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
@@ -34,7 +35,7 @@ CIDR = re.compile(r"[0-9A-Fa-f.:]+/[0-9]{1,3}")
 
 
 class ClusterDescription(Protocol):
-    """What a node must know of its cluster (``eks:DescribeCluster``); the CA is base64, as EKS gives it."""
+    """The facts of the cluster that a node needs (``eks:DescribeCluster``). The CA is in base64, as EKS returns it."""
 
     @property
     def name(self) -> str: ...
@@ -49,7 +50,10 @@ class ClusterDescription(Protocol):
 
 
 class UserDataRefused(ValueError):
-    """No node can be started with this: ``reason`` for programs, the message for people, with the remedy."""
+    """No node can start with this user data.
+
+    ``reason`` is for programs. The message is for users and has the remedy.
+    """
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -58,7 +62,7 @@ class UserDataRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MimePart:
-    """One MIME part: its body as it is written, and what other headers say of it, such as how it is encoded."""
+    """One MIME part: its body as written, and its other headers, such as the encoding."""
 
     content_type: str
     text: str
@@ -68,10 +72,10 @@ class MimePart:
 def build_user_data(
     cluster: ClusterDescription, claim: NodeClaim, pool: NodePool, node_class: NodeClass, family: ImageFamily
 ) -> str:
-    """The user data of a claim's node, as text; raises UserDataRefused.
+    """Return the user data for the node of a claim, as text; raises UserDataRefused.
 
-    The same for all claims of one pool and class, but for whether they ask for devices, so that few launch templates
-    are needed.
+    All claims of one pool and class get the same text, so that few launch templates are needed. Only claims that
+    request devices get a different one.
     """
     if family == "AL2023":
         taints = (*claim.taints, *claim.startup_taints, *choose_registration_taints(claim, pool))
@@ -98,11 +102,11 @@ def build_user_data(
 
 
 def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
-    """The taints that keep pods away until the node is known, and until those planned for it are there.
+    """Return the taints that keep pods away until the node is registered and the pods planned for it are bound.
 
-    A pool whose annotation ``joiner.dev/placing`` says ``schedule`` forgoes the latter. So does a node that waits for
-    its own daemons: no daemon set that does not tolerate it would bring its device plugin, or the agent that takes a
-    start-up taint off.
+    The second taint is omitted for a pool whose annotation ``joiner.dev/placing`` is ``schedule``. It is also omitted
+    for a node that waits for its own daemons: a daemon set that does not tolerate it could not install its device
+    plugin, or the agent that removes a start-up taint.
     """
     said = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
     devices = any(amount > 0 for name, amount in claim.requests.items() if name not in COUNTED_BY_EVERY_KUBELET)
@@ -110,8 +114,10 @@ def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint,
 
 
 def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
-    """The labels that the kubelet sets on its own node: not those that NodeRestriction forbids (registration sets them
-    instead), nor those that only the launched instance decides.
+    """Return the labels that the kubelet sets on its own node.
+
+    Without labels that NodeRestriction forbids (registration sets them) and labels that only the launched instance
+    decides.
     """
     ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
     said = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
@@ -121,7 +127,7 @@ def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
 
 
 def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
-    """What the pool says of the kubelet (a Provisioner's kubeletConfiguration), or else the class."""
+    """Return the kubelet settings of the pool (a Provisioner's kubeletConfiguration), or else those of the class."""
     said = pool.kubelet or node_class.kubelet
     return dict(sorted(said.config.items())) if said else {}
 
@@ -133,7 +139,7 @@ def build_node_config(
     kubelet: Mapping[str, Any],
     node_class: NodeClass,
 ) -> dict[str, Any]:
-    """nodeadm's NodeConfig, every value checked."""
+    """Return the NodeConfig for nodeadm; every value is checked."""
     spec: dict[str, Any] = {
         "cluster": {
             "name": check_grammar("the cluster's name", cluster.name, CLUSTER_NAME),
@@ -154,7 +160,7 @@ def build_node_config(
 
 
 def check_grammar(what: str, value: str, grammar: re.Pattern[str]) -> str:
-    """The value, if it is of its grammar; UserDataRefused if not.
+    """Return the value if it matches its grammar; raise UserDataRefused if not.
 
     >>> check_grammar("the cluster's name", "a; reboot", CLUSTER_NAME)
     Traceback (most recent call last):
@@ -185,7 +191,7 @@ def _taint(taint: Taint) -> dict[str, str]:
 
 
 def read_user_parts(text: str) -> list[MimePart]:
-    """The user's own: MIME as it is, a NodeConfig as one, anything else as a shell script.
+    """Return the user's parts: MIME unchanged, a NodeConfig as one part, any other text as a shell script.
 
     >>> [part.content_type for part in read_user_parts("apiVersion: node.eks.aws/v1alpha1")]
     ['application/node.eks.aws']
@@ -203,7 +209,7 @@ def read_user_parts(text: str) -> list[MimePart]:
 
 
 def _as_it_is(part: Message) -> MimePart:
-    """A part with its headers: without its encoding, or its character set, nobody could read its body."""
+    """Return a part with its headers. Without the encoding and the character set, its body could not be read."""
     kept = tuple(
         (name, str(value)) for name, value in part.items() if name.lower() not in ("content-type", "mime-version")
     )
@@ -211,7 +217,10 @@ def _as_it_is(part: Message) -> MimePart:
 
 
 def write_multipart(parts: Iterable[MimePart]) -> str:
-    """Parts as one MIME document, the same for the same parts: its boundary is counted up, not drawn by lot."""
+    """Return the parts as one MIME document.
+
+    Equal parts give an equal document, because the boundary is a counter, not random.
+    """
     listed = list(parts)
     number, boundary = 0, "//"
     while any(f"--{boundary}" in part.text for part in listed):

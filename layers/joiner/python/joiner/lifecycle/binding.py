@@ -1,12 +1,12 @@
-"""Which pods to bind to a node while it is filling, so that the plan comes true.
+"""Choose which pods to bind to a node while it is filling, so that the pods run as planned.
 
-First the node's own daemon pods that the filling taint kept out, then pods of the classes that were assigned to its
-claim, the highest priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. A
-binding checks nothing, so everything is checked here against the node as it is now.
+The node's own daemon pods that the filling taint kept out come first, then pods of the classes that are assigned to its
+claim, highest priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. The API
+server checks nothing at a binding, so everything is checked here against the node as it is now.
 
-Bound are only pods whose rules are exact while the node is closed: resources, selectors, tolerations, host ports, rules
-about this very host, and zone spread if the live skew allows. Everything else is left to the scheduler, which finds the
-node open a moment later: (anti-)affinity wider than a host, volumes, resource claims, gates, other schedulers.
+Only pods whose rules can be checked exactly while the node is closed are bound: resources, selectors, tolerations, host
+ports, rules about this host, and zone spread if the live skew allows. All others are left to the scheduler once the
+node opens: (anti-)affinity wider than a host, volumes, resource claims, gates, other schedulers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,13 +23,13 @@ SCHEDULER: Final = "default-scheduler"
 NO_POD_WAITS: Final = "no pod of the class waits"
 UNEVEN: Final = "it would be spread unevenly over "
 TOLERATED_SECONDS: Final = (
-    60  # seconds; what lingers goes in five, and a pod that it drives off sooner is not bound next to it
+    60  # seconds; the last taint is removed within five, and a pod that it evicts sooner is not bound here
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One pod to bind to one node; `uid` and `resource_version` make sure that it is the pod that was looked at."""
+    """One pod to bind to one node; `uid` and `resource_version` ensure that it is the pod that was read."""
 
     namespace: str
     pod: str
@@ -41,48 +41,49 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What to bind to a node, and for how many slots no pod was bound: `left` says why, by class key."""
+    """The pods to bind to a node, and the number of slots without a pod: `left` gives the reason, by class key."""
 
     bindings: tuple[Binding, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def for_the_scheduler(self) -> bool:
-        """Do pods wait for this node that we never bind to it? A spread that is uneven now is even once other nodes
-        have their pods.
+        """Return whether pods wait for this node that are never bound here.
+
+        A spread that is uneven now becomes even when other nodes have their pods, so such pods do not count.
         """
         return any(why != NO_POD_WAITS and not why.startswith(UNEVEN) for why in self.left.values())
 
     @property
     def uneven(self) -> bool:
-        """Do pods wait for this node until others are bound elsewhere?"""
+        """Return whether pods wait for this node until others are bound elsewhere."""
         return any(why.startswith(UNEVEN) for why in self.left.values())
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPod:
-    """What a pod asks for that waits for a node of its own."""
+    """The requests and rules of a pod that waits for a node of its own."""
 
     requests: Resources
     priority: int = 0
 
     def before(self, other: "WaitingPod") -> bool:
-        """Does it go wherever the other goes?"""
+        """Return whether this pod fits on every node that the other fits on."""
         return self.priority >= other.priority and self.requests.fits(other.requests)
 
     def fits(self, node: Node, here: Iterable[Pod]) -> bool:
-        """Is there room for it on the node beside these pods?"""
+        """Return whether it fits on the node beside these pods."""
         return self.requests.fits(node.allocatable - sum_resources(pod.requests for pod in here))
 
     def preempts(self, node: Node, here: Sequence[Pod]) -> bool:
-        """Would its scheduler make room for it on the node, at the cost of less important pods?"""
+        """Return whether its scheduler would preempt pods of lower priority on the node for it."""
         staying = [pod for pod in here if pod.priority >= self.priority]
         return len(staying) < len(here) and self.fits(node, staying)
 
 
 @dataclass(frozen=True, slots=True)
 class BindingInput:
-    """The pods and nodes that rules about neighbours look at; `namespaces` gives each namespace's labels."""
+    """The pods and nodes that rules about other pods use; `namespaces` gives each namespace's labels."""
 
     nodes: Mapping[str, Node]
     pods: Sequence[Pod]
@@ -90,7 +91,7 @@ class BindingInput:
 
 
 class BindingState:
-    """A world in which pods are being bound: changed by the one call of `place` that made it."""
+    """The state of the cluster while pods are bound; each call of `choose_bindings` creates and changes its own."""
 
     def __init__(self, world: BindingInput) -> None:
         self.nodes = world.nodes
@@ -109,15 +110,15 @@ class BindingState:
         self._tallies: dict[tuple[str, int], SpreadCounts] = {}
 
     def on(self, node: str) -> list[Pod]:
-        """The pods that hold room on a node."""
+        """Return the pods that use resources of a node."""
         return self._here.get(node, [])
 
     def waiting(self, class_key: str) -> list[Pod]:
-        """The pods of a class that no node keeps for itself, oldest first."""
+        """Return the pods of a class that have no node, oldest first."""
         return list(self._waiting.get(class_key, {}).values())
 
     def tally(self, pod: Pod, position: int) -> "SpreadCounts":
-        """Of the pod's spread that stands there among its spreads: the same for all of its class."""
+        """Return the counts of the pod's spread at `position`: the same for all pods of its class."""
         key = (pod.class_key, position)
         if key not in self._tallies:
             self._tallies[key] = SpreadCounts.of(pod.constraints.spreads[position], pod, self)
@@ -137,14 +138,14 @@ class BindingState:
 
 @dataclass(slots=True)
 class SpreadCounts:
-    """How many pods of a spread are in each domain, as kube-scheduler counts them: over the nodes that its pod
-    may use.
+    """The number of pods of a spread in each domain, as kube-scheduler counts them: over the nodes that its pod may
+    use.
     """
 
     spread: TopologySpreadConstraint
     namespace: str
     domains: Mapping[str, str]
-    """Of each node that counts."""
+    """The domain of each node that counts."""
     counts: dict[str, int]
 
     @classmethod
@@ -158,7 +159,7 @@ class SpreadCounts:
         return made
 
     def add(self, pod: Pod) -> None:
-        """A pod that is bound."""
+        """Count a pod that is bound."""
         domain = self.domains.get(pod.node_name)
         if domain is not None and self._counts(pod):
             self.counts[domain] += 1
@@ -167,7 +168,9 @@ class SpreadCounts:
         return pod.namespace == self.namespace and not pod.deletion and self.spread.selector.selects(pod.labels)
 
     def skewed_by(self, pod: Pod, node: Node, here: Iterable[Pod]) -> bool:
-        """Would this pod on this node break the spread? The node counts even where it does not yet count for others."""
+        """Return whether this pod on this node would violate the spread. The node counts even if it does not count for
+        other pods yet.
+        """
         domain = node.labels.get(self.spread.topology_key)
         if domain is None:
             return True
@@ -181,10 +184,9 @@ class SpreadCounts:
 
 
 def choose_bindings(targets: Iterable[tuple[Node, Mapping[str, int]]], world: BindingInput) -> dict[str, Placement]:
-    """The bindings for nodes, each with the slots (class key to count) of its claim, given everything that runs and
-    waits; by node.
+    """Return the bindings by node. Each target is a node with the slots (class key to count) of its claim.
 
-    Pods that are spread go to their domains in turns: each look at a node binds as many as the others allow so far.
+    Spread pods are bound to their domains in turns: each pass over a node binds as many as the skew then allows.
     """
     scene = BindingState(world)
     wanted = {node.name: (node, slots) for node, slots in targets}
@@ -216,7 +218,7 @@ def _place_on(node: Node, slots: Mapping[str, int], scene: BindingState) -> Plac
             if refusal:
                 left[class_key] = refusal
                 if refusal.startswith(UNEVEN):
-                    break  # for all of the class alike, and there may be many
+                    break  # the same for all pods of the class, of which there may be many
                 continue
             bindings.append(_binding(pod, node))
             scene.bind(pod, node)
@@ -229,7 +231,7 @@ def _place_on(node: Node, slots: Mapping[str, int], scene: BindingState) -> Plac
 
 
 def count_open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
-    """What is left of an assignment once the pods of its classes that run on the node are counted off."""
+    """Return the open slots of an assignment: its counts minus the pods of its classes that run on the node."""
     there: dict[str, int] = {}
     for pod in pods:
         if pod.node_name == node and not pod.terminal:
@@ -238,15 +240,16 @@ def count_open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -
 
 
 def list_smallest_waiting(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod]) -> list[WaitingPod]:
-    """The most modest and most important of the pods that wait and have a slot somewhere: where none of these fits,
-    none of all does.
+    """Return the smallest and most important pods among those that wait and have a slot on some node.
+
+    If none of these fits, none of all those pods fits.
     """
     classes = _classes(assigned)
     return _least(pod for pod in pods if _waits(pod) and pod.class_key in classes)
 
 
 def list_smallest_new(assigned: Iterable[Mapping[str, int]], pods: Iterable[Pod], since: datetime) -> list[WaitingPod]:
-    """The like of the pods that wait without a slot because they are too new for it: made after `since`."""
+    """Return the smallest of the pods that wait without a slot because they are too new: created after `since`."""
     classes = _classes(assigned)
     fresh = (
         pod for pod in pods if _waits(pod) and pod.constraints.scheduler == SCHEDULER and pod.class_key not in classes
@@ -275,18 +278,18 @@ def _waits(pod: Pod) -> bool:
 
 
 def _waiting_daemons(node: Node, scene: BindingState) -> list[Pod]:
-    """Pods of daemon sets made for this very node (the controller writes the node's name into their affinity)."""
+    """Return the daemon pods created for this node (the controller writes the node's name into their affinity)."""
     return [pod for pod in scene.daemons.values() if pod.constraints.suits(node.labels, node.name)]
 
 
 def _by_priority(wanted: Mapping[str, int], scene: BindingState) -> list[tuple[str, int, list[Pod]]]:
-    """Each class with its open slots and its waiting pods, oldest first; classes of higher priority first."""
+    """Return each class with its open slots and its pending pods, oldest first; classes of higher priority first."""
     classes = [(key, count, scene.waiting(key)) for key, count in wanted.items()]
     return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
 
 
 def _refusal(pod: Pod, node: Node, scene: BindingState) -> str:
-    """Why this pod is not bound to this node by us; empty if it is."""
+    """Return why Joiner does not bind this pod to this node; empty if it does."""
     here = scene.on(node.name)
     return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, scene, here)
 

@@ -1,4 +1,4 @@
-"""How long each step of a node's start may take."""
+"""Time limits for each step of a node's start."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -7,51 +7,52 @@ from joiner.pools import NodeClaim
 from joiner.pools.timestamps import parse_timestamp
 
 REGISTRATION: Final = timedelta(minutes=15)
-"""From launched to registered; as Karpenter's registrationTimeout."""
+"""From launched to registered; the same as Karpenter's registrationTimeout."""
 
 LATE_REGISTRATION: Final = timedelta(minutes=15)
-"""From the giving up of a claim: a node that comes until then is taken in after all, a later one goes."""
+"""After a claim is given up: a node that joins within this time is accepted, a later one is retired."""
 
 INITIALIZATION: Final = timedelta(minutes=15)
-"""From registered to initialized; a start-up taint or a device that takes longer needs a person."""
+"""From registered to initialized; a startup taint or a device that takes longer needs a person."""
 
 CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
-"""A node that may take pods stays closed for our own placing no longer than this."""
+"""Maximum time for which a node that may take pods stays closed for Joiner's own bindings."""
 
 CLOSED_TO_OTHER_PODS: Final = timedelta(seconds=30)
-"""How long it stays closed to a pod whose own node boots and which would fit in here. Nodes of one plan are ready that
-far apart.
+"""Maximum time for which it stays closed to a pod that fits here and whose own node boots.
+
+Nodes of one plan become ready within about this time of each other.
 """
 
 CLOSED_TO_PREEMPTION: Final = timedelta(minutes=2)
-"""How long it stays closed to a more important pod whose own node boots, and which would push out what runs here. As
-long as a boot.
+"""Maximum time for which it stays closed to a pod of higher priority that would preempt pods here and whose own node
+boots; about the time of a boot.
 """
 
 PLANNED_WITHIN: Final = timedelta(seconds=20)
-"""A pod younger than this may have no node yet only because no plan has seen it: as long as two scale-ups take until
-they launch.
+"""A pod younger than this may lack a node only because no plan has seen it: the time of two scale-ups until they
+launch.
 """
 
 CLOSED_AT_MOST: Final = timedelta(minutes=5)
-"""No node is closed for longer, whatever became of it."""
+"""No node is closed for longer, regardless of its claim."""
 
 
 def registration_deadline(claim: NodeClaim) -> datetime | None:
-    """When a claim that waits for its node is given up; None for one that does not wait."""
+    """Return when a claim that waits for its node is given up; None for a claim that does not wait."""
     launched = claim.conditions["Launched"]
     since = launched.since or claim.created
     return since + REGISTRATION if launched.true and not claim.registered and since is not None else None
 
 
 def registration_timed_out(claim: NodeClaim, now: datetime) -> bool:
-    """Has a launched claim waited too long for its node?"""
+    """Return whether a launched claim has waited too long for its node."""
     deadline = registration_deadline(claim)
     return deadline is not None and now > deadline
 
 
 def initialization_timed_out(claim: NodeClaim, now: datetime) -> bool:
-    """Has a registered claim waited too long for its node to take pods?"""
+    """Return whether a registered claim has waited too long for its node to take pods."""
     registered = claim.conditions["Registered"]
     return (
         registered.true
@@ -62,21 +63,23 @@ def initialization_timed_out(claim: NodeClaim, now: datetime) -> bool:
 
 
 def closed_too_long(node_created: str, now: datetime) -> bool:
-    """Must the filling taint go although the node never got as far as taking pods?"""
+    """Return whether the filling taint must be removed although the node never became ready for pods."""
     created = parse_timestamp(node_created)
     return created is not None and now - created > CLOSED_AT_MOST
 
 
 def binding_timed_out(initialized_since: datetime | None, now: datetime) -> bool:
-    """Has our own placing had its time, so that the node opens even with bindings that failed?"""
+    """Return whether the time for Joiner's own bindings is over, so that the node opens even if bindings failed."""
     return initialized_since is not None and now - initialized_since > CLOSED_FOR_BINDING
 
 
 def may_take_other_pods(initialized_since: datetime | None, now: datetime) -> bool:
-    """Have pods waited long enough for their own nodes, so that they may take what is left here?"""
+    """Return whether pods have waited long enough for their own nodes, so that they may use free resources here."""
     return initialized_since is not None and now - initialized_since > CLOSED_TO_OTHER_PODS
 
 
 def may_be_preempted(initialized_since: datetime | None, now: datetime) -> bool:
-    """Has a more important pod waited long enough for its own node, so that it may take this one?"""
+    """Return whether a pod of higher priority has waited long enough for its own node, so that it may preempt pods
+    here.
+    """
     return initialized_since is not None and now - initialized_since > CLOSED_TO_PREEMPTION

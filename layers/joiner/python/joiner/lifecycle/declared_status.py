@@ -1,7 +1,7 @@
 """The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to fix it.
 
-Broken objects get them, too, although nothing of them can be read but name and status: that is where their authors
-look. A pool whose nodes nobody has counted has none: it says so besides, as a column that is empty would not.
+Invalid objects get conditions, too, although only their name and status can be read: their authors read the status. A
+pool without a node count gets the count zero, because an empty column would not show it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class StatusPatch:
-    """A merge patch for the status of one declared object."""
+    """A merge patch for the status of one object."""
 
     kind: str
     name: str
@@ -35,7 +35,7 @@ def status_patches(
     problems: Sequence[InvalidManifest],
     at: datetime,
 ) -> list[StatusPatch]:
-    """A patch for each manifest (its kind said) whose status would change; pools and classes by their keys
+    """Return a patch for each manifest (with its `kind`) whose status would change; pools and classes by key
     (``Kind/name``).
     """
     patches = []
@@ -53,7 +53,7 @@ def status_patches(
         elif any(problem.severity == "error" for problem in own):
             changes = _of_broken(own, before, generation, at)
         else:
-            continue  # a class that no pool names: nobody asked EC2 about it
+            continue  # a class that no pool names is not resolved
         if kind in POOLS and "nodes" not in present:
             patches.append(StatusPatch(kind, name, {"status": {**changes, "nodes": 0}}))
         elif any(present.get(field) != value for field, value in changes.items() if value or present.get(field)):
@@ -87,7 +87,7 @@ def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: i
 
 
 def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:
-    """How many pools nobody has answered since they were written, and how many answered classes changed since.
+    """Return the number of pools without a condition for their generation, and of classes that changed since theirs.
 
     >>> status = {"conditions": [{"type": "Ready", "observedGeneration": 1}]}
     >>> count_unreported([{"metadata": {"generation": 2}, "status": status}], [])
@@ -98,7 +98,7 @@ def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> 
 
 
 def _answered(manifest: Manifest) -> bool | None:
-    """Whether its Ready condition speaks of it as it is now; None where it has none."""
+    """Return whether its Ready condition is about its present generation; None if it has no such condition."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     ready = next((each for each in conditions if each.get("type") == "Ready"), None)
     return None if ready is None else ready.get("observedGeneration") == manifest["metadata"].get("generation")

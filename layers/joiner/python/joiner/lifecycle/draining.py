@@ -1,10 +1,10 @@
-"""Draining a node: which pods have to go, in which order, who may not be asked yet, and when nobody is asked any more.
+"""Draining a node: which pods must leave, in which order, which pods may not be evicted yet, and when pods are deleted.
 
 Source: Karpenter, core `pkg/controllers/node/termination/terminator`, `pkg/utils/pod/scheduling.go`; Kubernetes,
-"API-initiated Eviction". Pods that belong to the node stay: those of daemon sets and static ones; so do those that
-tolerate the taint of a disrupted node, and those that have ended. All others are asked to leave through the eviction
-API, the critical ones last. A pod may ask not to be disrupted, for ever or for a time. A deadline ends all that:
-whoever would outlive it is deleted early enough to end by itself, and what is left then is left.
+"API-initiated Eviction". Pods of daemon sets and static pods stay, and so do pods that tolerate the taint of a
+disrupted node, and pods that have ended. All others are evicted through the eviction API, critical pods last. A pod may
+have an annotation against disruption, forever or for a time. A deadline overrides all of these: a pod that would still
+run at the deadline is deleted early enough to end by itself, and pods that remain after it are left.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,13 +22,14 @@ from joiner.pools.timestamps import parse_timestamp
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 GRACE: Final = 30
-"""Seconds that a pod has to end if it does not say."""
+"""Grace period in seconds of a pod that does not set one."""
 
 STUCK: Final = timedelta(minutes=1)
-"""A pod that is still there so long after it should have ended waits for something that the drain does not bring."""
+"""A pod that still exists this long after it should have ended waits for something that the drain does not provide."""
 
 AT_LEAST: Final = timedelta(seconds=5)
-"""From the taint to the end of the drain: what the scheduler had decided before it saw the taint has arrived by then.
+"""From the taint to the end of the drain: pods that the scheduler bound before it saw the taint are on the node by
+then.
 """
 
 FOREVER: Final = datetime.max.replace(tzinfo=UTC)
@@ -39,11 +40,10 @@ SELDOM: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class DrainingPod:
-    """One pod of a node that is being drained. `ends` is when its grace is over, if it was asked to end; `grace` is in
-    seconds.
+    """One pod of a node that is being drained.
 
-    `protected` is what it says against being disrupted: ``true``, a duration, or nothing; `claims` are its volume
-    claims.
+    `ends` is the end of its grace period, if it is terminating; `grace` is in seconds. `protected` is its annotation
+    against disruption: ``true``, a duration, or empty; `claims` are its volume claims.
     """
 
     namespace: str
@@ -63,7 +63,7 @@ class DrainingPod:
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "DrainingPod":
-        """Read leniently: a pod with a strange field has to leave like all others."""
+        """Read the pod; ignore invalid fields, because a pod with an invalid field must be drained, too."""
         metadata, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
         owner: Mapping[str, Any] = next(
             (one for one in metadata.get("ownerReferences") or () if one.get("controller")), {}
@@ -89,12 +89,12 @@ class DrainingPod:
 
     @property
     def key(self) -> str:
-        """``namespace/name``."""
+        """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def stays(self) -> bool:
-        """Does the drain leave it where it is?"""
+        """Return whether the drain leaves it on the node."""
         return (
             self.owner_kind in ("DaemonSet", "Node")
             or self.mirror
@@ -103,9 +103,9 @@ class DrainingPod:
         )
 
     def protected_until(self) -> datetime | None:
-        """Until when it may not be asked to leave: FOREVER,, None for not at all.
+        """Return until when it may not be evicted: FOREVER, or None if it may be evicted now.
 
-        A duration counts from the pod's start. What is neither ``true`` nor a duration protects nothing.
+        A duration counts from the pod's start. A value that is neither ``true`` nor a duration has no effect.
         """
         if self.protected == "true":
             return FOREVER
@@ -116,14 +116,14 @@ class DrainingPod:
         return self.started + timedelta(seconds=seconds) if seconds and self.started else None
 
     def is_protected(self, now: datetime) -> bool:
-        """Does it still say so at `now`?"""
+        """Return whether its annotation still forbids disruption at `now`."""
         until = self.protected_until()
         return until is not None and until > now
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A pod that is not asked any more: it gets `grace` seconds."""
+    """A pod to delete without eviction, with `grace` seconds."""
 
     pod: DrainingPod
     grace: int
@@ -131,25 +131,23 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What to do for one node now. `waiting` are all pods that keep it from being drained, `blockers` says what keeps
-    them.
-    """
+    """The next actions for one node. `waiting` are all pods that the drain waits for, `blockers` gives the reasons."""
 
     evict: tuple[DrainingPod, ...] = ()
     delete: tuple[Deletion, ...] = ()
     waiting: tuple[DrainingPod, ...] = ()
     blockers: tuple[str, ...] = ()
     next_at: datetime | None = None
-    """The next moment at which time alone changes something."""
+    """The next time at which something changes without any other event."""
 
     @property
     def done(self) -> bool:
-        """Is the node drained?"""
+        """Return whether the node is drained."""
         return not self.waiting
 
 
 def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> Drain:
-    """One look at a node's pods; all decisions of the drain are made here."""
+    """Return the next actions for a node's pods; all decisions of the drain are made here."""
     over = deadline is not None and now >= deadline
     waiting = [pod for pod in pods if not pod.stays and not _is_stuck(pod, now, timedelta(0) if over else STUCK)]
     overdue = [pod for pod in waiting if deadline is not None and now >= deadline - timedelta(seconds=pod.grace)]
@@ -169,9 +167,9 @@ def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | No
 
 
 def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | None, quiet: bool = False) -> int:
-    """Seconds until the next look: short after progress, else as long as before, and never past `next_at`.
+    """Return the seconds until the next pass: short after progress, else the same as before, and never past `next_at`.
 
-    Where it is `quiet`, nothing is waited for but that moment: a look before it would be in vain.
+    If `quiet`, the drain waits only for `next_at`: an earlier pass would change nothing.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> pause(32, progress=True, now=noon, next_at=None)
@@ -189,7 +187,7 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
 
 
 def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> int:
-    """How many pods of a node will soon want another place: those that leave, and that somebody makes anew."""
+    """Return how many pods of a node will soon need another node: those that leave and that a controller replaces."""
     return sum(
         bool(pod.owner_kind) and pod.ends is None and not (pod.stays or (deadline is None and pod.is_protected(now)))
         for pod in pods
@@ -232,8 +230,9 @@ def _protection(annotations: Mapping[str, str]) -> str:
 
 
 def _volume_claims(pod: str, volumes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Names of the pod's volume claims; that of a generic ephemeral volume is made of the pod's name and the
-    volume's.
+    """Return the names of the pod's volume claims.
+
+    The name for a generic ephemeral volume consists of the pod's name and the volume's name.
     """
     found = [(one.get("persistentVolumeClaim") or {}).get("claimName") or "" for one in volumes]
     found += [f"{pod}-{one.get('name')}" for one in volumes if one.get("ephemeral")]

@@ -23,14 +23,14 @@ CONDITION_OF_REASON: Final = {
     NODE_GONE: "Registered",
     INITIALIZATION_TIMEOUT: "Initialized",
 }
-"""Reason -> the condition that says it."""
+"""Reason -> the type of the condition with that reason."""
 
 WITHOUT_NODE: Final = frozenset({REGISTRATION_TIMEOUT, NODE_GONE})
-"""Reasons that a node which comes after all would belie."""
+"""Reasons that are wrong once the node exists."""
 
 
 def failure_reason(claim: NodeClaim) -> str:
-    """The reason, or empty.
+    """Return the reason; empty if the claim has not failed.
 
     >>> from datetime import UTC, datetime
     >>> from joiner.pools import NodeClassRef
@@ -43,14 +43,14 @@ def failure_reason(claim: NodeClaim) -> str:
 
 
 def may_register_late(claim: NodeClaim, now: datetime) -> bool:
-    """Was it given up for want of a node, so lately that its node would still be taken in?"""
+    """Return whether it was given up without a node, so recently that its node would still be accepted."""
     reason = failure_reason(claim)
     since = claim.conditions[CONDITION_OF_REASON[reason]].since if reason in WITHOUT_NODE else None
     return since is not None and now - since <= LATE_REGISTRATION and not claim.deleting
 
 
 def find_late_claims(claims: Iterable[NodeClaim], nodes: Iterable[Node], now: datetime) -> frozenset[str]:
-    """Names of the given-up claims whose nodes are there after all and are taken in."""
+    """Return the names of the claims that were given up and whose nodes joined late and are accepted."""
     joined = {node.provider_id for node in nodes if node.provider_id and not node.retiring}
     return frozenset(claim.name for claim in claims if claim.provider_id in joined and may_register_late(claim, now))
 

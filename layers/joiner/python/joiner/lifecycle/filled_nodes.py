@@ -19,7 +19,7 @@ from joiner.names import FILLING
 class FilledNode:
     """A node of the claim `claim`, with the pods on it.
 
-    `here` are all pods on the node, `bound` those that were bound in this look. Of the `planned` slots of the claim,
+    `here` are all pods on the node, `bound` those that were bound in this check. Of the `planned` slots of the claim,
     `open` have no pod. `failed` are the errors of bindings that failed.
     """
 
@@ -32,21 +32,21 @@ class FilledNode:
     bound: Sequence[Pod]
     failed: Sequence[str]
     for_the_scheduler: bool
-    """Do pods that only the scheduler may place wait for it to open?"""
+    """Whether pods that only the scheduler may bind wait for the node to open."""
 
     @property
     def placed(self) -> int:
-        """How many slots have their pod."""
+        """Return the number of slots that have a pod."""
         return self.planned - self.open
 
 
 @dataclass(frozen=True, slots=True)
 class FilledNodes:
-    """The nodes of one look, and the smallest of the pods that other nodes are planned for.
+    """The nodes of one check, and the smallest of the pods that are planned for other nodes.
 
-    `important` includes pods that were bound in this look: the scheduler learns of pods and of nodes separately, and
-    may see a node open before it sees that a pod is bound. A second binding of that pod is refused, but the pods that
-    it preempts are lost. `newcomers` are new pods that no plan has seen.
+    `important` includes pods that were bound in this check: the scheduler reads pods and nodes separately, and may see
+    a node open before it sees that a pod is bound. A second binding of that pod is refused, but the pods that it
+    preempts are lost. `newcomers` are new pods that no plan has seen.
     """
 
     nodes: Sequence[FilledNode]
@@ -55,7 +55,7 @@ class FilledNodes:
     newcomers: Sequence[WaitingPod]
 
     def find_reason_to_stay_closed(self, one: FilledNode, now: datetime) -> str:
-        """Return why a node of this look does not open yet; empty if it opens."""
+        """Return why a node of this check does not open yet; empty if it opens."""
         if not one.node.has_taint(FILLING):
             return ""
         if not deadlines.binding_timed_out(one.ready_since, now) and one.failed:
@@ -73,10 +73,10 @@ class FilledNodes:
         return ""
 
     def _takes_another_pod(self, one: FilledNode) -> bool:
-        """Would the scheduler bind a pod to this node that is planned for another node?"""
+        """Return whether the scheduler would bind a pod to this node that is planned for another node."""
         return not one.for_the_scheduler and any(pod.fits(one.node, one.here) for pod in self.promised)
 
     @staticmethod
     def _is_preempted(one: FilledNode, others: Iterable[WaitingPod]) -> bool:
-        """Would the scheduler preempt pods on this node for one of the others?"""
+        """Return whether the scheduler would preempt pods on this node for one of the others."""
         return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in others)

@@ -1,8 +1,8 @@
-"""When a registered node may take pods, what is still missing, and who may come before.
+"""Determine when a registered node may take pods, what is still missing, and which pods may be bound before.
 
-Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/initialization.go`. It matters more here than there: a real
-kubelet rejects a pod for good (phase Failed) if it is bound before the kubelet itself sees its start-up taints gone and
-its devices present.
+Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/initialization.go`. Here the check matters more: a kubelet
+rejects a pod permanently (phase Failed) if the pod is bound before the kubelet itself sees that its startup taints are
+gone and its devices are present.
 """
 
 from dataclasses import replace
@@ -16,9 +16,11 @@ from joiner.pools import NodeClaim
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
 LINGERING: Final = Taint("node.kubernetes.io/not-ready", "NoExecute")
-"""The node controller looks at all nodes every five seconds (--node-monitor-period). One that it found not ready keeps
-this taint until it looks again, long after the kubelet is ready. Neither scheduler nor kubelet minds it for a pod that
-tolerates it, as pods do that say nothing of it: the API server lets them for 300 s.
+"""The node controller checks all nodes every five seconds (--node-monitor-period).
+
+A node that it found not ready keeps this taint until the next check, after the kubelet is ready. Scheduler and kubelet
+ignore the taint for pods that tolerate it. Pods without a toleration of their own tolerate it, too: the API server adds
+one of 300 s.
 """
 EPHEMERAL: Final = (
     Taint("node.kubernetes.io/not-ready", "NoSchedule"),
@@ -33,17 +35,17 @@ COUNTED_BY_EVERY_KUBELET: Final = frozenset({"cpu", "memory", "ephemeral-storage
 
 
 def is_initialized(node: Node) -> bool:
-    """Has it been found ready for pods already?"""
+    """Return whether it is already marked as initialized."""
     return node.labels.get(names.INITIALIZED) == "true"
 
 
 def is_ephemeral(taint: Taint) -> bool:
-    """Is it one of the taints of a node that starts?"""
+    """Return whether it is a taint of a node that starts."""
     return taint.key.startswith(READINESS_PREFIX) or any(taint.matches(known) for known in EPHEMERAL)
 
 
 def missing_for_initialization(claim: NodeClaim, node: Node) -> str:
-    """What the node still waits for; empty when it may take pods."""
+    """Return what the node still waits for; empty if it may take pods."""
     if not node.ready:
         return "the node is not Ready"
     for taint in node.taints:
@@ -58,27 +60,28 @@ def missing_for_initialization(claim: NodeClaim, node: Node) -> str:
 
 
 def may_be_filled(claim: NodeClaim, node: Node) -> bool:
-    """May the planned pods that tolerate what lingers be bound already? It does not open to others before it is
-    initialized.
+    """Return whether planned pods that tolerate the last taint may be bound already.
+
+    The node opens to other pods only when it is initialized.
     """
     settled = replace(node, taints=tuple(taint for taint in node.taints if not taint.matches(LINGERING)))
     return not missing_for_initialization(claim, settled)
 
 
 def initialization_patch(node: Node) -> dict[str, Any]:
-    """The merge patch that opens an initialized node: its label on, the filling taint off."""
+    """Return the merge patch that opens an initialized node: it sets the label and removes the filling taint."""
     patch = opening_patch(node)
     patch["metadata"]["labels"] = {names.INITIALIZED: "true"}
     return patch
 
 
 def closed_too_long(node: Node, now: datetime) -> bool:
-    """Is it a node of ours that must open, whatever became of its claim?"""
+    """Return whether it is a node of this cluster that must open, regardless of its claim."""
     ours = names.NODEPOOL in node.labels or names.PROVISIONER in node.labels
     return ours and node.has_taint(names.FILLING) and deadlines.closed_too_long(node.created, now)
 
 
 def opening_patch(node: Node) -> dict[str, Any]:
-    """The merge patch that takes the filling taint off, at the resourceVersion that its taints were read at."""
+    """Return the merge patch that removes the filling taint, at the resourceVersion of the taints that were read."""
     kept = [taint.to_kube() for taint in node.taints if taint.key != names.FILLING]
     return {"metadata": {"resourceVersion": node.resource_version}, "spec": {"taints": kept}}

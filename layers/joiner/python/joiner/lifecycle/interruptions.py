@@ -1,7 +1,7 @@
-"""What EventBridge tells of instances that are about to go, or went: one value for the five kinds of event.
+"""EventBridge events about instances that are interrupted or gone: one value for the five kinds of event.
 
-Events come at least once, late, or not at all; each only says *look*. Shapes: the EventBridge reference for EC2 and for
-AWS Health.
+Events arrive at least once, late, or not at all, so each is only a reason to check the instance. Shapes: the
+EventBridge reference for EC2 and for AWS Health.
 
 >>> kind = "EC2 Spot Instance Interruption Warning"
 >>> warning = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": "i-0a"}}
@@ -19,7 +19,7 @@ from joiner.pools.timestamps import parse_timestamp
 
 
 class InterruptionKind(Enum):
-    """Why an instance is in the news."""
+    """The kind of an event about an instance."""
 
     SPOT = "spot interruption"
     REBALANCE = "rebalance recommendation"
@@ -30,8 +30,8 @@ class InterruptionKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One instance and what is said of it. `state` is the instance's new state where the event tells one, `told_at` the
-    event's time.
+    """One instance and the content of its event. `state` is the instance's new state if the event has one, `told_at`
+    the event's time.
     """
 
     kind: InterruptionKind
@@ -41,16 +41,16 @@ class Interruption:
 
     @property
     def is_warning(self) -> bool:
-        """Is its capacity about to be taken back, so that there are minutes left to drain it?"""
+        """Return whether its capacity will be reclaimed, with minutes left to drain it."""
         return self.kind in (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
 
     @property
     def is_loss(self) -> bool:
-        """Is it gone, or stopped, or on its way there, behind our back or by our own hand?"""
+        """Return whether it is gone, stopped or about to be, with or without Joiner."""
         return self.kind is InterruptionKind.STATE
 
     def drained_by(self, now: datetime) -> datetime:
-        """Until when it can be drained after a warning."""
+        """Return until when it can be drained after a warning."""
         return (self.told_at or now) + NOTICE
 
 
@@ -62,20 +62,20 @@ _OF_EC2: Final = {
 }
 
 NOTICE: Final = timedelta(minutes=2)
-"""From the warning to the end: EC2 user guide, "Spot Instance interruption notices"."""
+"""From the warning to the interruption: EC2 user guide, "Spot Instance interruption notices"."""
 
 _LEAVING: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
 
 class UnknownEvent(ValueError):
-    """Not an event that the rules ask for; the message says what it was."""
+    """An event of a kind that the rules do not select; the message names it."""
 
 
 def read_interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
-    """The instances that an EventBridge event speaks of; none for an instance that merely starts.
+    """Return the instances of an EventBridge event; none for an instance that starts.
 
-    UnknownEvent for anything else, so that a message that cannot be read is told and dropped instead of coming back for
-    ever.
+    Raises UnknownEvent for any other event, so that an unreadable message is logged and dropped, and is not received
+    forever.
     """
     try:
         source, kind, detail = str(event["source"]), str(event["detail-type"]), event["detail"]

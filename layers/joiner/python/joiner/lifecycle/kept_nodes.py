@@ -16,13 +16,13 @@ from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 
 KEPT_AT_MOST: Final = timedelta(minutes=10)
-"""For so long after it began, a drain's pods keep nodes for themselves."""
+"""Maximum time after a drain's start for which its pods keep nodes."""
 
 
 def find_recently_draining(
     leaving: Iterable[str], nodes: Iterable[Node], claims: Iterable[NodeClaim], now: datetime
 ) -> frozenset[str]:
-    """The names of `leaving` nodes but for those whose claims were deleted long ago."""
+    """Return the names of `leaving` nodes, without those whose claims were deleted long ago."""
     old = {
         claim.provider_id
         for claim in claims
@@ -32,7 +32,7 @@ def find_recently_draining(
 
 
 def assign_kept_nodes(nodes: Iterable[Node], moving: Iterable[Pod], bound: Iterable[Pod]) -> Mapping[str, str]:
-    """The key of the first pod that keeps each node, by the node's name; `bound` are the pods on these nodes."""
+    """Return the key of the first pod that keeps each node, by the node's name; `bound` are the pods on these nodes."""
     there = [pod for pod in bound if not pod.terminal]
     candidates = sorted(nodes, key=lambda node: node.name)
     free = {

@@ -14,21 +14,21 @@ from typing import Final
 from joiner.names import NODECLASS, PROVISIONER
 
 AT_LAUNCH: Final = timedelta(minutes=10)
-"""An instance that lived longer did not fail at its launch."""
+"""An instance that ran for longer did not fail at its launch."""
 
 BACK_OFF_STEPS: Final = (60, 120, 240, 480, 900, 1800)
-"""Seconds without a launch after the first death, the second in a row and so on."""
+"""Seconds without a launch after the first failure, the second in a row and so on."""
 
 BACK_OFF_RESET_AFTER: Final = 3600
-"""Seconds after a wait without another death, from which on the next one is the first again."""
+"""Seconds after a wait without another failure, after which the next failure is the first again."""
 
 OF_THE_OFFERING: Final = frozenset({"Server.InsufficientInstanceCapacity", "Server.InternalError"})
-"""Codes for which another offering may do; every other failure meets all instances of the class."""
+"""Codes for which another offering may work; every other failure affects all instances of the class."""
 
 NOT_AT_LAUNCH: Final = frozenset(
     {"Client.InstanceTerminated", "Client.UserInitiatedHibernate", "Client.UserInitiatedShutdown"}
 )
-"""Codes of instances that somebody ended or hibernated."""
+"""Codes of instances that a person terminated or hibernated."""
 
 REMEDIES: Final[Mapping[str, str]] = {
     "Client.InstanceInitiatedShutdown": "the instance shut itself down: look at the class's userData",
@@ -64,7 +64,7 @@ class LaunchFailure:
 
     @property
     def said(self) -> str:
-        """What happened and what helps, in one sentence each.
+        """Return the failure and the remedy, in one sentence each.
 
         >>> LaunchFailure("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").said
         'instance i-1 ended at its launch: Server.InternalError: Internal error. EC2 failed: other offerings are tried'
@@ -74,14 +74,14 @@ class LaunchFailure:
 
 
 def find_remedy(code: str) -> str:
-    """What helps against a StateReason code."""
+    """Return the remedy for a StateReason code."""
     if code.startswith(("Client.InvalidKMSKey", "Client.KMS")):
         return KMS_REMEDY
     return REMEDIES.get(code, OTHER_REMEDY)
 
 
 def back_off_id_of_class(name: str, *, legacy: bool) -> str:
-    """The id under which the deaths of a node class are counted.
+    """Return the id under which the failures of a node class are counted.
 
     >>> back_off_id_of_class("default", legacy=False)
     'class#v1#default'
@@ -99,8 +99,9 @@ def find_launch_failure(
     tags: Mapping[str, str],
     now: datetime,
 ) -> LaunchFailure | None:
-    """Why an instance of ours (with these ``tags``) that ended did so at its launch; None if it lives, or ended of
-    something else.
+    """Return why an instance of this cluster (with these ``tags``) ended at its launch.
+
+    None if it runs, or ended for another reason.
     """
     young = launched_at is not None and now - launched_at <= AT_LAUNCH
     if not ended or not young or not code.startswith(("Client.", "Server.")) or code in NOT_AT_LAUNCH:
@@ -113,10 +114,10 @@ def find_launch_failure(
 
 
 def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
-    """How many deaths in a row there are with one more at ``now``, and until when nothing is launched, given those
-    before.
+    """Return the number of failures in a row with one more at ``now``, and until when nothing is launched.
 
-    Instances that were launched together die together: deaths within a wait are one.
+    ``tries`` and ``until`` are the values before. Instances that were launched together fail together: failures within
+    a wait count as one.
 
     >>> extend_back_off(0, 0, now=1000), extend_back_off(1, 1060, now=1030)
     ((1, 1060), (1, 1060))

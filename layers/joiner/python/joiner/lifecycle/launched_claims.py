@@ -1,4 +1,4 @@
-"""A claim once its instance runs: the labels that the instance decided, what its node will have, and what it costs."""
+"""The claim of a running instance: labels, resources and price that the instance determined."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,9 +20,9 @@ def launched_claim(
     at: datetime,
     zone_id: str = "",
 ) -> NodeClaim:
-    """The claim as it should look, `labels` being those of the instance's type.
+    """Return the claim with its launch result; `labels` are those of the instance's type.
 
-    Pods may ask for a label only by what the claim's requirements allow, so a type's labels never contradict them.
+    Pods can only request labels that the claim's requirements allow, so a type's labels never contradict them.
     """
     region = names.region_of(instance.zone)
     place = ({names.REGION: region} if region else {}) | ({names.ZONE_ID: zone_id} if zone_id else {})

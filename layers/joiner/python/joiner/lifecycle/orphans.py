@@ -1,8 +1,8 @@
-"""Nothing is garbage by one look: what may be done about what was found, and what has to be seen again first.
+"""Decide what to do about orphans, and which of them a second survey must confirm first.
 
-Something that was *absent* is acted upon when two looks agree, at least some time apart. And however many looks agree,
-if more than a few of our instances turn out orphaned at once, it is rather our own eyes that are at fault (a wrong
-account, an empty list, a table that was restored): then nothing ends, and people are warned.
+An *absence* causes an action only when two surveys, at least some time apart, confirm it. If more than a few instances
+are orphaned at once, the input is probably wrong (a wrong account, an empty list, a restored table): then nothing is
+terminated, and a warning is given.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,13 +13,13 @@ from joiner.lifecycle.checks.instance_survey import Mismatch
 
 FEW: Final = 5
 SHARE: Final = 0.05
-REBUILT_AT_ONCE: Final = 20  # the rest at the next sweep; each is a few writes to the API server
+REBUILT_AT_ONCE: Final = 20  # the next sweep rebuilds the others; each needs a few writes to the API server
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanVerdict:
-    """What to do now. `waiting` names what is absent and was not seen so for long enough; `refused` counts what is too
-    much to end.
+    """The actions for now. `waiting` names absences that are not confirmed yet; `refused` counts orphans above the
+    limit.
     """
 
     retire: tuple[Mismatch, ...] = ()
@@ -30,7 +30,7 @@ class OrphanVerdict:
 
 
 def removal_limit(instances: int) -> int:
-    """How many of so many instances of ours may turn out orphaned in one sweep.
+    """Return how many of this number of instances may be orphaned in one sweep.
 
     >>> removal_limit(0), removal_limit(100), removal_limit(240)
     (5, 5, 12)
@@ -41,10 +41,10 @@ def removal_limit(instances: int) -> int:
 def judge_orphans(
     cases: Iterable[Mismatch], *, absent_since: Mapping[str, int], now: int, apart: int, instances: int
 ) -> OrphanVerdict:
-    """`absent_since` is when each absence was first seen, the look being over; `now` is when this look began (both in
-    epoch seconds).
+    """Return the actions for the differences found.
 
-    `apart` is how many seconds must lie between the two.
+    `absent_since` gives the end of the survey that first found each absence; `now` is the start of this survey (both in
+    epoch seconds). `apart` is the minimum of seconds between the two.
     """
     known = list(cases)
     waiting = {case.absent for case in known if case.absent and absent_since.get(case.absent, now) > now - apart}

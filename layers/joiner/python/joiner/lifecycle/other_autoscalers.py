@@ -1,8 +1,8 @@
-"""One autoscaler at a time: who else makes nodes in this cluster, and whether Joiner may act beside it.
+"""Detect other autoscalers in the cluster, and decide whether Joiner may act beside them.
 
-Karpenter would launch an instance for each claim that Joiner writes, so beside a running Karpenter, or where the
-definitions of the kinds are not Joiner's, every path that acts refuses. Cluster Autoscaler owns other nodes; both would
-answer the same pod, so people are warned. Sources: Karpenter, `LeaderElectionID`; Cluster Autoscaler,
+Karpenter would launch an instance for each claim that Joiner writes. So every acting path refuses beside a running
+Karpenter, or if the definitions of the kinds are not Joiner's. Cluster Autoscaler owns other nodes; both would launch
+nodes for the same pod, so Joiner warns. Sources: Karpenter, `LeaderElectionID`; Cluster Autoscaler,
 `--leader-elect-resource-name`; Kubernetes, coordination.k8s.io/v1 Lease.
 """
 
@@ -26,16 +26,16 @@ DEFINITIONS: Final = (
     "nodepools.karpenter.sh",
     "provisioners.karpenter.sh",
 )
-"""The definitions that a deployment of Joiner installs, and labels as its own."""
+"""The definitions that a deployment of Joiner installs and labels."""
 
 FRESH_FOR: Final = timedelta(seconds=60)
-"""A leader renews its lease every few seconds and gives it back when it ends well; four times Karpenter's 15 s allow
-for a slow clock.
+"""A leader renews its lease every few seconds and releases it at a regular end. Four times Karpenter's 15 s allow for a
+slow clock.
 """
 
 
 class AutoscalerSign(StrEnum):
-    """What was found, as events and the console name it."""
+    """The kinds of signs, as events and the console name them."""
 
     KARPENTER_RUNS = names.KARPENTER_RUNS
     FOREIGN_DEFINITIONS = names.FOREIGN_DEFINITIONS
@@ -43,13 +43,13 @@ class AutoscalerSign(StrEnum):
 
     @property
     def refuses(self) -> bool:
-        """Whether Joiner must not act at all."""
+        """Return whether Joiner must not act at all."""
         return self is not AutoscalerSign.CLUSTER_AUTOSCALER_RUNS
 
 
 @dataclass(frozen=True, slots=True)
 class OtherAutoscaler:
-    """Somebody else who makes nodes: what was found, and what to do about it."""
+    """Another autoscaler: the sign that was found, and the remedy."""
 
     guard: AutoscalerSign
     message: str
@@ -58,8 +58,10 @@ class OtherAutoscaler:
 def find_other_autoscalers(
     leases: Iterable[Mapping[str, Any]], strangers: Iterable[str], now: datetime
 ) -> tuple[OtherAutoscaler, ...]:
-    """Everybody else, those first who keep Joiner from acting. `leases` are those named in LEASES, of any namespace;
-    `strangers` are definitions of ours that somebody else manages.
+    """Return the other autoscalers; those that keep Joiner from acting come first.
+
+    `leases` are those named in LEASES, of any namespace; `strangers` are Joiner's definitions that have another
+    manager.
     """
     held = {str(lease["metadata"]["name"]): lease for lease in leases if is_fresh(lease, now)}
     found = []
@@ -94,12 +96,12 @@ def find_other_autoscalers(
 
 
 def refusal_reason(found: Iterable[OtherAutoscaler]) -> str:
-    """The first reason why Joiner must not act; empty if it may."""
+    """Return the first reason why Joiner must not act; empty if it may."""
     return next((str(other.guard) for other in found if other.guard.refuses), "")
 
 
 def is_fresh(lease: Mapping[str, Any], now: datetime) -> bool:
-    """Whether somebody holds the lease and renewed it a moment ago.
+    """Return whether the lease has a holder that renewed it recently.
 
     >>> at = datetime.fromisoformat("2026-11-21T12:00:30+00:00")
     >>> is_fresh({"spec": {"holderIdentity": "karpenter-0", "renewTime": "2026-11-21T12:00:00.000000Z"}}, at)

@@ -1,10 +1,10 @@
-"""Pods that no plan helped, and when it is worth to look again: a hopeless pod costs nothing.
+"""Pods that no plan could place, and when to plan for them again.
 
-The pods of a class *ask*: how many they are, how new the newest is, and a digest of all that an answer depends on
-(pools and their classes, nodes, claims, daemons, offerings that are short; neighbours and volumes for those classes
-whose rules are about them). A plan that leaves them pending *answers*, and so does a launch that is refused. The same
-question is asked again after one minute, then two, four, eight, ten: what only AWS knows may have changed (a subnet was
-tagged, a quota was raised). Another question is asked at once.
+The pods of a class form a *question*: their number, the age of the newest, and a digest of everything that a plan
+depends on (pools and their classes, nodes, claims, daemon sets, offerings that are short; other pods and volumes for
+classes whose rules use them). A plan that leaves them pending is an *answer*, and so is a launch that is refused. The
+same question is planned again after one minute, then two, four, eight, ten: something that only AWS knows may have
+changed (a subnet was tagged, a quota was raised). A new question is planned at once.
 """
 
 import hashlib
@@ -16,21 +16,23 @@ from typing import Any, Final
 from joiner.cluster import Pod, PodAffinityTerm
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
-"""Seconds between two looks at the same question. Ten minutes is how long a person may wait for what no signal tells.
+"""Seconds between two plans for the same question.
+
+Ten minutes is the longest wait after a change that sends no signal.
 """
 
 CLASSES_KEPT: Final = 2000
-"""Answers remembered, so that they fit into one item. Pods of further classes are looked at every time."""
+"""Maximum of stored answers, so that they fit into one item. Pods of further classes are planned every time."""
 
 DECLARED: Final = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates", "daemonsets")
-"""Kinds that people write: another generation is another question. Their status, which Joiner writes, is none."""
+"""Kinds that users write: a new generation makes a new question. Their status, which Joiner writes, does not."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPodClass:
-    """What the pending pods of one class ask."""
+    """The question of the pending pods of one class."""
 
     pods: int
     newest: str
@@ -39,8 +41,8 @@ class PendingPodClass:
 
 @dataclass(frozen=True, slots=True)
 class PlanningBackOff:
-    """A question to which the answer was that no node can be made: how often in a row, and until when (epoch s) nobody
-    looks again.
+    """A question whose answer was that no node can be created: how often in a row, and until when (epoch s) it is not
+    planned again.
     """
 
     question: PendingPodClass
@@ -51,8 +53,9 @@ class PlanningBackOff:
 def describe_pending_classes(
     pods: Iterable[Pod], *, bound: Iterable[Pod], lists: Lists, unavailable: Iterable[str]
 ) -> dict[str, PendingPodClass]:
-    """What these pending pods ask, by class. `bound` are the pods that have a node, `unavailable` the ids of offerings
-    that are short.
+    """Return the questions of these pending pods, by class.
+
+    `bound` are the pods that have a node, `unavailable` the ids of offerings that are short.
     """
     classes: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
@@ -72,16 +75,16 @@ def describe_pending_classes(
 def find_classes_to_plan(
     asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int
 ) -> frozenset[str]:
-    """The classes that are worth a look at `at` (epoch seconds)."""
+    """Return the classes to plan for at `at` (epoch seconds)."""
     return frozenset(key for key, question in asked.items() if not _stands(answers.get(key), question, at))
 
 
 def back_off_after_plan(
     asked: Mapping[str, PendingPodClass], hopeless: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """What is remembered after a plan over all that was asked, which left pods of the classes `hopeless` pending.
+    """Return the answers after a plan for all questions that left pods of the classes `hopeless` pending.
 
-    How often the others were refused stays known: their launch may be refused again. Until then they may ask.
+    The refusals of other classes stay counted, because their launch may be refused again. Until then they are planned.
     """
     found = {key: _again(asked[key], before.get(key), at) for key in hopeless if key in asked}
     found |= {
@@ -95,9 +98,7 @@ def back_off_after_plan(
 def back_off_after_refusal(
     asked: Mapping[str, PendingPodClass], classes: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """What is remembered after launches for pods of these classes were refused, in a way that trying again at once does
-    not fix.
-    """
+    """Return the answers after refused launches for pods of these classes, if an immediate retry cannot succeed."""
     again = {key: _again(asked[key], before.get(key), at) for key in classes if key in asked}
     return dict(sorted({**before, **again}.items())[:CLASSES_KEPT])
 
@@ -107,14 +108,16 @@ def _stands(answer: PlanningBackOff | None, question: PendingPodClass, at: int) 
 
 
 def _same(answered: PendingPodClass, question: PendingPodClass) -> bool:
-    """Fewer pods ask nothing new; one more, or a newer one, has not been told why it waits."""
+    """Return whether the question is the same. Fewer pods are no new question; an additional or newer pod has no event
+    with the reason yet.
+    """
     return question.digest == answered.digest and question.pods <= answered.pods and question.newest <= answered.newest
 
 
 def _again(question: PendingPodClass, before: PlanningBackOff | None, at: int) -> PlanningBackOff:
     if before is None or before.question.digest != question.digest:
         return PlanningBackOff(question, 1, at + BACK_OFF_SECONDS[0])
-    if at < before.until:  # looked at for the sake of others: no later for that, and no sooner
+    if at < before.until:  # planned together with others: its wait does not change
         return PlanningBackOff(question, before.tries, before.until)
     tries = before.tries + 1
     return PlanningBackOff(question, tries, at + BACK_OFF_SECONDS[min(tries, len(BACK_OFF_SECONDS)) - 1])
@@ -146,8 +149,8 @@ def _leaving(manifest: Mapping[str, Any]) -> str:
 
 
 class _Neighbours:
-    """Where pods run, by namespace and labels: one entry for all that are alike, because clusters are large and labels
-    are few.
+    """Where pods run, by namespace and labels: one entry for all pods with the same labels, because clusters have many
+    pods and few distinct labels.
     """
 
     def __init__(self, bound: Iterable[Pod]) -> None:
@@ -160,7 +163,9 @@ class _Neighbours:
                     self._keeping_away[pod.constraints.anti_affinity].append(pod.node_name)
 
     def of(self, pods: Sequence[Pod], lists: Lists) -> list[str]:
-        """Where those run whom the rules of this class are about, and those who want none of it beside them."""
+        """Return where the pods run that the rules of this class name, and the pods whose anti-affinity excludes this
+        class.
+        """
         own, namespace = pods[0].constraints, pods[0].namespace
         terms = (*own.affinity, *own.anti_affinity)
         here = [spread.selector for spread in own.spreads]
@@ -193,7 +198,7 @@ def _namespaces(lists: Lists) -> list[str]:
 
 
 def _volumes(pod: Pod, lists: Lists) -> list[str]:
-    """The volume claims that it mounts, as far as they decide where it may run."""
+    """Return the volume claims that it mounts, as far as they restrict where it may run."""
     mounted = {f"{pod.namespace}/{claim}" for claim in pod.constraints.claims}
     if not mounted:
         return []

@@ -1,4 +1,4 @@
-"""What a pool has: the capacity of its claims, those on their way included, as its status says it."""
+"""The resources of a pool for its status: the capacity of its claims, in-flight claims included."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,13 +8,13 @@ from joiner.pools import NodeClaim, NodePool
 
 
 def sum_usage(pool: NodePool, claims: Iterable[NodeClaim]) -> tuple[Resources, int]:
-    """The capacity and the number of a pool's launched claims."""
+    """Return the capacity and the number of a pool's launched claims."""
     mine = [claim for claim in claims if claim.pool_key == pool.key and claim.provider_id]
     return sum_resources(claim.capacity for claim in mine), len(mine)
 
 
 def usage_patches(pools: Iterable[NodePool], claims: Iterable[NodeClaim]) -> list[tuple[NodePool, dict[str, Any]]]:
-    """The merge patch of the status of each pool whose numbers changed. A resource that it no longer has stands at
+    """Return the merge patch of the status of each pool whose numbers changed. A resource that it no longer has is
     zero.
     """
     known = list(claims)

@@ -1,9 +1,10 @@
-"""Where each claim stands between being written and being a node: what is on its way, for which pods, and what nobody
-sees to.
+"""The progress of each claim from its creation to its node: in-flight claims, their pods, and claims that nothing
+awaits.
 
-A claim is *entering* while its launch is recorded but not yet on the claim, *stale* when its lease passed without a
-launch (it was never sent, so it may go), and *unwatched* when it was launched and no execution awaits its node. One
-that was given up is none of these, but for one whose node joined late: somebody has to take that in.
+A claim is *entering* while its launch is recorded in the ledger and not yet on the claim. It is *stale* when its lease
+expired without a launch: it was never sent, so it may be deleted. It is *unwatched* when it was launched and no
+execution awaits its node. A claim that was given up is none of these, unless its node joined late: an execution must
+register that node.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +18,7 @@ from joiner.pools import NodeClaim
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Claims by where they stand; each tuple in the order of the claims."""
+    """Claims by progress; each tuple is in the order of the claims."""
 
     on_their_way: tuple[NodeClaim, ...] = ()
     entering: tuple[NodeClaim, ...] = ()
@@ -33,11 +34,11 @@ def assess_progress(
     lease: int,
     late: Collection[str] = (),
 ) -> Progress:
-    """`launching` names the claims of unrecorded launches, `watched` those of waves that somebody looks after, `late`
-    late joiners.
+    """Return the progress of the claims.
 
-    `lease` is the number under which claims may still be launched; claims that a person made (no number) are never
-    stale.
+    `launching` names the claims of unrecorded launches, `watched` those of waves that an execution awaits, `late` those
+    whose nodes joined late. `lease` is the number under which claims may still be launched; claims that a person
+    created (no number) are never stale.
     """
     living = [claim for claim in claims if not claim.deleting]
     mine = [claim for claim in living if not failure_reason(claim)]
@@ -60,9 +61,7 @@ def open_assignments(
     nodes: Iterable[Node],
     pods: Collection[Pod],
 ) -> dict[str, dict[str, int]]:
-    """What each claim on its way still keeps room for: its assignment less the pods of its classes that run on its node
-    already.
-    """
+    """Return the open slots of each in-flight claim: its assignment minus pods of its classes that run on its node."""
     node_of = {node.provider_id: node.name for node in nodes if node.provider_id}
     bound = [pod for pod in pods if pod.node_name]
     found = {}
@@ -76,10 +75,10 @@ def open_assignments(
 def list_uncovered_pods(
     pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()
 ) -> list[Pod]:
-    """The pods for which no node is on its way, counted by class: a slot is for a class, not for a pod.
+    """Return the pods for which no node is in flight, counted by class: a slot is for a class, not for a pod.
 
-    They are those that found no node, and those that will soon have to leave theirs: `leaving` names the nodes that are
-    being drained.
+    These are pending pods, and pods that will soon have to leave their node: `leaving` names the nodes that are being
+    drained.
     """
     slots: dict[str, int] = {}
     for assigned in assignments:

@@ -1,7 +1,8 @@
-"""A claim that is gone while its node lives: what it must have said, read back from the node and its pool.
+"""Rebuild the missing claim of an existing node, from the node and its pool.
 
-Without a claim nobody drains the node, counts it or ends its instance; and an instance whose node is there is never
-garbage. What only the claim knew is lost: its launch, its price, and when it was made, so that its expiry begins anew.
+Without a claim, the node is not drained or counted, and its instance is not terminated; an instance with a node is
+never garbage. Data that only the claim had is lost: its launch, its price, and its creation time, so its expiration
+starts again.
 """
 
 from datetime import datetime
@@ -19,15 +20,15 @@ DECIDED: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, names.AR
 
 
 def pool_key_of(node: Node) -> str:
-    """The pool that the node says it is of, as `NodePool.key`; empty for a stranger."""
+    """Return the node's pool as `NodePool.key`, from its labels; empty for a node of no pool."""
     if names.PROVISIONER in node.labels:
         return f"Provisioner/{node.labels[names.PROVISIONER]}"
     return f"NodePool/{node.labels[names.NODEPOOL]}" if names.NODEPOOL in node.labels else ""
 
 
 def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime) -> NodeClaim | None:
-    """The claim of `node`, under its old `name` if that is known; None if the node is not of a pool, or nothing tells
-    its class.
+    """Return the claim of `node`, under its former `name` if known; None if the node has no pool, or its class is
+    unknown.
     """
     kind: ClaimKind = "Machine" if names.PROVISIONER in node.labels else "NodeClaim"
     _, _, pool_name = pool_key_of(node).partition("/")
@@ -54,7 +55,7 @@ def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime)
 
 
 def as_joined(claim: NodeClaim, node: Node, *, at: datetime) -> NodeClaim:
-    """The claim with the conditions that its node shows."""
+    """Return the claim with the conditions that its node shows."""
     claim = claim.with_condition("Launched", "True", "Launched", at=at)
     if is_registered(node):
         claim = claim.as_registered(node.name, at=at)

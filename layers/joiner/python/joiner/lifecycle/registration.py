@@ -1,10 +1,10 @@
-"""A node joins: which claim it belongs to, and what it carries from then on.
+"""Registration of a node: which claim it belongs to, and the labels and annotations that it gets.
 
 Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle/registration.go`. The kubelet may not set labels of
-Kubernetes' own domains on itself (NodeRestriction), and does not know its owner: these are put on the Node when it is
-first seen.
+Kubernetes' own domains on its Node (NodeRestriction), and does not know its owner: Joiner sets them when it first sees
+the Node.
 
-Its finalizer makes a deleted Node wait until it is drained and its instance is gone, whoever deleted it.
+A deleted Node waits for its finalizer until it is drained and its instance is gone, regardless of who deleted it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from joiner.cluster import Node, Taint
 from joiner.pools import NodeClaim
 
 DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"
-NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that say nothing about its node
+NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that do not concern its node
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimAndNode:
-    """A launched claim and the node of its instance, if one has joined. `others` are nodes that claim the same
-    instance.
+    """A launched claim and the node of its instance, if it has joined. `others` are further nodes with the same
+    instance id.
     """
 
     claim: NodeClaim
@@ -31,8 +31,9 @@ class ClaimAndNode:
 
 
 def match_nodes(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[ClaimAndNode]:
-    """Each claim with the node of its provider id, in the claims' order. Two nodes of one instance meet nobody: a
-    person must look.
+    """Return each claim with the node of its provider id, in the claims' order.
+
+    If two nodes have the same instance id, neither is matched: a person must check them.
     """
     by_provider_id: dict[str, list[Node]] = {}
     for node in nodes:
@@ -47,21 +48,21 @@ def match_nodes(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[Clai
 
 
 def is_registered(node: Node) -> bool:
-    """Has the node been joined to its claim already?"""
+    """Return whether the node is already registered with its claim."""
     return node.labels.get(names.REGISTERED) == "true"
 
 
 def joined_without_taint(node: Node) -> bool:
-    """Did the node join without the taint that keeps pods off until it is ours? Its user data is not what Joiner
-    wrote.
+    """Return whether the node joined without the taint that keeps pods off until registration: its user data is not
+    Joiner's.
     """
     return not is_registered(node) and not node.has_taint(names.UNREGISTERED)
 
 
 def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The merge patch that joins a node to its claim, `owners` being its present owner references.
+    """Return the merge patch that registers a node with its claim; `owners` are its present owner references.
 
-    Lists are replaced by a merge patch, so it names the resourceVersion that they were read at.
+    A merge patch replaces lists, so it contains the resourceVersion at which they were read.
     """
     mine = {
         "apiVersion": claim.api_version,
@@ -87,7 +88,7 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
 
 
 def registered_taints(claim: NodeClaim, node: Node) -> tuple[Taint, ...]:
-    """The node's taints once it is registered: the guard is off, and those that the claim asks for are on."""
+    """Return the node's taints after registration: without the unregistered taint, and with the claim's taints."""
     kept = tuple(taint for taint in node.taints if taint.key != names.UNREGISTERED)
     if node.labels.get(DO_NOT_SYNC_TAINTS) == "true":
         return kept

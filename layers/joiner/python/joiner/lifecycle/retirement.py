@@ -1,10 +1,10 @@
-"""Retiring a claim: from the taint on its node until both are gone. Which stage comes next, and what may begin at all.
+"""Retiring a claim: from the taint on its node until both are deleted; the stages, and when a retirement may begin.
 
     draining ▸ drained ▸ terminating ▸ terminated ▸ forgotten
 
-Source: Karpenter, core `pkg/controllers/node/termination` and `nodeclaim/lifecycle/termination`. The truth is always
-read again: a stage is only what the execution that retires knows about a claim; one that dies is continued by another,
-which starts from the beginning.
+Source: Karpenter, core `pkg/controllers/node/termination` and `nodeclaim/lifecycle/termination`. The state
+is always read again: a stage is only what one execution knows about a claim. If that execution stops, another one
+starts from the first stage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,8 +22,8 @@ from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 EXCLUDED: Final = "karpenter"
-"""The value of the label that takes a node out of load balancers; the key alone counts, and this is what Karpenter
-writes.
+"""The value of the label that excludes a node from load balancers; only the key has an effect, and Karpenter writes
+this value.
 """
 
 DRAINED: Final = "Drained"
@@ -31,22 +31,22 @@ VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
 WHY_LIMIT: Final = 300
-"""Characters: the reasons of a hundred claims travel between states, and a state's data end at 256 KB."""
+"""Characters: the reasons of 100 claims are passed between states, and a state's data is limited to 256 KB."""
 
 KNOWN_TO_EC2_AFTER: Final = 300
-"""Seconds after its launch from which on EC2 not knowing an instance means that it is gone."""
+"""Seconds after its launch from which an instance that EC2 does not know is gone."""
 
 STILL_LAUNCHED: Final = "it may still be launched"
-"""The objection that goes by itself, within seconds: what became of the launch will stand on the claim."""
+"""An objection that ends by itself within seconds: the outcome of the launch will be on the claim."""
 
 VOLUMES_AWAITED: Final = timedelta(minutes=6)
-"""From the last pod's end until the instance goes with volumes attached: as long as Kubernetes waits before it detaches
-by force.
+"""From the last pod's end until the instance is terminated with volumes attached: as long as Kubernetes waits before a
+forced detach.
 """
 
 
 class RetirementReason(StrEnum):
-    """Why a claim is retired, as those who start a retirement say it."""
+    """The reason of a retirement, as given by its requester."""
 
     EMPTY = "empty"
     EXPIRED = "expired"
@@ -58,9 +58,7 @@ class RetirementReason(StrEnum):
 
     @property
     def urgency(self) -> int:
-        """Of several reasons the one with the highest is the one to act on: what cannot wait before what need not
-        be.
-        """
+        """Return the urgency: of several reasons, the one with the highest applies."""
         return len(BY_URGENCY) - BY_URGENCY.index(self)
 
 
@@ -76,7 +74,7 @@ BY_URGENCY: Final = (
 
 
 class RetirementStage(StrEnum):
-    """How far a retirement is."""
+    """The stage of a retirement."""
 
     DRAINING = "draining"
     DRAINED = "drained"
@@ -87,7 +85,7 @@ class RetirementStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetirementRequest:
-    """A claim whose retirement was asked for."""
+    """A claim whose retirement was requested."""
 
     claim: str
     reason: RetirementReason
@@ -100,10 +98,10 @@ class RetirementRequest:
 
 @dataclass(frozen=True, slots=True)
 class RetiringClaim:
-    """One claim on its way out, as the states hand it from one to the next.
+    """One claim that is being retired, as passed between states.
 
-    `since` is when it began, `launched` when its instance was launched, and `emptied` when its last pod was seen gone
-    (epoch seconds, 0 for not known or not yet).
+    `since` is the start, `launched` the launch of its instance, and `emptied` the time when its last pod was seen gone
+    (epoch seconds, 0 for unknown or not yet).
     """
 
     claim: str
@@ -147,22 +145,22 @@ class RetiringClaim:
         }
 
     def at(self, stage: RetirementStage, why: str = "") -> "RetiringClaim":
-        """The same claim, one stage on, or still there for a reason."""
+        """Return the claim with this stage and reason."""
         return replace(self, stage=stage, why=why[:WHY_LIMIT])
 
     def lost(self, why: str) -> "RetiringClaim":
-        """There is nothing to drain any more."""
+        """Return the claim after the loss of its instance: nothing remains to drain."""
         return replace(self.at(RetirementStage.DRAINED, why), reason=RetirementReason.LOST)
 
     def found(self, why: str) -> "RetiringClaim":
-        """The instance that was thought lost is there: its node is drained like any other whose claim is deleted."""
+        """Return the claim after EC2 showed its instance: its node is drained like that of a deleted claim."""
         return replace(self.at(RetirementStage.DRAINING, why), reason=RetirementReason.DELETED)
 
     def unknown_is_gone(self, now: datetime) -> bool:
-        """Is its instance gone if EC2 does not know it?
+        """Return whether its instance is gone if EC2 does not know it.
 
-        Where it began without claim and node nothing waits for the answer: most often another retirement came to its
-        end, and an instance that EC2 shows after all is no claim's, and the sweep collects it.
+        For a retirement that began without claim and node, nothing depends on the answer: usually another retirement
+        finished. If EC2 shows the instance after all, it has no claim, and the sweep collects it.
         """
         forgotten = not self.kind and not self.node
         return forgotten or now.timestamp() - (self.launched or self.since) >= KNOWN_TO_EC2_AFTER
@@ -170,9 +168,11 @@ class RetiringClaim:
 
 @dataclass(frozen=True, slots=True)
 class RetirementContext:
-    """What a decision to begin looks at. `launching` are claims that may still be launched, `pods` those of the nodes
-    concerned, `slots` how many pods an assignment still counts on a claim's node for, and `kept_for` pods that will
-    soon want an empty node, by its name.
+    """The input of the decision to begin.
+
+    `launching` are claims that may still be launched, `pods` those of the nodes concerned, `slots` the number of pods
+    that an assignment still expects on a claim's node, and `kept_for` the pods that will soon need an empty node, by
+    its name.
     """
 
     pods: tuple[Pod, ...] = ()
@@ -182,9 +182,10 @@ class RetirementContext:
 
 
 def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
-    """Would nothing be wrong if it did not happen? Then it gives way to pods, and happens under the lease.
+    """Return whether the retirement is optional: then pods can prevent it, and it needs the lease.
 
-    An expired NodeClaim must go whatever runs there; an expired Machine gave way to pods that must not be evicted.
+    An expired NodeClaim must be retired regardless of its pods; an expired Machine stayed for pods that must not be
+    evicted.
     """
     return reason is RetirementReason.EMPTY or (
         reason is RetirementReason.EXPIRED and claim is not None and claim.kind == "Machine"
@@ -194,7 +195,7 @@ def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
 def find_objection(
     reason: RetirementReason, claim: NodeClaim | None, node: Node | None, world: RetirementContext
 ) -> str:
-    """Why the retirement may not begin now; empty if it may."""
+    """Return why the retirement may not begin now; empty if it may."""
     if claim is None:
         return "its claim is gone" if reason in (RetirementReason.EMPTY, RetirementReason.EXPIRED) else ""
     if not claim.launched and claim.name in world.launching:
@@ -217,14 +218,14 @@ def _wanted(node: Node, kept_for: Mapping[str, str]) -> str:
 
 
 def first_stage(reason: RetirementReason, instance: str, node: Node | None) -> RetirementStage:
-    """Where a retirement begins: nobody can be asked to leave a node that is gone, or that never was."""
+    """Return the first stage of a retirement: without a node there is nothing to drain."""
     if node is not None and reason is not RetirementReason.LOST:
         return RetirementStage.DRAINING
     return RetirementStage.DRAINED if instance else RetirementStage.TERMINATED
 
 
 def taint_patch(node: Node) -> dict[str, Any] | None:
-    """The merge patch that closes a node to pods and takes it out of load balancers; None if that is done."""
+    """Return the merge patch that taints a node and excludes it from load balancers; None if that is done."""
     there = any(taint.matches(DISRUPTED) for taint in node.taints)
     if there and names.EXCLUDE_FROM_LOAD_BALANCERS in node.labels:
         return None
@@ -233,7 +234,7 @@ def taint_patch(node: Node) -> dict[str, Any] | None:
 
 
 def untaint_patch(node: Node) -> dict[str, Any] | None:
-    """The merge patch that takes both back."""
+    """Return the merge patch that undoes both."""
     taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED))
     label = node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS)
     if taints == node.taints and label != EXCLUDED:
@@ -249,8 +250,8 @@ def _patch(node: Node, taints: Iterable[Taint], label: str | None) -> dict[str, 
 
 
 def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
-    """Until when its node may drain: what was noted (epoch seconds, 0 for nothing), or what the claim allows, whichever
-    comes first.
+    """Return until when its node may drain: the recorded time (epoch seconds, 0 for none) or the claim's limit,
+    whichever is earlier.
     """
     found = [datetime.fromtimestamp(noted, UTC)] if noted else []
     if claim is not None and claim.deletion is not None and claim.termination_grace_period is not None:
@@ -270,12 +271,12 @@ def _time(said: str | None) -> datetime | None:
 
 
 def as_draining(claim: NodeClaim, blockers: Iterable[str], *, at: datetime) -> NodeClaim:
-    """The claim while its node is drained."""
+    """Return the claim while its node is drained."""
     return claim.with_condition(DRAINED, "Unknown", "Draining", "; ".join(blockers)[:512], at=at)
 
 
 def as_detaching(claim: NodeClaim, volumes: Iterable[str], *, at: datetime) -> NodeClaim:
-    """The claim whose node is drained, while volumes are being detached."""
+    """Return the claim of a drained node while volumes are being detached."""
     drained = claim.with_condition(DRAINED, "True", DRAINED, at=at)
     return drained.with_condition(
         VOLUMES_DETACHED, "Unknown", "AwaitingVolumeDetachment", "; ".join(volumes)[:512], at=at
@@ -283,8 +284,9 @@ def as_detaching(claim: NodeClaim, volumes: Iterable[str], *, at: datetime) -> N
 
 
 def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClaim:
-    """The claim whose instance is terminated next; `in_time` says that volumes were detached rather than the deadline
-    over.
+    """Return the claim whose instance is terminated next.
+
+    `in_time`: volumes were detached before the deadline.
     """
     drained = claim.with_condition(DRAINED, "True", DRAINED, at=at)
     if in_time:
@@ -295,9 +297,7 @@ def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClai
 
 
 def with_deadline(claim: NodeClaim) -> NodeClaim | None:
-    """A deleted claim that says until when its node may drain, where it does not say so yet and its pool sets a
-    time.
-    """
+    """Return the deleted claim with its drain deadline; None if it already has one or its pool sets no limit."""
     if (
         claim.deletion is None
         or claim.termination_grace_period is None

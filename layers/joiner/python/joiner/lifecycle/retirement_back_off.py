@@ -1,9 +1,9 @@
-"""A retirement that ended because something kept its node rests for a while: a world that stays as it is shall not
-always cost one.
+"""Back-off for a retirement that ended because something kept its node: repeated executions without progress cost
+money.
 
-It rests after an execution that ended well and left the claim blocked (a disruption budget, a pod that asks not to be
-disrupted, a volume), for longer each time. Not while its deadline is near, which ends what keeps it; and not if its
-instance is gone, which ends everything.
+It rests after an execution that succeeded and left the claim blocked (a disruption budget, a pod with an annotation
+against disruption, a volume), longer each time. It does not rest near its deadline, which overrides the blockers, or if
+its instance is gone.
 
 >>> [back_off_seconds(attempts) for attempts in (1, 2, 3, 9)]
 [60, 120, 240, 600]
@@ -17,26 +17,28 @@ from joiner.lifecycle.retirement import DRAINED, VOLUMES_DETACHED, drain_deadlin
 from joiner.pools import NodeClaim
 
 NEAR_DEADLINE: Final = BACK_OFF_SECONDS[-1]
-"""Seconds before a deadline in which nothing rests: pods get their grace before it."""
+"""Seconds before a deadline in which nothing rests: pods get their grace period before the deadline."""
 
 
 def back_off_seconds(attempts: int) -> int:
-    """Seconds until the next execution, after so many."""
+    """Return the seconds until the next execution after this number of attempts."""
     return BACK_OFF_SECONDS[max(0, min(attempts, len(BACK_OFF_SECONDS)) - 1)]
 
 
 def is_blocked(claim: NodeClaim) -> bool:
-    """Does it say that something keeps its node?"""
+    """Return whether its status gives a reason that keeps its node."""
     found = (claim.conditions[name] for name in (DRAINED, VOLUMES_DETACHED))
     return claim.deleting and any(condition.status == "Unknown" and condition.message for condition in found)
 
 
 def drained_by(claim: NodeClaim) -> int:
-    """Until when the claim itself lets its node drain (epoch seconds, 0 for ever)."""
+    """Return until when the claim itself allows its node to drain (epoch seconds, 0 for no limit)."""
     moment: datetime | None = drain_deadline(claim, 0)
     return int(moment.timestamp()) if moment is not None else 0
 
 
 def may_back_off(look_at: int, deadlines: tuple[int, ...], now: int) -> bool:
-    """May it wait at `now`? `look_at` is when its rest is over; all in epoch seconds, deadlines 0 for none."""
+    """Return whether it may rest at `now`. `look_at` is the end of the rest; all in epoch seconds, deadlines 0 for
+    none.
+    """
     return now < look_at and all(not each or now < each - NEAR_DEADLINE for each in deadlines)

@@ -1,7 +1,7 @@
-"""How large a cluster may be: what `python -m bench.list_memory` measures every listing function at.
+"""The supported size of a cluster; `python -m bench.list_memory` measures every listing function at this size.
 
-Larger clusters are still served while memory and time last. That they are larger is reported, because a function that
-is killed for its memory cannot say so itself.
+Larger clusters still work while memory and time suffice. Joiner reports them, because a function that exceeds its
+memory is killed and cannot report anything.
 """
 
 from typing import Final

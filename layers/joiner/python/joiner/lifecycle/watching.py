@@ -4,6 +4,6 @@ from datetime import timedelta
 from typing import Final
 
 WATCHED_FOR: Final = timedelta(minutes=2)
-"""A living execution looks at its wave every few seconds; one that has not for this long is dead, or will be found
-again by the sweep.
+"""A running execution checks its wave every few seconds. One that has not for this long has stopped, or the sweep finds
+its claims again.
 """

@@ -1,10 +1,9 @@
-"""Pools: the objects that users declare (NodePool, EC2NodeClass, NodeOverlay and the legacy kinds), and NodeClaims, as
-values.
+"""Pools: the objects that users declare, and NodeClaims, as values.
 
-The modules of this package are values and rules over them. ``pools.codecs`` reads manifests into the values and writes
-them back, one module for each version of Karpenter's API; no value imports a codec. A mistake in a manifest is a value
-too (``InvalidManifest``): it names the object, the field, the value and the remedy. The package may use ``cluster`` and
-no other.
+Users declare NodePool, EC2NodeClass, NodeOverlay and the legacy kinds. The modules of this package are values and rules
+for them. ``pools.codecs`` reads manifests into the values and writes them back, with one module for each version of
+Karpenter's API; no value imports a codec. A mistake in a manifest is also a value (``InvalidManifest``): it names the
+object, the field, the value and the remedy. The package may use only ``cluster``.
 """
 
 from joiner.pools.codecs.declared_objects import DeclaredObjects, read_manifests, read_node_class, read_node_pool

@@ -1,4 +1,4 @@
-"""Status conditions as Kubernetes keeps them: one a type, its transition time moved only when its status changes.
+"""Status conditions as in Kubernetes: one for each type, whose transition time changes only with its status.
 
 Source: Kubernetes API conventions, "Typical status properties".
 
@@ -23,7 +23,7 @@ Status = Literal["True", "False", "Unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition; ``since`` is the last time its status changed."""
+    """One condition; ``since`` is the time of the last change of its status."""
 
     type: str
     status: Status
@@ -79,7 +79,7 @@ class Conditions:
         return iter(self.items)
 
     def __getitem__(self, name: str) -> Condition:
-        """The condition of this type; an Unknown one if it was never set."""
+        """Return the condition of this type; an Unknown one if it was never set."""
         return next((condition for condition in self.items if condition.type == name), Condition(name, "Unknown"))
 
     def true(self, name: str) -> bool:
@@ -105,7 +105,11 @@ class Conditions:
         return Conditions((*self.items, after))
 
     def with_ready(self, *dependents: str, at: datetime, generation: int | None = None) -> "Conditions":
-        """``Ready`` rolled up: True if all dependents are, False if one is, and then with its reason; else Unknown."""
+        """Return these conditions with ``Ready`` computed from its dependents.
+
+        It is True if all dependents are. It is False, with the reason of the dependent, if one is False; otherwise
+        Unknown.
+        """
         for status in ("False", "Unknown"):
             for name in dependents:
                 if self[name].status == status:

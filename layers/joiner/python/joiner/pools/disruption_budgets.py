@@ -1,8 +1,8 @@
-"""Disruption budgets: how many nodes of a pool may go at one time, for one reason.
+"""Disruption budgets: how many nodes of a pool may be disrupted at one time, for one reason.
 
-Source: Karpenter, core `pkg/apis/v1/nodepool.go` (GetAllowedDisruptionsByReason). Of all budgets that are active and
-speak of the reason, the strictest counts; a percentage is rounded up. A schedule says when a budget begins to be
-active, its duration for how long.
+Source: Karpenter, core `pkg/apis/v1/nodepool.go` (GetAllowedDisruptionsByReason). Of all active budgets for the reason,
+the strictest counts. A percentage is rounded up. A budget becomes active by its schedule and stays active for its
+duration.
 """
 
 import re
@@ -29,14 +29,15 @@ LONGEST: Final = timedelta(days=366)
 FIELD: Final = re.compile(r"(?:\*|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d+))?")
 
 Schedule = tuple[frozenset[int], frozenset[int], frozenset[int], frozenset[int], frozenset[int], bool]
-"""Minutes, hours, days of the month, months, days of the week; and whether a day must be in both lists of days, not in
-one of them.
+"""Minutes, hours, days of the month, months, days of the week; and whether a day must be in both lists of days or only
+in one.
 """
 
 
 def count_allowed_disruptions(budgets: Iterable[DisruptionBudget], reason: Reason, *, nodes: int, now: datetime) -> int:
-    """How many of a pool's `nodes` may be on their way out at `now` for `reason`; those that are already count against
-    it.
+    """Return how many of a pool's `nodes` may be in disruption at `now` for `reason`.
+
+    Nodes that are already in disruption count against the result.
 
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> share, three = DisruptionBudget("10%"), DisruptionBudget("3", reasons=("Empty",))
@@ -49,12 +50,12 @@ def count_allowed_disruptions(budgets: Iterable[DisruptionBudget], reason: Reaso
     mine = [each for each in budgets if not each.reasons or reason in each.reasons]
     try:
         return min((_nodes(each.nodes, nodes) for each in mine if is_active(each, now)), default=nodes)
-    except ValueError:  # one that cannot be read allows nothing
+    except ValueError:  # an invalid schedule allows nothing
         return 0
 
 
 def is_active(budget: DisruptionBudget, now: datetime) -> bool:
-    """Does it count at `now`? ValueError if its schedule cannot be read."""
+    """Return whether the budget is active at `now`. ValueError if its schedule is not valid."""
     if budget.schedule is None or budget.duration is None:
         return True
     times = parse_schedule(budget.schedule)
@@ -63,7 +64,7 @@ def is_active(budget: DisruptionBudget, now: datetime) -> bool:
     while minute > began:
         if _falls_on(times, minute):
             return True
-        # Whole days in which nothing begins are passed over: a budget may last for weeks
+        # Skips whole days without a start, because a budget may last for weeks
         minute -= (
             timedelta(minutes=1)
             if _day_matches(times, minute)
@@ -73,7 +74,7 @@ def is_active(budget: DisruptionBudget, now: datetime) -> bool:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Five fields of cron, in UTC; ValueError if it is none.
+    """Read five fields of cron, in UTC. ValueError if the text is not valid.
 
     >>> sorted(parse_schedule("*/20 9-10 * * mon,fri")[0]), sorted(parse_schedule("*/20 9-10 * * mon,fri")[4])
     ([0, 20, 40], [1, 5])
@@ -95,7 +96,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _nodes(said: str, nodes: int) -> int:
-    """A number, or a percentage rounded up."""
+    """Return a number of nodes; a percentage is rounded up."""
     if said.endswith("%"):
         return -(-nodes * int(said[:-1]) // 100)
     return int(said)

@@ -1,9 +1,8 @@
-"""Digests of the fields of a pool and of its class that a node is made from. Claims store both, so that drift can be
-detected later.
+"""Digests of the fields of a pool and of its class that a node is made from.
 
-As in Karpenter ("Drift"), what chooses among things that exist is left out: requirements and selector terms are
-compared with what the node has, not with what was said. The digests are our own, and say so by their version: those of
-another version compare with nothing.
+Claims store both digests, so that drift can be detected later. As in Karpenter ("Drift"), fields that select existing
+resources are omitted: requirements and selector terms are compared with the properties of the node, not with their
+earlier text. The digests are specific to Joiner and have a version; digests of different versions are not compared.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ OF_CLASS = (
 
 
 def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict[str, str]:
-    """The annotations of a claim of ``pool`` that is to be launched by ``node_class``."""
+    """Return the annotations of a claim of ``pool`` that ``node_class`` will launch."""
     own, own_version = (
         (names.PROVISIONER_HASH, names.PROVISIONER_HASH_VERSION)
         if pool.legacy
@@ -56,13 +55,13 @@ def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict
 
 
 def hash_fields(value: NodePool | NodeClass, of: tuple[str, ...]) -> str:
-    """The same for the same values of the fields ``of``, whatever their order in a manifest."""
+    """Return the digest of the fields ``of``. It does not depend on their order in a manifest."""
     said = json.dumps({name: _plain(getattr(value, name)) for name in of}, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can say it; lists are sets here, so their order says nothing."""
+    """Return a value for JSON. Lists count as sets, so their order has no effect."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

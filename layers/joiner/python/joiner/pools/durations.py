@@ -1,4 +1,4 @@
-"""Durations as Karpenter's manifests write them: ``30s``, ``1h30m``, ``Never``; seconds here, and None for Never.
+"""Durations in Karpenter's manifests (``30s``, ``1h30m``, ``Never``) as seconds; None for Never.
 
 >>> parse_duration("1h30m"), parse_duration("720h"), parse_duration("Never")
 (5400, 2592000, None)
@@ -13,7 +13,7 @@ SECONDS = {"h": 3600, "m": 60, "s": 1}
 
 
 def parse_duration(text: str) -> int | None:
-    """Seconds, or None for ``Never``; ValueError for anything else."""
+    """Return seconds, or None for ``Never``. ValueError for any other text."""
     if text == "Never":
         return None
     if not PATTERN.fullmatch(text):
@@ -22,7 +22,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def format_duration(seconds: int | None) -> str:
-    """What ``parse_duration`` reads back."""
+    """Return the duration as text that ``parse_duration`` reads."""
     if seconds is None:
         return "Never"
     parts: list[str] = []

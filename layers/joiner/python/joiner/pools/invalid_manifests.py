@@ -1,8 +1,7 @@
-"""Mistakes in manifests, with what their author must change.
+"""Mistakes in manifests, and what their author must change.
 
-A broken pool never stops the others: readers return problems beside the values that are good. A problem names the
-object, the field, the value that stands there, and the remedy; the condition, the event and the log line are renderings
-of it.
+A broken pool does not affect the others: readers return problems together with the valid values. A problem names the
+object, the field, its value and the remedy. The condition, the event and the log line are made from it.
 
 >>> remedy = "there is no such field; did you mean resources?"
 >>> print(InvalidManifest("Provisioner/default", "spec.limits.resoutces", "{cpu: 1000}", remedy))
@@ -14,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning", "info"]
-"""error: the object is not used. warning: it is used, but not all it says is done. info: what was assumed where it says
-nothing.
+"""error: the object is not used. warning: it is used, but a part of it has no effect. info: an assumption about a
+missing field.
 """
 
 
@@ -34,8 +33,9 @@ class InvalidManifest:
 
     @property
     def message(self) -> str:
-        """The problem without its object: what an event or a condition on that very object says. Without a field it is
-        of the whole.
+        """Return the problem without its object, for an event or a condition on that object.
+
+        Without a field, the problem concerns the whole object.
         """
         if not self.field:
             return f"it is {self.value}: {self.remedy}" if self.value else self.remedy
@@ -43,7 +43,7 @@ class InvalidManifest:
 
 
 class InvalidManifests(ValueError):
-    """Raised where one object was to be read and it cannot be used; carries every problem found in it."""
+    """Raised if a single object cannot be used; carries every problem found in it."""
 
     def __init__(self, problems: Iterable[InvalidManifest]) -> None:
         self.problems = tuple(problems)

@@ -1,6 +1,6 @@
-"""Kubelet settings of a class or a Provisioner: the fields of KubeletConfiguration that Karpenter lets users set.
+"""Kubelet settings of a class or a Provisioner: the fields of KubeletConfiguration that Karpenter allows.
 
-Kept as the kubelet reads them (that is how they go into user data), with what the planner needs as properties.
+They are kept in the kubelet's format for user data. Properties give the values that the planner needs.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ class KubeletConfiguration:
 
     @property
     def eviction_hard(self) -> Mapping[str, str]:
-        """Signal -> quantity or percentage, e.g. ``{"memory.available": "5%"}``."""
+        """Return signal -> quantity or percentage, for example ``{"memory.available": "5%"}``."""
         return self.config.get("evictionHard") or {}
 
     def _reserved(self, name: str) -> Resources | None:

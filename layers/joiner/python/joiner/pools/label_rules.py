@@ -62,7 +62,7 @@ FREE_OF_KUBERNETES = ("kops.k8s.io", "node.kubernetes.io", "node-restriction.kub
 
 
 def in_domain(key: str, domains: Sequence[str]) -> bool:
-    """Whether the key's prefix is one of the domains or below one.
+    """Return whether the prefix of the key is one of the domains or a subdomain.
 
     >>> in_domain("karpenter.sh/x", OURS), in_domain("a.karpenter.sh/x", OURS), in_domain("notkarpenter.sh/x", OURS)
     (True, True, False)
@@ -72,7 +72,7 @@ def in_domain(key: str, domains: Sequence[str]) -> bool:
 
 
 def key_fault(key: str, *, legacy: bool) -> str:
-    """What is wrong with a label key that a user names, as a remedy; empty if nothing.
+    """Return the remedy for a label key that users may not set; empty if the key is valid.
 
     >>> key_fault(" karpenter.sh/capacity-type", legacy=True)
     'remove the blank at the beginning or end of the key'
@@ -95,7 +95,7 @@ def key_fault(key: str, *, legacy: bool) -> str:
 
 
 def owner_of(key: str, *, legacy: bool) -> str:
-    """Who alone may name keys of this domain; empty if everybody may."""
+    """Return the only owner of keys in this domain; empty if every user may set them."""
     if in_domain(key, OURS):
         return "Joiner and Karpenter"
     if legacy and in_domain(key, OF_KUBERNETES) and not in_domain(key, FREE_OF_KUBERNETES):

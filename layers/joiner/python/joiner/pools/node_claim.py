@@ -1,9 +1,8 @@
-"""A NodeClaim: one node that was asked for, from before its instance exists until after it is gone. A Machine is the
-same value.
+"""A NodeClaim: one requested node, from before its instance exists until its instance is terminated.
 
-The claim is Joiner's memory in the cluster: it is written before an instance is asked for, and its finalizer keeps it
-until that instance is gone. Its life is told by three conditions, Launched, Registered and Initialized, which roll up
-into Ready.
+A Machine becomes the same value. The claim records a launch in the cluster. It is written before the instance is
+requested, and its finalizer keeps it until the instance is terminated. Three conditions describe its lifecycle:
+Launched, Registered and Initialized. Ready summarizes them.
 """
 
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ LIFE = ("Launched", "Registered", "Initialized")
 
 
 class LaunchedInstance(Protocol):
-    """What a CreateFleet answer says of one instance; the price is in $/h, None if it is unknown."""
+    """One instance in a CreateFleet answer; the price is in $/h, None if it is unknown."""
 
     @property
     def instance_id(self) -> str: ...
@@ -42,9 +41,9 @@ class LaunchedInstance(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NodeClaim:
-    """One claim. ``pool`` is empty for a claim that a user created; condition types are v1's for both kinds.
+    """One claim. ``pool`` is empty for a claim that a user created. Condition types are those of v1 for both kinds.
 
-    ``labels`` are what its node shall carry; once launched they tell type, zone and capacity type.
+    ``labels`` are those that the node gets. After the launch they include type, zone and capacity type.
     """
 
     name: str
@@ -83,12 +82,12 @@ class NodeClaim:
 
     @property
     def pool_key(self) -> str:
-        """As ``NodePool.key``; empty without a pool."""
+        """Return the same key as ``NodePool.key``; empty without a pool."""
         return f"{'Provisioner' if self.kind == 'Machine' else 'NodePool'}/{self.pool}" if self.pool else ""
 
     @property
     def instance_type(self) -> str:
-        """Empty until it is launched."""
+        """Return the instance type; empty before the launch."""
         return self.labels.get(names.INSTANCE_TYPE, "")
 
     @property
@@ -101,7 +100,7 @@ class NodeClaim:
 
     @property
     def instance_id(self) -> str:
-        """The last part of ``aws:///<zone>/<instance id>``; empty until it is launched."""
+        """Return the last part of ``aws:///<zone>/<instance id>``; empty before the launch."""
         return self.provider_id.rpartition("/")[2]
 
     @property
@@ -122,19 +121,19 @@ class NodeClaim:
 
     @property
     def lease(self) -> int:
-        """Number of the lease under which it was written; 0 for a claim that is not from a scale-up."""
+        """Return the number of the lease under which the claim was written; 0 if it is not from a scale-up."""
         said = self.annotations.get(names.LEASE, "")
         return int(said) if said.isdecimal() else 0
 
     @property
     def launch(self) -> str:
-        """Id of the launch that it entered, or empty."""
+        """Return the id of its launch, or an empty text."""
         return self.annotations.get(names.LAUNCH, "")
 
     def with_condition(
         self, name: str, status: Status, reason: str = "", message: str = "", *, at: datetime
     ) -> "NodeClaim":
-        """This claim with one condition set and Ready rolled up again."""
+        """Return this claim with one condition set and Ready updated."""
         after = self.conditions.set(name, status, reason, message, at=at, generation=self.generation or None)
         return replace(self, conditions=after.with_ready(*LIFE, at=at, generation=self.generation or None))
 
@@ -149,15 +148,14 @@ class NodeClaim:
         launch: str = "",
         joins_by: datetime | None = None,
     ) -> "NodeClaim":
-        """Return this claim with its instance: provider id, image, the labels that the instance decides, condition
-        Launched.
+        """Return this claim with its instance: provider id, image, labels of the instance, condition Launched.
 
         Args:
-            instance: what EC2 launched.
+            instance: the launched instance.
             at: the time of the conditions.
-            labels: labels of the instance's type and place, added to the claim's.
-            capacity: the capacity of the node; None keeps the claim's.
-            allocatable: the allocatable resources of the node; None keeps the claim's.
+            labels: labels of the instance's type and place, added to those of the claim.
+            capacity: the capacity of the node; None keeps that of the claim.
+            allocatable: the allocatable resources of the node; None keeps those of the claim.
             launch: the id of the launch; empty keeps the annotation as it is.
             joins_by: the deadline of registration, for the messages of the conditions.
         """
@@ -184,8 +182,9 @@ class NodeClaim:
         return launched
 
     def as_registered(self, node_name: str, *, at: datetime, opens_by: datetime | None = None) -> "NodeClaim":
-        """This claim once its node has joined; ``opens_by`` is when it is given up if the node takes no pods by
-        then.
+        """Return this claim after its node registered.
+
+        The claim fails if the node is not ready for pods at ``opens_by``.
         """
         joined = replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
         if joined.conditions["Initialized"].status != "Unknown":
@@ -196,7 +195,7 @@ class NodeClaim:
     def as_initialized(
         self, *, at: datetime, capacity: Resources | None = None, allocatable: Resources | None = None
     ) -> "NodeClaim":
-        """This claim once its node may take pods; capacity and allocatable are then the node's own."""
+        """Return this claim after its node is ready for pods; capacity and allocatable are then those of the node."""
         known = replace(
             self,
             capacity=self.capacity if capacity is None else capacity,
@@ -207,10 +206,10 @@ class NodeClaim:
 
 @dataclass(frozen=True, slots=True)
 class NodeClaimTemplate:
-    """What a plan decides for one node: what the claim takes besides the fields of its pool.
+    """The decisions of a plan for one node: the fields of the claim that do not come from its pool.
 
-    ``requirements`` narrow the pool's to what is planned, ``requests`` are those of the node's pods and daemons,
-    ``labels`` are those that the plan decides already.
+    ``requirements`` narrow those of the pool to the plan. ``requests`` are those of the node's pods and daemons.
+    ``labels`` are those that the plan already decides.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
@@ -227,9 +226,10 @@ def build_node_claim(
     """Return the claim to create for one planned node of a pool.
 
     Args:
-        pool: the pool that the node belongs to. template: what the plan decides for the node. suffix: the end of the
-        claim's name. It must be the same whenever the same plan is written again (a digest of execution, round and
-            index), so that a retry finds the claims that exist.
+        pool: the pool of the node.
+        template: the decisions of the plan for the node.
+        suffix: the end of the claim's name. It must be the same whenever the same plan is written again (a digest of
+            execution, round and index), so that a retry finds the claims that exist.
         lease: the number of the lease under which the claim is written.
         execution: the name of the execution that writes it.
     """
@@ -256,7 +256,7 @@ def build_node_claim(
 
 
 def build_claim_name(pool: str, suffix: str) -> str:
-    """``<pool>-<suffix>``, cut so that it fits a label value (63), for the Node's Name tag and label.
+    """Return ``<pool>-<suffix>``, cut to the length of a label value (63), for the Node's Name tag and label.
 
     >>> build_claim_name("default", "7f3ka"), len(build_claim_name("p" * 80, "7f3ka"))
     ('default-7f3ka', 63)

@@ -1,6 +1,4 @@
-"""A node class: what the nodes of a pool are made of in EC2. AWSNodeTemplate and the inline provider read into the same
-value.
-"""
+"""A node class: the EC2 properties of a pool's nodes. AWSNodeTemplate and the inline provider become the same value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,13 +13,13 @@ ImageFamily = Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Wind
 CLASS_API_VERSION: Mapping[ClassKind, str] = {
     "EC2NodeClass": "karpenter.k8s.aws/v1",
     "AWSNodeTemplate": "karpenter.k8s.aws/v1alpha1",
-    "Inline": "karpenter.sh/v1alpha5",  # it has no object of its own: the Provisioner that holds it stands for it
+    "Inline": "karpenter.sh/v1alpha5",  # it is a part of a Provisioner, which is its object
 }
 
 
 @dataclass(frozen=True, slots=True)
 class SubnetTerm:
-    """Subnets by id or by tags (all must match; the value ``*`` asks only for the key). Terms are OR-ed."""
+    """Subnets by id or by tags (all must match; the value ``*`` requires only the key). Terms are ORed."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
@@ -29,7 +27,7 @@ class SubnetTerm:
 
 @dataclass(frozen=True, slots=True)
 class SecurityGroupTerm:
-    """Security groups by id, by name or by tags. Terms are OR-ed."""
+    """Security groups by id, by name or by tags. Terms are ORed."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
@@ -38,8 +36,9 @@ class SecurityGroupTerm:
 
 @dataclass(frozen=True, slots=True)
 class ImageTerm:
-    """Images by alias (``al2023@latest``), by id, by SSM parameter, or by tags, name and owner together. Terms are
-    OR-ed.
+    """Images by alias (``al2023@latest``), by id, by SSM parameter, or by tags, name and owner together.
+
+    Terms are ORed.
     """
 
     alias: str = ""
@@ -52,7 +51,7 @@ class ImageTerm:
 
 @dataclass(frozen=True, slots=True)
 class BlockDevice:
-    """One volume of a node; ``size_gib`` is None where the snapshot says it."""
+    """One volume of a node; ``size_gib`` is None if the snapshot decides."""
 
     device_name: str
     size_gib: int | None = None
@@ -69,8 +68,9 @@ class BlockDevice:
 
 @dataclass(frozen=True, slots=True)
 class MetadataOptions:
-    """How the instance metadata service may be asked; defaults of EC2NodeClass (an AWSNodeTemplate's hop limit is
-    2).
+    """Options of the instance metadata service.
+
+    Defaults are those of EC2NodeClass. The hop limit of an AWSNodeTemplate is 2.
     """
 
     http_endpoint: str = "enabled"
@@ -81,9 +81,7 @@ class MetadataOptions:
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """One class as it was declared; ``ami_family`` is None where nothing is said (the cluster's version then
-    decides).
-    """
+    """One class as declared; ``ami_family`` is None if it is not set (the cluster's version then decides)."""
 
     name: str
     kind: ClassKind = "EC2NodeClass"
@@ -114,5 +112,8 @@ class NodeClass:
 
     @property
     def key(self) -> str:
-        """As ``NodeClassRef.key``: ``EC2NodeClass/default``; an inline provider's name is its Provisioner's."""
+        """Return the same key as ``NodeClassRef.key``: ``EC2NodeClass/default``.
+
+        An inline provider has the name of its Provisioner.
+        """
         return self.ref.key

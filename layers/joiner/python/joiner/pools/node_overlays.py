@@ -1,8 +1,7 @@
-"""NodeOverlay (karpenter.sh/v1alpha1): what users know of instance types that the catalogue does not, prices and
-extended resources.
+"""NodeOverlay (karpenter.sh/v1alpha1): prices and extended resources that users add to the catalogue.
 
-An overlay speaks of every offering that meets its requirements; they may name anything that a node would carry, the
-pool's name and labels included. Of several the heaviest counts; of equally heavy ones the last by name. Source:
+An overlay applies to every offering that meets its requirements. They may name any label of a node, including the
+pool's name and labels. The overlay with the highest weight counts; of equal weights the last by name. Source:
 Karpenter, "NodeOverlays".
 """
 
@@ -18,7 +17,9 @@ ADJUSTMENT: Final = re.compile(r"(?P<amount>[+-]\d+(\.\d+)?)(?P<share>%?)")
 
 @dataclass(frozen=True, slots=True)
 class NodeOverlay:
-    """``price`` replaces an offering's price ($/h), ``adjustment`` (+0.5, -10%) changes it; ``capacity`` adds
+    """One overlay.
+
+    ``price`` replaces an offering's price ($/h), ``adjustment`` (+0.5, -10%) changes it, and ``capacity`` adds
     resources.
     """
 
@@ -30,7 +31,8 @@ class NodeOverlay:
     weight: int = 0
 
     def reprice(self, price: float) -> float:
-        """
+        """Return the new price for an offering's ``price``, both in $/h.
+
         >>> NodeOverlay("cheaper", adjustment="-10%").reprice(2.0), NodeOverlay("fee", adjustment="+0.5").reprice(2.0)
         (1.8, 2.5)
         """
@@ -49,7 +51,7 @@ class NodeOverlay:
 
 @dataclass(frozen=True, slots=True)
 class Overlays:
-    """All overlays, the one that counts first in front."""
+    """All overlays, in descending precedence."""
 
     ordered: tuple[NodeOverlay, ...] = ()
 
@@ -62,12 +64,12 @@ class Overlays:
         return bool(self.ordered)
 
     def price(self, labels: Mapping[str, str], price: float) -> float:
-        """The price of an offering whose nodes carry these labels."""
+        """Return the price ($/h) of an offering whose nodes have these labels."""
         first = next((one for one in self.ordered if one.prices and one.requirements.allow(labels)), None)
         return first.reprice(price) if first else price
 
     def capacity(self, labels: Mapping[str, str]) -> Resources:
-        """What such a node has besides."""
+        """Return the additional resources of such a node."""
         found: dict[str, int] = {}
         for one in self.ordered:
             if one.capacity and one.requirements.allow(labels):

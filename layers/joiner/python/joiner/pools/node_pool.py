@@ -1,5 +1,6 @@
-"""A NodePool: what nodes may be made, of which class, how many, and when they go. A Provisioner reads into the same
-value.
+"""A NodePool: the nodes that may be launched, their class, their limits and their disruption.
+
+A Provisioner becomes the same value.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ CLASS_GROUP = "karpenter.k8s.aws"
 
 @dataclass(frozen=True, slots=True)
 class NodeClassRef:
-    """Which class a pool's nodes have. ``key`` tells apart classes of one name and different kinds.
+    """The class of a pool's nodes. ``key`` differs for classes of the same name and different kinds.
 
     >>> NodeClassRef("AWSNodeTemplate", "default").key
     'AWSNodeTemplate/default'
@@ -38,8 +39,9 @@ class NodeClassRef:
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
-    """How many nodes may be disrupted at once: ``nodes`` is a number or a percentage; schedule (cron, UTC) and duration
-    (s) go together.
+    """How many nodes may be disrupted at the same time.
+
+    ``nodes`` is a number or a percentage. Schedule (cron, UTC) and duration (s) must be set together.
     """
 
     nodes: str = "10%"
@@ -50,7 +52,7 @@ class DisruptionBudget:
 
 @dataclass(frozen=True, slots=True)
 class Disruption:
-    """When nodes may go by themselves; ``consolidate_after`` in seconds, None = never."""
+    """When nodes may be disrupted; ``consolidate_after`` in seconds, None = never."""
 
     policy: ConsolidationPolicy = "WhenEmptyOrUnderutilized"
     consolidate_after: int | None = 0
@@ -59,12 +61,13 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """One pool. ``limits`` holds only what is limited (and perhaps the pseudo-resource ``nodes``); ``used`` is its
-    status.resources.
+    """One pool.
 
-    ``min_values`` is, by label key, among how many values the fleet must be able to choose for every node. ``kubelet``
-    is set where the pool itself says it (a Provisioner's kubeletConfiguration) and then replaces the class's. Times in
-    seconds; None = never (``expire_after``), without limit (``termination_grace_period``).
+    ``limits`` contains only limited resources (and optionally the pseudo-resource ``nodes``); ``used`` is its
+    status.resources. ``min_values``: label key -> the minimum number of values among which the fleet must be able to
+    choose for every node. ``kubelet`` is set if the pool itself has it (a Provisioner's kubeletConfiguration), and then
+    replaces that of the class. Times are in seconds; None means never (``expire_after``) or without limit
+    (``termination_grace_period``).
     """
 
     name: str
@@ -93,7 +96,10 @@ class NodePool:
 
     @property
     def key(self) -> str:
-        """Unique over both kinds: ``NodePool/default`` and ``Provisioner/default`` may stand side by side."""
+        """Return a key that is unique over both kinds.
+
+        ``NodePool/default`` and ``Provisioner/default`` may both exist.
+        """
         return f"{self.kind}/{self.name}"
 
     @property
@@ -106,5 +112,5 @@ class NodePool:
 
     @property
     def own_label(self) -> dict[str, str]:
-        """The label by which its nodes are known."""
+        """Return the label that identifies the pool's nodes."""
         return {names.PROVISIONER if self.legacy else names.NODEPOOL: self.name}

@@ -1,6 +1,6 @@
-"""What stands in the status of a pool: how much it has, and whether it can be used.
+"""The status of a pool: its resources, and whether it can be used.
 
-It is written for broken pools, too: that is where their authors look.
+Broken pools also get a status, because their authors read it.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from joiner.pools.conditions import Conditions
 from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.resolved_node_class import ResolvedNodeClass
 
-MESSAGE_LIMIT = 1024  # characters: a condition is read on a screen
+MESSAGE_LIMIT = 1024  # characters; users read conditions on a screen
 DEPENDENTS = ("ValidationSucceeded", "NodeClassReady")
 
 
@@ -24,10 +24,9 @@ def compute_pool_conditions(
     at: datetime,
     legacy: bool = False,
 ) -> Conditions:
-    """The conditions of a pool with these problems (its own) and this class; None for a class that is not there or
-    broken.
+    """Return the conditions of a pool with these problems and this class.
 
-    A Provisioner's carry ``Active`` besides, as they always did.
+    ``node_class`` is None if it is missing or broken. A Provisioner also has ``Active``, for compatibility.
     """
     errors = [problem for problem in problems if problem.severity == "error"]
     told = "; ".join(problem.message for problem in (errors or problems))[:MESSAGE_LIMIT]

@@ -1,6 +1,7 @@
-"""A node class resolved: the subnets, security groups, images and instance profile that EC2 has for it now.
+"""A resolved node class: the subnets, security groups, images and instance profile that EC2 has for it now.
 
-What could not be found is a condition, not an exception: the pools of such a class plan nothing, the others go on.
+A resource that is not found becomes a condition, not an exception. Pools of such a class plan no nodes; other pools
+continue.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfi
 
 @dataclass(frozen=True, slots=True)
 class Subnet:
-    """A subnet that nodes may be launched into."""
+    """A subnet in which nodes may be launched."""
 
     id: str
     zone: str
@@ -35,10 +36,10 @@ class SecurityGroup:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image and the instance types that it is for (``requirements``: architecture, and for variants GPUs or
-    accelerators).
+    """An image and the instance types that can use it.
 
-    ``created`` is EC2's text (RFC 3339): of images that fit, the newest that is not deprecated is taken.
+    ``requirements`` name the architecture, and GPUs or accelerators for variants. ``created`` is the text from EC2 (RFC
+    3339). Of the images that fit an instance type, the newest that is not deprecated is used.
     """
 
     id: str
@@ -51,7 +52,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class NodeClassProblem:
-    """Why one condition of the class is not met, and the remedy; an ``info`` one only says what was assumed."""
+    """The reason why one condition of the class is not met, and the remedy. ``info`` only reports an assumption."""
 
     condition: str
     reason: str
@@ -61,7 +62,7 @@ class NodeClassProblem:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedNodeClass:
-    """What there is for one class. ``ready`` says whether nodes can be launched from it."""
+    """The AWS resources of one node class. Nodes can be launched from it if ``ready``."""
 
     name: str
     kind: ClassKind
@@ -90,7 +91,10 @@ class ResolvedNodeClass:
         return frozenset(subnet.zone for subnet in self.subnets)
 
     def subnet_in(self, zone: str) -> Subnet | None:
-        """The subnet of this zone with the most free addresses (then the smallest id, so that the choice repeats)."""
+        """Return the subnet of this zone with the most free addresses, or None.
+
+        For equal numbers of addresses it is the smallest id, so that the result is always the same.
+        """
         there = [subnet for subnet in self.subnets if subnet.zone == zone]
         return min(there, key=lambda subnet: (-subnet.free_ips, subnet.id), default=None)
 
@@ -98,8 +102,9 @@ class ResolvedNodeClass:
         return replace(self, problems=(*self.problems, *problems))
 
     def conditions(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> Conditions:
-        """The conditions that say this, given those that stand; ``declared`` are the warnings that the class's manifest
-        earned.
+        """Return the conditions of this class, based on the current conditions ``before``.
+
+        ``declared`` are the warnings about the manifest of the class.
         """
         ignored = "; ".join(problem.message for problem in declared)
         warned = (NodeClassProblem("ValidationSucceeded", "WithoutEffect", ignored, "warning"),) if ignored else ()
@@ -119,7 +124,10 @@ class ResolvedNodeClass:
     def status_to_kube(
         self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()
     ) -> dict[str, Any]:
-        """``{"status": ...}`` of the EC2NodeClass or AWSNodeTemplate (an inline provider has no status of its own)."""
+        """Return ``{"status": ...}`` of the EC2NodeClass or AWSNodeTemplate.
+
+        An inline provider has no status of its own.
+        """
         return {
             "status": {
                 "subnets": [
@@ -140,7 +148,7 @@ class ResolvedNodeClass:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values only; ``from_json`` reads them back."""
+        """Return plain values only; ``from_json`` reads them."""
         return {
             "name": self.name,
             "kind": self.kind,

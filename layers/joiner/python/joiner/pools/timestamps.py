@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 
 def parse_timestamp(text: str | None) -> datetime | None:
-    """Return the moment that a timestamp names; None for an empty text or one that is no timestamp.
+    """Return the time of a timestamp; None for an empty or invalid text.
 
     >>> parse_timestamp("2026-11-21T05:17:28Z")
     datetime.datetime(2026, 11, 21, 5, 17, 28, tzinfo=datetime.timezone.utc)
@@ -17,7 +17,7 @@ def parse_timestamp(text: str | None) -> datetime | None:
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Return the moment in whole seconds of UTC, as ``metav1.Time`` requires.
+    """Return the time in whole seconds of UTC, as ``metav1.Time`` requires.
 
     >>> format_timestamp(datetime(2026, 11, 21, 5, 17, 28, 9, tzinfo=UTC))
     '2026-11-21T05:17:28Z'

@@ -1,5 +1,4 @@
-"""Reporting: Kubernetes events that render decisions of other rooms, as `kubectl describe` shows them. The room is
-pure.
+"""Reporting: Kubernetes events for the decisions of other packages, as `kubectl describe` shows them.
 
-May use every room but `adapters`.
+The package is pure. It may use every package but `adapters`.
 """

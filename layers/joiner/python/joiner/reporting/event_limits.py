@@ -1,10 +1,10 @@
-"""Limits the number of events: beyond the limit, one event stands for several like ones and counts them.
+"""Limit the number of events: beyond the limit, one event summarizes similar events with their number.
 
 In a mass outage, thousands of pods get the same event. Each event is a write to the API server, and API priority and
 fairness gives each client a share of the writes. Beyond the limit, the events of one owner and one reason become a
 single event on that owner, with their number and an example. If there are still too many, the largest groups keep their
-event and the others are counted together. The rest of the limit is for single objects, one of each group, so that
-`kubectl describe pod` still shows examples.
+event and the other groups are counted together. The rest of the limit is used for single objects, one of each group, so
+that `kubectl describe pod` still shows examples.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,11 +15,11 @@ from typing import Final
 from joiner.reporting.events import Event
 
 EVENTS_AT_ONCE: Final = 200
-"""Events of one function's turn. At 8 a time and 20 ms each they take half a second."""
+"""Maximum number of events of one function's turn. 8 at a time and 20 ms each take half a second."""
 
 
 def limit_events(told: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
-    """These events if there are at most `most` of them, or at most `most` that count all of them.
+    """Return these events, or at most `most` events that count all of them.
 
     Events about objects without an owner (nodes, claims, pools) are grouped by kind, and reported on the first object
     of their group.
@@ -46,7 +46,7 @@ def _group(event: Event) -> tuple[str, ...]:
 
 
 def _merged(groups: Sequence[list[Event]], most: int) -> list[list[Event]]:
-    """The largest groups, and the others together by kind of object and reason."""
+    """Return the largest groups, and the other groups merged by kind of object and reason."""
     kinds: dict[tuple[str, str, str], list[Event]] = {}
     apart = max(0, most - len({_kind(group[0]) for group in groups}))
     for group in groups[apart:]:
@@ -64,7 +64,7 @@ def _summary(group: Sequence[Event]) -> Event:
         return first
     objects = len({(event.subject.namespace, event.subject.name) for event in group})
     note = f"{objects:,} {_plural(first.subject.kind)}, for example {first.subject.name}: {first.note}"
-    # The count moves from round to round; it alone makes no other event
+    # The count changes from round to round; a new count alone makes no new event
     news = f"{_plural(first.subject.kind)}: {first.news}" if first.news else ""
     return replace(first, subject=first.owner or first.subject, note=note, news=news, owner=None)
 

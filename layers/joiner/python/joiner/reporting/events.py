@@ -1,9 +1,10 @@
-"""Events on the objects that a decision is about, as `kubectl describe` shows them.
+"""Events on the objects of a decision, as `kubectl describe` shows them.
 
-The words are those of Cluster Autoscaler and Karpenter where they have one. A pod that stays pending is never told
-``FailedScheduling``: that reason is the scheduler's, and an event of it rings our own doorbell.
+Reasons are those of Cluster Autoscaler and Karpenter, if they have one. A pod that stays pending never gets
+``FailedScheduling``: that reason belongs to the scheduler, and such an event starts Joiner again.
 
-An event's name is a digest of what it says and of when, in slots of ten minutes: saying it again makes no second event.
+The name of an event is a digest of its content and its slot of ten minutes. So the same event in the same slot is not
+created twice.
 """
 
 import hashlib
@@ -26,12 +27,12 @@ OWNERS: Final[Mapping[str, str]] = {
     "ReplicationController": "v1",
     "StatefulSet": "apps/v1",
 }
-"""Kinds of workloads that make pods -> their API version."""
+"""Kinds of workloads that create pods -> their API version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The object that an event is about."""
+    """The object of an event."""
 
     api_version: str
     kind: str
@@ -45,15 +46,19 @@ class Subject:
 
     @classmethod
     def owner_of(cls, pod: Pod) -> "Subject | None":
-        """The workload that a pod belongs to; None without a controller, or for one whose API group is not known
-        here.
+        """Return the workload that a pod belongs to.
+
+        None for a pod without a controller, or if its API group is not known here.
         """
         version = OWNERS.get(pod.owner_kind)
         return cls(version, pod.owner_kind, pod.owner_name, pod.owner_uid, pod.namespace) if version else None
 
     @classmethod
     def node(cls, node: Node) -> "Subject":
-        """Kubernetes' own components give a node's name for its uid, and `kubectl describe node` looks for that."""
+        """Return a node as subject. Its uid is its name.
+
+        Kubernetes' own components write it so, and `kubectl describe node` expects it.
+        """
         return cls("v1", "Node", node.name, node.name)
 
     @classmethod
@@ -66,7 +71,7 @@ class Subject:
 
     @classmethod
     def node_class(cls, node_class: NodeClass) -> "Subject":
-        """An inline provider's subject is the Provisioner that holds it."""
+        """Return a class as subject. For an inline provider this is its Provisioner."""
         if node_class.kind == "Inline":
             return cls("karpenter.sh/v1alpha5", "Provisioner", node_class.name, node_class.uid)
         version = "karpenter.k8s.aws/v1" if node_class.kind == "EC2NodeClass" else "karpenter.k8s.aws/v1alpha1"
@@ -75,10 +80,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event about one object: reason and action in one word each, and a note of one sentence.
+    """One event about one object: reason and action are one word each, the note is one sentence.
 
-    `news` is what makes it news, where that is not the note: a note with amounts that move is no other news each time.
-    `owner` is the object that is told instead, once, where many of its objects have the same news.
+    `news` identifies the event instead of the note, if the note has amounts that change. `owner` is the object that
+    gets one event instead, if many of its objects have the same news.
     """
 
     subject: Subject
@@ -91,11 +96,11 @@ class Event:
 
     @property
     def namespace(self) -> str:
-        """Events of objects without a namespace stand in ``default``."""
+        """Return the namespace of the event: ``default`` for objects without a namespace."""
         return self.subject.namespace or "default"
 
     def to_kube(self, at: datetime, instance: str) -> Mapping[str, Any]:
-        """The manifest, told by the execution `instance` at `at`."""
+        """Return the manifest of the event, reported by the execution `instance` at `at`."""
         slot = int(at.timestamp()) // SLOT_SECONDS
         said = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.news or self.note, str(slot)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:16]
@@ -117,7 +122,7 @@ class Event:
 
 
 def _shortened(note: str) -> str:
-    """A note that the API server takes: its limit is in bytes.
+    """Return the note, cut to the limit of the API server, which is in bytes.
 
     >>> len(_shortened("ä" * 600).encode()) <= NOTE_LIMIT
     True

@@ -1,6 +1,4 @@
-"""Events of a launch: on each claim that has its instance, and on the pool for capacity shortages and refusals of
-EC2.
-"""
+"""Events of a launch: on each claim with an instance, and on the pool for capacity shortages and refusals of EC2."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +14,7 @@ ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 
 def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: NodePool | None) -> list[Event]:
-    """The events of one recorded launch."""
+    """Return the events of one recorded launch."""
     told = [
         Event(
             Subject.claim(claim),
@@ -55,8 +53,9 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
 
 
 def _as_told(message: str) -> str:
-    """EC2's words without the kilobyte that is another each time: the same refusal must be the same event. The log has
-    it all.
+    """Return a message of EC2 without the encoded part, which differs every time.
+
+    The same refusal must be the same event. The log has the whole message.
 
     >>> _as_told("You are not authorized. Encoded authorization failure message: x9Zk")
     'You are not authorized'

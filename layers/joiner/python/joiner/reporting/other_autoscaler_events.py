@@ -1,5 +1,6 @@
-"""Events about other autoscalers of the cluster: on every pool, because users look at their pools when no node is
-launched.
+"""Events about other autoscalers of the cluster.
+
+They are on every pool, because users check their pools when no node is launched.
 """
 
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler

@@ -1,5 +1,6 @@
-"""Events of a plan: on each pod, the node that it will run on and its price, or why there is none; on pools and
-classes, their mistakes.
+"""Events of a plan: on each pod, its planned node and price, or the reason why it has none.
+
+Events on pools and classes report their mistakes.
 """
 
 import re
@@ -17,7 +18,7 @@ AMOUNT = re.compile(r"\d+(\.\d+)?")
 
 
 def report_new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> Event:
-    """A node is launched for the pod."""
+    """Return the event of a pod for which a node is launched."""
     price = f"${node.price_per_hour:.4f}/h"
     note = (
         f"{claim.kind} {claim.name} is made for it: {node.instance_type} in {node.zone}, "
@@ -27,8 +28,9 @@ def report_new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: st
 
 
 def report_nominated(pod: Pod, existing: ExistingNode, claim: NodeClaim | None = None) -> Event:
-    """The pod fits what is there or comes anyway; ``claim`` is that of a node that has not joined yet, where it is
-    known.
+    """Return the event of a pod that fits an existing node or one that is being launched.
+
+    ``claim`` is the claim of a node that has not joined yet, if it is known.
     """
     where = f"node {existing.node}" if existing.node else f"the node of claim {existing.claim}, which is on its way"
     deadline = registration_deadline(claim) if claim is not None and not existing.node else None
@@ -38,8 +40,10 @@ def report_nominated(pod: Pod, existing: ExistingNode, claim: NodeClaim | None =
 
 
 def report_no_node(pod: Pod, pending: PendingPod) -> Event:
-    """No plan helps the pod: each pool's reason. Without the execution: each minute's would make another event of the
-    same news, and so would the amounts that are used of a limit, and the offer that happens to be nearest.
+    """Return the event of a pod that no plan can place, with the reason of each pool.
+
+    The news omits what changes every minute: the execution, the used amounts of a limit, and the nearest offering.
+    Otherwise each minute would make a new event.
     """
     news = AMOUNT.sub("", _reasons([str(reason) for reason in pending.reasons]))
     note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in pending.reasons])}"
@@ -55,12 +59,12 @@ def _reasons(said: Sequence[str]) -> str:
 
 
 def _with_nearest(reason: Reason) -> str:
-    """The reason; for a pod that is too large the offer that comes nearest, and what it is short of."""
+    """Return the reason. For a pod that is too large it names the closest offering and what that lacks."""
     return f"{reason} ({reason.near})" if reason.nearest and reason.lacks else str(reason)
 
 
 def report_invalid_manifests(subject: Subject, problems: Iterable[InvalidManifest]) -> list[Event]:
-    """One event for each mistake in an object; what was merely assumed is in its status."""
+    """Return one event for each mistake in an object. Assumptions are only in its status."""
     return [
         Event(
             subject,
@@ -75,7 +79,7 @@ def report_invalid_manifests(subject: Subject, problems: Iterable[InvalidManifes
 
 
 def report_class_not_ready(node_class: NodeClass, resolved: ResolvedNodeClass) -> list[Event]:
-    """One event for each thing in AWS that a class names and that is not there."""
+    """Return one event for each AWS resource that a class names and that does not exist."""
     return [
         Event(Subject.node_class(node_class), each.reason, "Resolve", each.message, "Warning")
         for each in resolved.problems
@@ -84,5 +88,5 @@ def report_class_not_ready(node_class: NodeClass, resolved: ResolvedNodeClass) -
 
 
 def report_refused_claim(subject: Subject, reason: str, message: str) -> Event:
-    """A claim of a pool could not be made."""
+    """Return the event of a claim that could not be created."""
     return Event(subject, reason, "ScaleUp", message, "Warning")

@@ -7,7 +7,7 @@ from joiner.reporting.events import Event, Subject
 
 
 def report_registered(claim: NodeClaim, node: Node) -> list[Event]:
-    """The node was joined to its claim."""
+    """Return the events of a node that registered."""
     shape = f"{claim.instance_type} in {claim.zone}, {claim.capacity_type}"
     return [
         Event(Subject.node(node), "Registered", "Register", f"Joined to {claim.kind} {claim.name} ({shape})"),
@@ -16,7 +16,10 @@ def report_registered(claim: NodeClaim, node: Node) -> list[Event]:
 
 
 def report_missing_taint(claim: NodeClaim, node: Node) -> Event:
-    """The node was open to all pods before it was ours: its user data is not what Joiner wrote."""
+    """Return the event of a node that joined without the registration taint.
+
+    It accepted pods before registration, so its user data is not the text that Joiner wrote.
+    """
     note = (
         f"Node {node.name} joined without the taint karpenter.sh/unregistered: pods may have come before it was ready"
     )
@@ -32,7 +35,7 @@ def report_multiple_nodes(claim: NodeClaim, names: tuple[str, ...]) -> Event:
 
 
 def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
-    """The node may take pods."""
+    """Return the events of a node that is ready for pods."""
     return [
         Event(
             Subject.node(node), "Initialized", "Initialize", f"Ready for pods; {claim.kind} {claim.name} is fulfilled"
@@ -42,7 +45,7 @@ def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
 
 
 def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
-    """The pod was bound to a node that was made for it, or for pods like it: those take each other's places."""
+    """Return the event of a pod that was bound to a node launched for it, or for pods of its class."""
     note = (
         f"Placed on {node.name}, which was launched for pods like it ({claim.instance_type} in "
         f"{claim.zone}, {claim.capacity_type})"
@@ -51,7 +54,7 @@ def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
 
 
 def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
-    """The node did not join in time."""
+    """Return the event of a node that did not join in time."""
     note = (
         f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Read its console "
         f"output: usual causes are the user "
@@ -61,7 +64,7 @@ def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
 
 
 def report_initialization_timeout(claim: NodeClaim, minutes: int, missing: str) -> Event:
-    """The node registered and did not become ready for pods in `minutes`; `missing` is what it still waits for."""
+    """Return the event of a node that registered and was not ready for pods in `minutes`; `missing` is the reason."""
     note = (
         f"Node {claim.node_name} has not become ready for pods in {minutes} minutes: {missing}. Look at the "
         f"node's conditions and "
@@ -72,7 +75,7 @@ def report_initialization_timeout(claim: NodeClaim, minutes: int, missing: str) 
 
 
 def report_node_gone(claim: NodeClaim) -> Event:
-    """The node registered and was deleted before it was ready for pods."""
+    """Return the event of a node that registered and was deleted before it was ready for pods."""
     instance = claim.instance_id
     note = (
         f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} "

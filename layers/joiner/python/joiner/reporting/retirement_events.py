@@ -10,7 +10,7 @@ from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
-CODE: Final = re.compile(r"(Client|Server)\.[\w.]+\w")  # of EC2's StateReason
+CODE: Final = re.compile(r"(Client|Server)\.[\w.]+\w")  # an error code in EC2's StateReason
 
 WHY = {
     RetirementReason.EMPTY: "it is empty",
@@ -28,27 +28,30 @@ ENDED_AT_LAUNCH: Final = "InstanceEndedAtLaunch"
 
 
 def report_ended_at_launch(claim: NodeClaim, said: str) -> list[Event]:
-    """The instance of a claim ended at its launch: said on the claim and on its pool."""
+    """Return the events of an instance that ended at its launch, on the claim and on its pool."""
     legacy = claim.kind == "Machine"
     kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if legacy else ("NodePool", "karpenter.sh/v1")
     pool = Subject(version, kind, claim.pool, claim.pool_uid)
     news = CODE.search(said)
     return [
         Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", said, "Warning"),
-        # One event for all instances that end of the same: their ids are no news
+        # Instances that end for the same reason get one event, so the news omits their ids
         Event(pool, ENDED_AT_LAUNCH, "Launch", said, "Warning", news=news.group() if news else said),
     ]
 
 
 def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementReason) -> list[Event]:
-    """The retirement has begun: no more pods come."""
+    """Return the events of a retirement that begins: no more pods are scheduled."""
     note = f"Retiring: {WHY[reason]}"
     told = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
     return told + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
 
 
 def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:
-    """The cluster refuses to taint a node that never registered: its instance is terminated without a drain."""
+    """Return the events of a node that never registered and that cannot be tainted.
+
+    The cluster refuses the taint, so the instance is terminated without a drain.
+    """
     note = (
         f"Node {node.name} never registered. Its instance is terminated without a drain, because the "
         f"cluster refuses to taint it: {refusal}"
@@ -58,33 +61,36 @@ def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> l
 
 
 def report_evicted(pod: DrainingPod, node: str) -> Event:
-    """The pod was asked to leave."""
+    """Return the event of an evicted pod."""
     subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
     return Event(subject, "Evicted", "Evict", f"Evicted from node {node}, which is being retired")
 
 
 def report_deleted(pod: DrainingPod, node: str, grace: int) -> Event:
-    """The pod would have outlived the deadline."""
+    """Return the event of a pod that is deleted, because it would run past the deadline."""
     subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
     note = f"Deleted with {grace} s to end: the time in which node {node} may drain is over"
     return Event(subject, "Evicted", "Delete", note, "Warning")
 
 
 def report_blocked_drain(retiring: RetiringClaim, claim: NodeClaim | None, blockers: Iterable[str]) -> list[Event]:
-    """What keeps a node from being drained. The note names few, so that it stays the same while they stay the same."""
+    """Return the events of a drain that is blocked, with the reasons.
+
+    The note names at most three reasons, so that it stays the same while these do.
+    """
     note = f"Waits to be drained: {'; '.join(sorted(blockers)[:3])}"
     return _both(retiring, claim, "FailedDraining", note, "Warning")
 
 
 def report_detaching(retiring: RetiringClaim, claim: NodeClaim | None, volumes: Iterable[str]) -> list[Event]:
-    """The node is drained; its volumes are not detached yet."""
+    """Return the events of a drained node whose volumes are not detached yet."""
     return _both(
         retiring, claim, "AwaitingVolumeDetachment", f"Waits for volumes: {', '.join(sorted(volumes)[:5])}", "Normal"
     )
 
 
 def report_terminating(retiring: RetiringClaim, claim: NodeClaim | None) -> list[Event]:
-    """The instance goes next."""
+    """Return the events of an instance that is terminated next."""
     return _both(
         retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal"
     )

@@ -1,7 +1,7 @@
-"""Remedies for capacity shortages that do not pass by themselves, added to the reasons of pending pods.
+"""Remedies for capacity shortages that do not end by themselves, added to the reasons of pending pods.
 
-A shortage of capacity passes. A quota that is used up, or a service-linked role that an account lacks, does not: EC2
-answers with the same kind of error, and the pods would wait for good.
+Most shortages of capacity are temporary. A quota that is used up, or a missing service-linked role of an account, is
+not: EC2 answers with the same kind of error, and the pods would stay pending.
 """
 
 from collections.abc import Collection
@@ -15,7 +15,7 @@ SHORT = "short of capacity"
 
 
 def find_shortage_remedy(code: str) -> str:
-    """The remedy for a code of EC2's that means a shortage; empty where it passes without one.
+    """Return the remedy for an EC2 code of a shortage; empty if the shortage is temporary.
 
     >>> find_shortage_remedy("AuthFailure.ServiceLinkedRoleCreationNotPermitted")
     'run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com'
@@ -26,8 +26,9 @@ def find_shortage_remedy(code: str) -> str:
 
 
 def add_remedies(plan: Plan, marks: Collection[tuple[str, str]]) -> Plan:
-    """The plan, whose pods that wait for short offerings say what helps. ``marks``: the capacity type of an offering,
-    and EC2's code.
+    """Return the plan with remedies added to the reasons of pods that need unavailable offerings.
+
+    ``marks``: pairs of an offering's capacity type and EC2's code.
     """
     if not any(find_shortage_remedy(code) for _, code in marks):
         return plan
@@ -48,5 +49,5 @@ def _explained(reason: Reason, marks: Collection[tuple[str, str]]) -> Reason:
 
 
 def _is_about(reason: str, capacity_type: str, code: str) -> bool:
-    """The reason names some of the offerings that would do, by capacity type."""
+    """Return whether the reason names offerings that this shortage affects. Reasons name capacity types."""
     return f"{SPOT} " in reason if code in ALL_SPOT_ERRORS else f"{capacity_type} " in reason

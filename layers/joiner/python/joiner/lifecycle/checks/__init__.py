@@ -1,8 +1,8 @@
-"""What a sweep looks for: one file a check, each independent of the others.
+"""The checks of a sweep: one file for each check, each independent of the others.
 
 A `ClusterCheck` reads a survey of the cluster and returns one sentence for each case that a scale-up has to handle. Its
 name is the key of its count in the sweep's answer. A `RetirementCheck` reads the same survey and returns the claims to
-retire. An `InstanceCheck` reads a survey of the instances and returns what does not agree on the two sides.
+retire. An `InstanceCheck` reads a survey of the instances and returns the differences between EC2 and the cluster.
 """
 
 from joiner.lifecycle.checks.closed_nodes import CLOSED_NODES
@@ -24,7 +24,7 @@ from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 CHECKS = (PENDING_PODS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES)
 
 RETIREMENTS = (DELETED, NEVER_JOINED, EXPIRED, EMPTY, HALF_BEGUN)
-"""The first that finds a claim says why it goes."""
+"""The first check that finds a claim determines its reason."""
 
 INSTANCE_CHECKS = (LOST_INSTANCES, ORPHAN_CLAIMS, ORPHAN_INSTANCES, ORPHAN_NODES)
 

@@ -1,4 +1,4 @@
-"""What a sweep saw of the cluster, and what a check is."""
+"""The survey of the cluster, and the types of its checks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never
 
 @dataclass(frozen=True, slots=True)
 class ClusterSurvey:
-    """One look at the cluster and at the ledger, at `now`.
+    """The state of the cluster and of the ledger at `now`.
 
-    `watches` gives, for each wave, when it was last seen to (epoch seconds) and its claims. `empty_since` is the memory
-    of nodes that were empty before, and `asked_until` says until when a retirement that was asked for may still be
-    waiting to begin; both by the claim's name, in epoch seconds. On `obscured` nodes runs something that could not be
-    read. `interval` is the time to the next sweep, in seconds. `lists`, `unavailable` and `answers` tell what pending
-    pods ask and what they were answered (`lifecycle.planning_back_off`).
+    `watches` gives, for each wave, the time of its last check (epoch seconds) and its claims. `empty_since` gives the
+    start of the emptiness of nodes, and `asked_until` the time until which a requested retirement may still begin; both
+    by claim name, in epoch seconds. `obscured` nodes run pods that could not be read. `interval` is the time to the
+    next sweep, in seconds. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods
+    (`lifecycle.planning_back_off`).
     """
 
     now: datetime
@@ -46,24 +46,24 @@ class ClusterSurvey:
 
     @property
     def at(self) -> int:
-        """`now` in epoch seconds."""
+        """Return `now` in epoch seconds."""
         return int(self.now.timestamp())
 
     @property
     def progress(self) -> Progress:
-        """Where the claims stand."""
+        """Return the progress of the claims."""
         living = (self.now - WATCHED_FOR).timestamp()
         watched = {claim for seen_at, claims in self.watches.values() if seen_at >= living for claim in claims}
         late = find_late_claims(self.claims, self.nodes, self.now)
         return assess_progress(self.claims, launching=self.launching, watched=watched, lease=self.lease, late=late)
 
     def node_of(self) -> Mapping[str, Node]:
-        """The node of each claim that has joined, by the claim's key."""
+        """Return the node of each registered claim, by the claim's key."""
         by_instance = {node.provider_id: node for node in self.nodes if node.provider_id}
         return {claim.key: by_instance[claim.provider_id] for claim in self.claims if claim.provider_id in by_instance}
 
     def pods_of(self) -> Mapping[str, list[Pod]]:
-        """The pods of each node, by its name, with those that the scheduler promised it."""
+        """Return the pods of each node by its name, including pods that the scheduler nominated for it."""
         found: dict[str, list[Pod]] = {}
         for pod in self.pods:
             for name in {pod.node_name, pod.nominated_node} - {""}:
@@ -71,21 +71,21 @@ class ClusterSurvey:
         return found
 
     def disturbance(self, claim: NodeClaim, node: Node, pods: Iterable[Pod]) -> str:
-        """Why a retirement that is not urgent would not begin; empty if it would."""
+        """Return why a retirement that is not urgent would not begin; empty if it would."""
         return find_disturbance(claim, node, pods, slots=sum(self.assignments.get(claim.name, {}).values()))
 
     def is_empty(self, node: Node, pods: Iterable[Pod]) -> bool:
-        """Is it known that no pod of these holds the node?"""
+        """Return whether certainly no pod of `pods` holds the node."""
         return node.name not in self.obscured and is_empty(node, pods)
 
     def pool_of(self) -> Mapping[str, NodePool]:
-        """Pools by key."""
+        """Return the pools by key."""
         return {pool.key: pool for pool in self.pools}
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
-    """One thing to look for: the sweep answers the number of cases under `name`."""
+    """One check of the cluster: the sweep returns the number of cases under `name`."""
 
     name: str
     look: Callable[[ClusterSurvey], list[str]]
@@ -93,9 +93,7 @@ class ClusterCheck:
 
 @dataclass(frozen=True, slots=True)
 class DueRetirement:
-    """A claim that has to go: why, in the contract's word and in a sentence, and not before when (epoch seconds; 0 =
-    now).
-    """
+    """A claim to retire: the reason as a keyword and as a sentence, and the earliest time (epoch seconds; 0 = now)."""
 
     claim: NodeClaim
     reason: RetirementReason
@@ -105,7 +103,7 @@ class DueRetirement:
 
 @dataclass(frozen=True, slots=True)
 class RetirementCheck:
-    """One reason for which claims go."""
+    """One check for claims to retire."""
 
     name: str
     look: Callable[[ClusterSurvey], list[DueRetirement]]

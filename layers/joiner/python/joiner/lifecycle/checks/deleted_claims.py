@@ -1,7 +1,6 @@
-"""Claims and nodes that somebody deleted: their finalizers hold them until they are drained and their instances are
-gone.
+"""Find deleted claims and nodes: their finalizers keep them until they are drained and their instances are gone.
 
-A claim that may still be launched is left alone until its launch is recorded: what it gets then is retired with it.
+A claim that may still be launched is left out until its launch is recorded. Its instance is then retired with it.
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
@@ -9,7 +8,7 @@ from joiner.pools import NodeClaim
 
 
 def find_deleted_claims(survey: ClusterSurvey) -> list[DueRetirement]:
-    """One claim each, whichever of the two was deleted."""
+    """Return one entry for each claim, whether the claim or its node was deleted."""
     nodes = survey.node_of()
     found = []
     for claim in survey.claims:

@@ -1,7 +1,7 @@
-"""Nodes that have been empty for as long as their pool says, within the pool's disruption budgets.
+"""Find nodes that have been empty for the time that their pool sets, within the pool's disruption budgets.
 
-How long a node is empty is remembered from sweep to sweep. One whose time comes before the next sweep, and soon, is
-asked for now, for that time: the retirement waits, and looks again before it begins.
+The ledger keeps the start of the emptiness between sweeps. If a node's time comes soon and before the next sweep, its
+retirement is requested now for that time: it waits, and checks the node again before it begins.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,9 @@ from joiner.pools.disruption_budgets import count_allowed_disruptions
 
 
 def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
-    """The claims whose nodes are empty now and may go for it; the memory is of these, and of no others."""
+    """Return the claims whose nodes are empty now and may be retired for it; the start of the emptiness is recorded for
+    these only.
+    """
     pools, nodes, on_node = survey.pool_of(), survey.node_of(), survey.pods_of()
     found = []
     for claim in survey.claims:
@@ -33,7 +35,7 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
 
 
 def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
-    """One claim each, those that are empty for longest first."""
+    """Return one entry for each claim; the claim that has been empty for the longest time comes first."""
     pools, nodes = survey.pool_of(), survey.node_of()
     left: dict[str, int] = {}
     found = []
@@ -53,7 +55,7 @@ def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
 
 
 def _due(claim: NodeClaim, pool: NodePool, survey: ClusterSurvey) -> int:
-    """When it has been empty for long enough, and open for long enough to have got its pods."""
+    """Return the time when the node has been empty long enough, and open long enough for its pods to arrive."""
     settled = settled_at(claim)
     return max(
         survey.empty_since.get(claim.name, survey.at) + empty_for(pool), ceil(settled.timestamp()) if settled else 0
@@ -65,8 +67,9 @@ def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:
 
 
 def _may_go(pool: NodePool, nodes: Mapping[str, Node], survey: ClusterSurvey) -> int:
-    """How many more of a pool's nodes its budgets let go: nodes that are not ready or on their way out count against
-    them.
+    """Return how many more nodes of a pool its budgets allow to retire.
+
+    Nodes that are not ready or are being retired count against the budgets.
     """
     mine = [claim for claim in survey.claims if claim.pool_key == pool.key and claim.initialized and claim.key in nodes]
     going = sum(_is_going(claim, nodes[claim.key], survey) for claim in mine)

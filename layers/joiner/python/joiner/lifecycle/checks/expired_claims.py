@@ -1,7 +1,7 @@
-"""Claims that are older than their pool lets nodes become.
+"""Find claims that are older than their pool's maximum age.
 
-A NodeClaim carries its own `expireAfter`. A Machine has no such field: its Provisioner's `ttlSecondsUntilExpired`
-counts, as it stands now.
+A NodeClaim has its own `expireAfter`. A Machine has no such field: the present `ttlSecondsUntilExpired` of its
+Provisioner applies.
 """
 
 from datetime import timedelta
@@ -11,8 +11,9 @@ from joiner.pools import NodeClaim
 
 
 def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
-    """One claim each; a Machine's node that must not be disrupted stays, as it did then, and so does one with a pod
-    that must not be.
+    """Return one entry for each claim.
+
+    As in Karpenter's legacy API, a Machine's node stays if it, or a pod on it, must not be disrupted.
     """
     nodes, pods = survey.node_of(), survey.pods_of()
     found = []

@@ -1,7 +1,7 @@
-"""What a sweep saw on both sides, the cluster's and EC2's, and what a check of the two finds.
+"""The survey of the cluster and of EC2, and the types of its checks.
 
-The cluster was read first, EC2 after it: what was made in between is on one side only, and looks like an orphan. So
-nothing that follows from something being *absent* is believed at the first look (`joiner.lifecycle.orphans`).
+The cluster is read first, then EC2: an object created in between is on one side only, and looks like an orphan. So no
+case that follows from an *absence* is acted on before a second survey confirms it (`joiner.lifecycle.orphans`).
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +15,9 @@ GONE = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
 @dataclass(frozen=True, slots=True)
 class SeenClaim:
-    """A claim as the survey of the cluster noted it: `blocked` if it says what keeps its node, `drained_by` until when
-    that counts.
+    """A claim as the survey of the cluster stored it.
+
+    `blocked`: its status gives a reason that keeps its node. `drained_by`: the end of the drain that the claim allows.
     """
 
     name: str
@@ -29,13 +30,13 @@ class SeenClaim:
 
     @property
     def instance(self) -> str:
-        """Its instance's id; empty until it is launched."""
+        """Return the id of its instance; empty until it is launched."""
         return self.provider_id.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class SeenInstance:
-    """An instance of ours as EC2 shows it, in whatever state; `launch` is the tag of the launch that asked for it."""
+    """An instance of this cluster in any state, as EC2 shows it; `launch` is the tag of the launch that created it."""
 
     id: str
     state: str
@@ -43,15 +44,15 @@ class SeenInstance:
 
     @property
     def gone(self) -> bool:
-        """Does it run nothing any more, or will it in a moment?"""
+        """Return whether the instance runs nothing any more, or soon will not."""
         return self.state in GONE
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceSurvey:
-    """One look. `nodes` are names of nodes by instance id, `ours` those of them that our finalizer holds, `instances`
-    all of ours by id, `unrecorded` the launches whose outcome is not on their claims yet, and `pairings` says which
-    claim an instance was launched for.
+    """One survey. `nodes` are node names by instance id, `ours` the nodes among them with Joiner's finalizer,
+    `instances` all instances of this cluster by id, `unrecorded` the launches whose outcome is not on their claims yet,
+    and `pairings` the claims that instances were launched for.
     """
 
     claims: tuple[SeenClaim, ...] = ()
@@ -64,9 +65,9 @@ class InstanceSurvey:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Something that does not fit together, and what would put it right.
+    """A difference between the cluster and EC2, and the action that corrects it.
 
-    `absent` names what was not found, if the case follows from that alone; it is empty where EC2 itself says that an
+    `absent` names what was not found, if the case follows only from that absence; it is empty if EC2 reports that an
     instance is gone.
     """
 
@@ -81,7 +82,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True)
 class InstanceCheck:
-    """One way in which the two sides may not fit together."""
+    """One check for differences between the cluster and EC2."""
 
     name: str
     look: Callable[[InstanceSurvey], list[Mismatch]]

@@ -1,10 +1,10 @@
-"""Claims whose instances are gone or stopped behind our back. EC2 says so itself: one look is enough."""
+"""Find claims whose instances are gone or stopped without Joiner. EC2 reports it, so one survey is enough."""
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch
 
 
 def find_lost_instances(survey: InstanceSurvey) -> list[Mismatch]:
-    """One claim each, also if it is being deleted: there is nothing to drain."""
+    """Return one entry for each claim, including claims that are being deleted: nothing remains to drain."""
     found = []
     for claim in survey.claims:
         instance = survey.instances.get(claim.instance)

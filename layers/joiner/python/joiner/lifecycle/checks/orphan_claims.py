@@ -1,12 +1,10 @@
-"""Claims that have lost their other half: EC2 knows no such instance, or the node that had joined is not there any
-more.
-"""
+"""Find claims without their instance or node: EC2 does not know the instance, or the registered node is gone."""
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch, SeenClaim
 
 
 def find_orphan_claims(survey: InstanceSurvey) -> list[Mismatch]:
-    """One claim each; nothing was launched yet for a claim without an instance's id."""
+    """Return one entry for each claim. A claim without an instance id is left out: it is not launched yet."""
     found = []
     for claim in survey.claims:
         if not claim.instance or claim.deleting:

@@ -1,15 +1,14 @@
-"""Instances of ours that no claim knows: their claims are rebuilt if their nodes are there, and they are garbage if
-not.
+"""Find instances without a claim. Their claims are rebuilt if their nodes exist; otherwise they are garbage.
 
-One of a launch whose outcome is not on its claims yet will be told to its claim. A claim that was rebuilt and does not
-know its instance yet, because whoever rebuilt it died, is rebuilt to its end.
+An instance of a launch whose outcome is not recorded yet is left out: its claim gets its id later. A rebuilt claim that
+lacks its instance's id, because the rebuild stopped, is rebuilt completely.
 """
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch
 
 
 def find_orphan_instances(survey: InstanceSurvey) -> list[Mismatch]:
-    """One instance each."""
+    """Return one entry for each instance."""
     known = {claim.instance for claim in survey.claims if claim.instance}
     found = []
     for instance in sorted(survey.instances.values(), key=lambda each: each.id):

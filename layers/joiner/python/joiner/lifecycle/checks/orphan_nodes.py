@@ -1,7 +1,6 @@
-"""Nodes of ours that have lost both halves, their claims and their instances: their finalizer would hold them for ever.
+"""Find nodes of this cluster without claim and without instance: their finalizer would keep them forever.
 
-They are retired under the name of the claim that was, or under their own if nobody knows it: nothing is left but the
-Node.
+They are retired under the name of their former claim, or under their own if it is unknown: only the Node is left.
 """
 
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch
@@ -10,7 +9,7 @@ ENDED = frozenset({"shutting-down", "terminated"})
 
 
 def find_orphan_nodes(survey: InstanceSurvey) -> list[Mismatch]:
-    """One node each."""
+    """Return one entry for each node."""
     known = {claim.instance for claim in survey.claims}
     found = []
     for instance in sorted(survey.ours - known):

@@ -1,5 +1,6 @@
-"""Pods that wait for a node while none is on its way for them, but for those that were told why, and nothing has
-changed since.
+"""Find pods that wait for a node while none is in flight for them.
+
+Pods that have an event with the reason are left out, unless something has changed since.
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
@@ -9,7 +10,7 @@ from joiner.pools.retiring_nodes import find_retiring_nodes
 
 
 def find_pending_pods(survey: ClusterSurvey) -> list[str]:
-    """One sentence a pod."""
+    """Return one sentence for each pod."""
     kept = open_assignments(survey.progress.on_their_way, survey.assignments, survey.nodes, survey.pods)
     pods = list_uncovered_pods(survey.pods, kept.values(), leaving=find_retiring_nodes(survey.nodes, survey.claims))
     asked = describe_pending_classes(pods, bound=survey.pods, lists=survey.lists, unavailable=survey.unavailable)

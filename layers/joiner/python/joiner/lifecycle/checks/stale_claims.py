@@ -1,10 +1,10 @@
-"""Claims whose lease passed before they were launched: a scale-up under the lease takes them away, unlaunched."""
+"""Find claims whose lease expired before they were launched: a scale-up deletes them under the lease."""
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
 
 
 def find_stale_claims(survey: ClusterSurvey) -> list[str]:
-    """One sentence a claim."""
+    """Return one sentence for each claim."""
     return [f"{claim.key} was never launched and its lease {claim.lease} has passed" for claim in survey.progress.stale]
 
 

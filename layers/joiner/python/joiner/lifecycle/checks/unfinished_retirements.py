@@ -1,7 +1,6 @@
-"""Nodes that were closed to be retired, while their claims are not deleted: who closed them died before it could go on
-or take it back.
+"""Find nodes that were tainted for a retirement and whose claims are not deleted: the execution stopped in between.
 
-They are asked for as if they were empty: the retirement looks again, and either goes on or opens the node.
+They are requested as empty nodes: the retirement checks them again, and either continues or opens the node.
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
@@ -9,7 +8,7 @@ from joiner.names import DISRUPTED
 
 
 def find_unfinished_retirements(survey: ClusterSurvey) -> list[DueRetirement]:
-    """One claim each; whoever is at it just now has it in the ledger, and is left alone."""
+    """Return one entry for each claim; a claim with an active owner in the ledger is left out."""
     nodes = survey.node_of()
     found = []
     for claim in survey.claims:

@@ -1,8 +1,9 @@
-"""Claims whose node never came, or came and never took pods: 15 minutes are more than any node needs.
+"""Find claims whose node did not register, or registered and never took pods, within 15 minutes.
 
-Whoever awaits a node gives it up after that time and says so on the claim; a claim that nobody awaits is found by its
-own age. A node that comes late is taken in (`unwatched_claims`); one that could not be, or that came later still, goes
-with its claim. A node that never became ready for all its pods, but runs some, stays: a person must look.
+The execution that awaits a node gives it up after that time and writes a condition on the claim. A claim that no
+execution awaits is found by its age. A node that joins late is accepted (`unwatched_claims`). If it cannot be accepted
+or joins later still, it is retired with its claim. A node that never became ready for all its pods, but runs some,
+stays: a person must check it.
 """
 
 from joiner.lifecycle import deadlines
@@ -11,7 +12,7 @@ from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, WITHOUT_NODE,
 
 
 def find_unregistered_claims(survey: ClusterSurvey) -> list[DueRetirement]:
-    """One claim each."""
+    """Return one entry for each claim."""
     nodes = survey.node_of()
     found = []
     for claim in survey.claims:

@@ -1,10 +1,10 @@
-"""Claims that were launched and that no living execution awaits: somebody has to join their nodes."""
+"""Find launched claims that no running execution awaits: an execution must register their nodes."""
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
 
 
 def find_unwatched_claims(survey: ClusterSurvey) -> list[str]:
-    """One sentence a claim."""
+    """Return one sentence for each claim."""
     return [f"nobody awaits the node of {claim.key}" for claim in survey.progress.unwatched]
 
 
