@@ -1,6 +1,4 @@
-"""Custom resource: runs the first refresh of the catalogue and waits for it, so that the first scale-up has something
-to choose from.
-"""
+"""Custom resource: run the first refresh of the catalogue and wait for it; the first scale-up needs a catalogue."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,11 +7,11 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 
 PHYSICAL_ID: Final = "first-catalogue"
 LONGEST_SECONDS: Final = 310
-"""A little more than refresh_catalogue may take."""
+"""A little more than the timeout of refresh_catalogue."""
 
 
 class RefreshFailed(Exception):
-    """There is no catalogue; the message is what refresh_catalogue said."""
+    """There is no catalogue; the message is the error of refresh_catalogue."""
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
@@ -28,7 +26,7 @@ def refresh(request: Request) -> Answer:
         import boto3
         from botocore.config import Config
 
-        # One attempt: a second refresh beside the first would only ask EC2 for the same again
+        # One attempt: a second concurrent refresh would only repeat the same EC2 calls
         patient = Config(read_timeout=LONGEST_SECONDS, connect_timeout=5, retries={"total_max_attempts": 1})
         answer = boto3.client("lambda", config=patient).invoke(FunctionName=function, Payload=b"{}")
         if answer.get("FunctionError"):

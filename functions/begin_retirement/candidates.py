@@ -1,6 +1,4 @@
-"""What there is around the claims that shall be retired: their nodes, the pods on them, and what is on its way to
-them.
-"""
+"""The claims to retire, with their nodes, the pods on these nodes, and the pods that are assigned to them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,9 +34,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RetirementCandidate:
-    """One claim that was asked for, as far as it and its node are there. `unreadable` names a node that is there and
-    cannot be read.
-    """
+    """One claim to retire, with its node if there is one. `unreadable` names an existing node that cannot be read."""
 
     asked: RetirementRequest
     claim: NodeClaim | None
@@ -47,11 +43,11 @@ class RetirementCandidate:
 
     @property
     def voluntary(self) -> bool:
-        """May it be taken back? A claim that is deleted already cannot."""
+        """Return whether the retirement can be undone; a claim that is already deleted cannot be restored."""
         return is_voluntary(self.asked.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
 
     def newest(self, kube: Kube) -> Node | None:
-        """The node as it stands now; None if it is gone, or if another node has its name."""
+        """Return the node as it is now; None if it is gone, or if another node has its name."""
         if self.node is None:
             return None
         try:
@@ -63,8 +59,9 @@ class RetirementCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RetirementCandidates:
-    """One look. `leased` says whether what is voluntary may happen; `pods` are the manifests of the pods on the nodes
-    concerned.
+    """One reading of the cluster and the ledger.
+
+    `leased` allows voluntary retirements; `pods` are the manifests of the pods on the nodes of the claims.
     """
 
     claims: Mapping[str, NodeClaim]
@@ -74,14 +71,16 @@ class RetirementCandidates:
     world: RetirementContext = field(default_factory=RetirementContext)
     leased: bool = False
     instances: Mapping[str, str] = field(default_factory=dict)
-    """Names of all nodes, also of those that cannot be read, by instance."""
+    """Names of all nodes by instance, including nodes that cannot be read."""
 
     @classmethod
     def read(
         cls, kube: Kube, ledger: Ledger, asked: Iterable[RetirementRequest], now: datetime, *, leased: bool
     ) -> "RetirementCandidates":
-        """The ledger first: a launch that it knows is on its claim by the time that claims are listed, or still
-        counts.
+        """Read the ledger first, then the cluster.
+
+        A launch that the ledger has recorded is then on its claim when claims are listed; otherwise it still counts as
+        a launch.
         """
         lease, launches, assignments = ledger.lease(), ledger.unrecorded_launches(), ledger.assignments()
         claims = index_by_name(list_claims(kube).claims)
@@ -119,7 +118,7 @@ class RetirementCandidates:
         return cls(here.claims, here.nodes, here.owners, pods, world, leased, instances)
 
     def cases(self, asked: Iterable[RetirementRequest]) -> list[RetirementCandidate]:
-        """What was asked for, with what there is of it."""
+        """Return the requested claims with their nodes."""
         by_instance = {
             node.instance_id: node
             for node in sorted(self.nodes.values(), key=lambda node: node.name)
@@ -135,15 +134,15 @@ class RetirementCandidates:
         return found
 
     def objection(self, case: RetirementCandidate) -> str:
-        """Why the retirement may not begin; empty if it may."""
+        """Return why the retirement may not begin; empty if it may."""
         if case.voluntary and not self.leased:
             return "it needs the lease"
-        if case.unreadable:  # it may well run pods, and nobody would ask them to leave
+        if case.unreadable:  # it may run pods, and they would not be evicted
             return f"its node {case.unreadable} cannot be read"
         return find_objection(case.asked.reason, case.claim, case.node, self.world)
 
     def again(self, kube: Kube, case: RetirementCandidate) -> str:
-        """The same, now that no pod comes any more: one may have come just before."""
+        """Check again after the taint, which keeps new pods off: a pod may have been bound just before it."""
         if case.node is None:
             return ""
         pods = tuple(_pods(list_pods_on(kube, [case.node.name])[case.node.name]))
@@ -151,7 +150,7 @@ class RetirementCandidates:
         return find_objection(case.asked.reason, case.claim, case.node, world)
 
     def moving(self, case: RetirementCandidate, claim: NodeClaim | None, noted: int, now: datetime) -> int:
-        """How many pods will want another place."""
+        """Return the number of pods that need another node."""
         pods = (DrainingPod.from_kube(each) for each in self.pods.get(case.node.name if case.node else "", ()))
         return must_move(pods, now=now, deadline=drain_deadline(claim, noted))
 
@@ -177,7 +176,7 @@ def _node(manifest: Manifest) -> Node | None:
 
 
 def _pods(manifests: Iterable[Manifest]) -> list[Pod]:
-    """Pods as values. One that cannot be read holds its node, as far as that can be told."""
+    """Read the pods. A pod that cannot be parsed still counts as a pod of its node, if the node's name is readable."""
     found = []
     for manifest in manifests:
         try:

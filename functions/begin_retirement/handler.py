@@ -50,16 +50,17 @@ logger = Logger()
 NO_TIME: Final = "no time was left; the sweep asks again"
 
 WAVE: Final = 20
-"""Nodes that are drained by one function at a time."""
+"""Nodes that one function drains at the same time."""
 
 BEGUN_AT_ONCE: Final = 100
-"""Claims of one execution, as the sweep asks: their entries are one result, and 256 KiB hold about 250 of the longest.
+"""Maximum of claims in one execution, the same as the sweep's. All entries are one result; 256 KiB hold about 250 of
+the longest.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class BegunRetirement:
-    """One claim whose retirement has begun, how many pods have to move for it, and what is told."""
+    """One claim whose retirement has begun, the number of pods that must move, and the events."""
 
     retiring: RetiringClaim
     moving: int
@@ -78,7 +79,7 @@ class SkippedClaim:
 
 
 class RetirementStart:
-    """The start of many retirements; its dependencies are arguments, which tests replace."""
+    """The start of several retirements; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self,
@@ -145,7 +146,9 @@ class RetirementStart:
     def _begin(
         self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime
     ) -> BegunRetirement | SkippedClaim:
-        """A claim whose retirement could not begin is nobody's again, and whoever looks next may take it."""
+        """Begin one retirement; a claim whose retirement could not begin loses its owner, so that another execution can
+        take it.
+        """
         try:
             return self._begin_one(task, case, around, now)
         except KubeError:
@@ -192,7 +195,7 @@ class RetirementStart:
         return BegunRetirement(retiring, moving, tuple(events))
 
     def _say_why(self, claim: NodeClaim, said: str, now: datetime) -> NodeClaim:
-        """The claim, with a condition that says what its instance ended of."""
+        """Return the claim with a condition that gives the reason why its instance ended."""
         if claim.registered:
             return claim
         after = claim.with_condition("Registered", "False", ENDED_AT_LAUNCH, said, at=now)
@@ -220,8 +223,9 @@ class RetirementStart:
         )
 
     def _delete(self, claim: NodeClaim | None) -> NodeClaim | None:
-        """The claim, deleted: its finalizer keeps it until its instance is gone. What its pool allows for the drain
-        counts from here.
+        """Delete the claim and return it; its finalizer keeps it until its instance is gone.
+
+        The pool's limit for the drain starts now.
         """
         if claim is None:
             return None
@@ -241,11 +245,11 @@ class RetirementStart:
         return patch_node(self._kube, node, taint_patch) if node is not None else None
 
     def _close_if_allowed(self, case: RetirementCandidate) -> tuple[Node | None, list[Event]]:
-        """The closed node, and no event; without a node and with events if it never registered and the cluster refuses
-        to close it.
+        """Return the tainted node and no event, or None and events if the cluster refuses to taint a node that never
+        registered.
 
         Such a node has no pool label, or a label of a managed node group: the admission policies let Joiner change
-        neither. Its claim is deleted already, so it never gets the label. The instance is terminated as if there were
+        neither. Its claim is already deleted, so the node never gets the label. The instance is terminated as if it had
         no node, and the node's pods end with it.
         """
         try:
@@ -263,7 +267,7 @@ class RetirementStart:
             return None, telling.report_refused_taint(claim, node, str(reason))
 
     def _take_back(self, case: RetirementCandidate, owner: str) -> None:
-        """Nothing of a retirement that does not happen stays: an execution that died may have closed the node."""
+        """Undo all steps of a retirement that does not happen; an execution that crashed may have tainted the node."""
         if (
             case.claim is not None
             and not case.claim.deleting
@@ -275,7 +279,7 @@ class RetirementStart:
 
 
 def _beyond(asked: Sequence[RetirementRequest]) -> list[dict[str, str]]:
-    """One entry for all claims that are too many for one execution; the next sweep finds them again."""
+    """Return one entry that counts the claims above the limit of one execution; the next sweep finds them again."""
     if not asked:
         return []
     logger.warning("more claims than one execution retires", left=len(asked), first=asked[0].claim)

@@ -1,4 +1,4 @@
-"""The claims whose interruption was noted in the ledger: what a retirement of interrupted instances begins with."""
+"""The claims whose interruption is recorded in the ledger; a retirement of interrupted instances starts with them."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,15 +12,14 @@ from joiner.lifecycle.retirement_back_off import may_back_off
 INTERRUPTED: Final = frozenset({RetirementReason.SPOT, RetirementReason.LOST})
 
 FRESH_FOR: Final = 300
-"""Seconds after which a note is left to the sweep, which asks EC2 first: an instance that was lost may run again."""
+"""Age in seconds from which a record is left to the sweep, which asks EC2 first: a lost instance may run again."""
 
 
 def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime) -> list[RetirementRequest]:
-    """Interrupted claims that nobody attends and that do not rest, each with its most urgent reason: lost ones first,
-    then by deadline.
+    """Return interrupted claims that have no active owner and do not rest, each with its most urgent reason.
 
-    The claims of `owner` are among them: when its first try failed midway, its second one has to go on with what the
-    first one took.
+    Lost ones come first, then the earliest deadline. The claims of `owner` are included: if its first try failed
+    midway, the second try continues with the claims of the first.
     """
     moment = int(now.timestamp())
     wanted = [one for one in noted if INTERRUPTED & _reasons(one) and _is_free(one, owner, moment)]

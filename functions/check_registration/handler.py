@@ -41,7 +41,7 @@ NODES_SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """One look: what every claim of the wave has come to."""
+    """The result of one check: the state of every claim of the wave."""
 
     wave: Wave
     steps: Sequence[ClaimProgress]
@@ -50,7 +50,7 @@ class WaveProgress:
         return [step.claim for step in self.steps if step.stage in stages]
 
     def render(self) -> dict[str, Any]:
-        """The answer to the state machine."""
+        """Return the answer to the state machine."""
         waiting = self.claims("waiting", "registered", "ready")
         return {
             "rings": self.wave.rings,
@@ -82,13 +82,12 @@ class RegistrationCheck:
         self._sleep = sleep
 
     def answer(self, wave_name: str, now: datetime, events: Sequence[Event] = ()) -> dict[str, Any]:
-        """``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed",
+        """Return ``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed",
         "nodes"}``.
 
-        `events` are those of the rounds before, which are told now: the lease is given back, and nodes are on their
-        way.
+        `events` are those of the rounds before. They are written here, after the lease is released, while nodes boot.
         """
-        wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are noted before anything is listed
+        wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
         opener = NodeOpening(self._kube, self._ledger, now, self._time_left)
         if wave is None:
             opener.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
@@ -100,7 +99,7 @@ class RegistrationCheck:
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         nodes = read_snapshot({"nodes": list(manifests.values())}).nodes
-        # Before pods are listed, and before anything can go wrong with another node: no paid node stays closed for it
+        # First, so that a failure with pods or other nodes does not keep a paid node closed
         opener.open_closed(nodes)
         joiner = NodeRegistration(self._kube, self._ledger, manifests, now)
         answers, later = call_each_in_time(match_nodes(mine, nodes), joiner.join, KubeError, self._time_left)
@@ -110,8 +109,8 @@ class RegistrationCheck:
         ]
         steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
         self._tell([*events, *(event for step in steps for event in step.events)], wave_name, now)
-        outcome = WaveProgress(self._ledger.wave(wave_name) or wave, steps)  # with what was placed in this look
-        for step in steps:  # a claim that merely waits would say so at every look
+        outcome = WaveProgress(self._ledger.wave(wave_name) or wave, steps)  # with the pods bound in this check
+        for step in steps:  # a claim that only waits would be logged at every check
             tell_step = logger.debug if step.stage == "waiting" else logger.info
             tell_step(
                 step.said,
@@ -131,7 +130,7 @@ class RegistrationCheck:
 
 
 def raised(answers: Iterable[tuple[ClaimAndNode, ClaimProgress | KubeError]]) -> list[ClaimProgress]:
-    """The steps; the first error is raised, now that all were tried."""
+    """Return the steps; raise the first error after all were tried."""
     steps = []
     for _, answer in answers:
         if isinstance(answer, KubeError):
@@ -152,7 +151,7 @@ def _shown(claim: NodeClaim) -> dict[str, Any]:
 
 
 def _kept_events(keys: Iterable[str]) -> list[Event]:
-    """The events of earlier rounds. One document that cannot be read keeps no node closed."""
+    """Return the events of earlier rounds. A document that cannot be read does not keep nodes closed."""
     found: list[Event] = []
     for key in keys:
         try:

@@ -1,6 +1,4 @@
-"""Filling nodes that are closed to everybody else: pods of the classes that were assigned to a node's claim are bound
-to it.
-"""
+"""Bind the pods that are assigned to a node's claim, while the node is closed to all other pods."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,20 +30,20 @@ from joiner.pools.timestamps import parse_timestamp
 
 logger = Logger(child=True)
 
-TRIES: Final = 3  # whoever schedules a waiting pod writes to it whenever it has tried it again
+TRIES: Final = 3  # a scheduler writes to a pending pod after each of its attempts
 PROBLEMS_TOLD: Final = 20
 
 
 class BindingPostponed(KubeError):
-    """A binding that is left for the next look."""
+    """A binding that the next check does."""
 
 
 Slots = Mapping[str, int]
-"""Class -> how many pods of it."""
+"""Class -> number of its pods."""
 
 
 class NodeFilling:
-    """Fills the closed nodes of one look; `assigned` are the slots of all claims there are, by their names."""
+    """Fills the closed nodes of one check; `assigned` are the slots of all claims, by claim name."""
 
     def __init__(
         self, kube: Kube, assigned: Mapping[str, Slots], now: datetime, time_left: TimeLeft = UNBOUNDED
@@ -56,14 +54,14 @@ class NodeFilling:
         self._now = now
 
     def fill(self, fillable: Iterable[ClaimProgress]) -> FilledNodes:
-        """Bind what can be bound, to all nodes before any of them opens."""
+        """Bind the pods of all nodes before any of the nodes opens."""
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
-        # Pods last: each counts once, on its node or waiting
+        # Pods are listed last: each counts once, either on its node or as pending
         world = read_snapshot({**listed, "pods": self._kube.packed(kinds.PODS, fields=LIVING)})
         nodes = {node.name: node for node in world.nodes}
         steps = {step.claim.node_name: step for step in fillable if _is_its(nodes.get(step.claim.node_name), step)}
-        # The scheduler fills an open node, and two that bind to one node would overfill it
+        # The scheduler fills an open node; if both bound pods to it, the node would be overfilled
         closed = {
             name: self._assigned.get(step.claim.name, {})
             for name, step in steps.items()
@@ -103,24 +101,24 @@ class NodeFilling:
     def _bind_all(
         self, bindings: Sequence[Binding], pods: Iterable[Pod]
     ) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
-        """The uids of pods that were bound, with their nodes; and by node what has to be tried again."""
+        """Return the bound pods (uid -> node), and by node the errors to retry."""
         by_uid = {pod.uid: pod for pod in pods}
         bound: dict[str, str] = {}
         failed: dict[str, list[KubeError]] = {}
         answers, left = call_each_in_time(
             bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError, self._time_left
         )
-        for binding in left:  # bound in the next look; until then the node stays closed for them
+        for binding in left:  # the next check binds them; until then the node stays closed for them
             failed.setdefault(binding.node, []).append(BindingPostponed("no time was left in this look"))
         for binding, answer in answers:
             if answer is None:
                 bound[binding.uid] = binding.node
-            elif not isinstance(answer, Conflict | NotFound):  # somebody was faster, or the pod is gone: both are done
+            elif not isinstance(answer, Conflict | NotFound):  # bound by the scheduler, or gone: nothing to do
                 failed.setdefault(binding.node, []).append(answer)
         return bound, failed
 
     def _bind(self, binding: Binding, pod: Pod) -> None:
-        """Bind the very pod that was looked at; one that still waits, and was merely written to, is tried again."""
+        """Bind exactly the pod that was read; retry if the pod is still pending and only its version changed."""
         for _ in range(TRIES - 1):
             try:
                 self._kube.bind(
@@ -137,14 +135,15 @@ class NodeFilling:
 
 
 def _is_its(node: Node | None, step: ClaimProgress) -> bool:
-    """Is it the claim's own node? Nodes are listed anew for the filling, and another instance may have taken the
-    name.
+    """Return whether this is the claim's own node.
+
+    Nodes are listed again for the filling, and another instance may have taken the name.
     """
     return node is not None and node.provider_id == step.claim.provider_id
 
 
 def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
-    """When the node became Ready, as its condition says it."""
+    """Return when the node became Ready, from its condition."""
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     ready: Mapping[str, Any] = next(
         (each for each in conditions if each.get("type") == "Ready" and each.get("status") == "True"), {}
@@ -153,8 +152,9 @@ def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
 
 
 def read_snapshot(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
-    """The lists as values. What cannot be read is told and left out: whoever may create pods must not keep all nodes
-    closed.
+    """Parse the lists.
+
+    An object that cannot be read is logged and left out: an invalid pod must not keep all nodes closed.
     """
     world = Snapshot.from_lists(lists)
     for problem in world.problems[:PROBLEMS_TOLD]:

@@ -1,13 +1,14 @@
-"""Filling the nodes that may take pods, and opening them.
+"""Fill the nodes that may take pods, and open them.
 
-The order is safe to die in: pods are bound, the node opens (one patch: initialized, filling off), its assignment goes,
-and last the claim says that it is initialized. A claim that does not say so yet is looked at again, by this execution
-or by the one that the sweep starts.
+The function can stop between any two steps. It binds pods, opens the node (one patch: initialized label, filling taint
+removed), deletes the assignment, and last writes the condition `Initialized` on the claim. A claim without that
+condition is checked again, by this execution or by the one that the sweep starts.
 
-A node that is Ready gets its pods even while the node controller's last taint lingers, and opens once that is off.
+A Ready node gets its pods even while the last taint of the node controller remains, and opens when that taint is
+removed.
 
-A node that has its pods stays closed a little longer while a pod that is meant for another node would fit into what it
-has left, or would even push out what runs there: the scheduler would put it there, and the plan would come undone.
+A node that has its pods stays closed a little longer while a pod planned for another node would fit into its free
+capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,11 +41,11 @@ from joiner.reporting.events import Event
 
 logger = Logger(child=True)
 
-TRIES: Final = 3  # see joining
+TRIES: Final = 3  # see node_registration
 
 
 class NodeOpening:
-    """Places pods on nodes that may take them, and opens those that are ready for all."""
+    """Binds pods to nodes that may take them, and opens the nodes that are ready for all pods."""
 
     def __init__(self, kube: Kube, ledger: Ledger, now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -53,7 +54,7 @@ class NodeOpening:
         self._now = now
 
     def open(self, wave: str, steps: Sequence[ClaimProgress]) -> list[ClaimProgress]:
-        """The steps, with every node filled that may be, and every ready one opened."""
+        """Return the steps after filling every node that may be filled and opening every ready one."""
         fillable = [
             step for step in steps if step.stage == "ready" or (step.stage == "registered" and _may_be_filled(step))
         ]
@@ -61,7 +62,7 @@ class NodeOpening:
         return [filled.get(step.claim.name) or step for step in steps]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
-        """Every node of ours that was closed for too long, whatever became of its claim."""
+        """Open every node of this cluster that was closed for too long, regardless of its claim."""
         late = [node for node in nodes if closed_too_long(node, self._now)]
         answers, left = call_each_in_time(
             late, lambda node: self._open(node, initialized=False), Exception, self._time_left

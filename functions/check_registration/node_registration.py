@@ -1,4 +1,4 @@
-"""Joining one node to its claim: registered when its Node is ours, on the way to initialized when it may take pods."""
+"""Register one node for its claim; the node counts as initialized when it takes pods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,13 +28,14 @@ from joiner.reporting.events import Event
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
 
-TRIES: Final = 3  # a kubelet that starts writes its Node often, and every write refuses a patch of an older version
+TRIES: Final = 3  # a kubelet that starts writes its Node often, and a patch of an older version is refused
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimProgress:
-    """How far one claim came in this look: `said` is the log line, `ready` means that its node may be filled and opened
-    now.
+    """The state of one claim in this check.
+
+    `said` is the log line. `ready` means that its node may be filled and opened now.
     """
 
     claim: NodeClaim
@@ -43,11 +44,13 @@ class ClaimProgress:
     node: Node | None = None
     events: tuple[Event, ...] = field(default=())
     fresh: bool = False
-    """It was registered in this look: its kubelet may not have seen yet that the taint of unregistered nodes is off."""
+    """The node was registered in this check: its kubelet may not know yet that the taint of unregistered nodes is
+    removed.
+    """
 
 
 class NodeRegistration:
-    """Registers nodes, one at a time; `manifests` are the nodes as listed, by name."""
+    """Registers nodes, one at a time; `manifests` are the listed nodes by name."""
 
     def __init__(self, kube: Kube, ledger: Ledger, manifests: Mapping[str, Mapping[str, Any]], now: datetime) -> None:
         self._kube = kube
@@ -56,7 +59,7 @@ class NodeRegistration:
         self._now = now
 
     def join(self, meeting: ClaimAndNode) -> ClaimProgress:
-        """The step of one claim; an API call that fails leaves it where it is until the next look."""
+        """Return the step of one claim; after a failed API call the claim stays in its state until the next check."""
         step = self._step(meeting)
         if step.stage not in ("waiting", "registered"):
             return step
@@ -99,8 +102,9 @@ class NodeRegistration:
         )
 
     def _give_up(self, step: ClaimProgress, said: str, told: Event, reason: str) -> ClaimProgress:
-        """Its pods may be planned for anew, and nobody awaits it. Written last: until it stands, the claim is looked at
-        again.
+        """Give up the claim's node, so that its pods are planned again and no wave awaits it.
+
+        The condition is written last: without it, the claim is checked again.
         """
         claim = step.claim
         if failure_reason(claim) == reason:

@@ -32,7 +32,7 @@ class GarbageCollection:
         self._pause = pause
 
     def answer(self, cluster: str, asked: Sequence[str]) -> dict[str, Any]:
-        """``{"terminated": [instances], "refused": count, "reasons": [texts], "left": count}``."""
+        """Return ``{"terminated": [instances], "refused": count, "reasons": [texts], "left": count}``."""
         if self._pause.on():
             logger.warning("Joiner is paused: nothing is terminated")
             return {"terminated": [], "refused": 0, "reasons": [], "left": len(asked)}
@@ -47,7 +47,7 @@ class GarbageCollection:
         for (
             instance,
             reason,
-        ) in done.refused.items():  # the next sweep tries again; a retry soon would be refused for the same reason
+        ) in done.refused.items():  # the next sweep tries again; EC2 would refuse an immediate retry, too
             logger.warning(
                 "an instance without a claim and without a node was not terminated",
                 instance=instance,
@@ -70,8 +70,10 @@ class GarbageCollection:
         }
 
     def _forget(self, instances: Sequence[str]) -> None:
-        """An item that could not be deleted stops no other. It does no harm: it names an instance that ended, whose id
-        never comes back.
+        """Delete the `INSTANCE` items of terminated instances.
+
+        An item that cannot be deleted does not stop the others. It does no harm: EC2 does not use the id of a
+        terminated instance again.
         """
         for instance, error in call_each(instances, self._ledger.forget_instance, Exception):
             if isinstance(error, Exception):

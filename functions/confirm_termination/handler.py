@@ -18,14 +18,14 @@ logger = Logger()
 
 
 class TerminationConfirmation:
-    """One look at a wave's instances; its dependencies are arguments, which tests replace."""
+    """One check of a wave's instances; its dependencies are arguments, which tests replace."""
 
     def __init__(self, ec2: Ec2, retirements: Retirements) -> None:
         self._ec2 = ec2
         self._retirements = retirements
 
     def answer(self, owner: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
-        """``{"claims", "gone"}``: all claims at their stages."""
+        """Return ``{"claims", "gone"}``: all claims with their stages."""
         going = [one for one in entries if one.stage is RetirementStage.TERMINATING]
         self._retirements.see((one.claim for one in going), owner, int(now.timestamp()))
         shown = self._ec2.whereabouts(one.instance for one in going)
@@ -36,7 +36,9 @@ class TerminationConfirmation:
 
 
 def _judged(one: RetiringClaim, instance: Instance | None, now: datetime) -> RetiringClaim:
-    """One that lives was told to go, and did not hear it, or was started again: it is told once more."""
+    """Return the claim's stage. An instance that still runs is terminated again: the first call was lost, or it was
+    restarted.
+    """
     if instance is None:
         stage = RetirementStage.TERMINATED if one.unknown_is_gone(now) else RetirementStage.TERMINATING
         return one.at(stage, f"EC2 knows no instance {one.instance}")

@@ -1,10 +1,9 @@
-"""Custom resource: what the installer must know of the cluster, asked from outside the VPC that the installer may sit
-in.
+"""Custom resource: read the facts of the cluster that the installer needs, from outside the installer's VPC.
 
-It also refuses a cluster whose nodes could not join, and says whether the control plane reaches the doorbell by itself.
+It refuses a cluster whose nodes could not join, and reports whether the control plane reaches the doorbell.
 
-It also records the endpoint and the CA: they decide where the other functions send their tokens
-(`joiner.adapters.known_cluster`). A schedule has them recorded again every few minutes, because EKS may exchange a CA.
+It also records the endpoint and the CA. The other functions send their tokens only to the recorded endpoint
+(`joiner.adapters.known_cluster`). A schedule records them again every few minutes, because EKS may replace the CA.
 """
 
 import time
@@ -41,7 +40,7 @@ class AnotherCluster(Exception):
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] | None:
-    """Answer CloudFormation; any other event is the schedule's."""
+    """Answer CloudFormation; handle any other event as the schedule's."""
     if "RequestType" in event:
         serve(event, context, describe)
         return None
@@ -49,10 +48,10 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] 
 
 
 def describe(request: Request) -> Answer:
-    """The cluster's endpoint, CA and network, and the CA of the doorbell's door if a parameter holds one."""
+    """Return the cluster's endpoint, CA and network, and the doorbell's CA if a parameter holds one."""
     name = request.properties["Cluster"]
     physical_id = f"cluster-{name}"
-    if request.kind == "Delete":  # nothing was made
+    if request.kind == "Delete":  # nothing was created
         return Answer(request.physical_id or physical_id)
     from joiner.adapters.environment import client, setting
 
@@ -77,7 +76,7 @@ def describe(request: Request) -> Answer:
 
 
 def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
-    """Raise ClusterNotSupported for a cluster whose nodes need IPv6 interfaces: launch templates do not make them
+    """Raise ClusterNotSupported for a cluster whose nodes need IPv6 interfaces, which launch templates do not create
     yet.
     """
     if (cluster.get("kubernetesNetworkConfig") or {}).get("ipFamily") == "ipv6":
@@ -88,13 +87,13 @@ def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
 
 
 def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
-    """Ids of the cluster's own subnets (joined by commas) and security group, and what its egress mode means for the
-    doorbell.
+    """Return the ids of the cluster's own subnets (joined by commas) and security group, and the effect of its egress
+    mode on the doorbell.
     """
     config = cluster.get("resourcesVpcConfig") or {}
     mode = config.get("controlPlaneEgressMode") or "AWS_MANAGED"
     return {
-        # A condition of a policy must have a value: ids that cannot exist stand for none
+        # A policy condition needs a value: ids that cannot exist are used where the cluster has none
         "SubnetIds": ",".join(config.get("subnetIds") or ["subnet-none"]),
         "SecurityGroupId": config.get("clusterSecurityGroupId") or "sg-none",
         "ControlPlaneEgress": EGRESS.get(
@@ -104,7 +103,9 @@ def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe_and_record() -> dict[str, Any]:
-    """This deployment's cluster as EKS describes it; the functions that talk to Kubernetes believe this record only."""
+    """Record and return this deployment's cluster as EKS describes it. The functions that call Kubernetes trust only
+    this record.
+    """
     from joiner.adapters import known_cluster
     from joiner.adapters.environment import client, setting
 

@@ -1,10 +1,9 @@
-"""Custom resource: makes the installer an administrator of the cluster right before it runs, and takes that away right
-after.
+"""Custom resource: make the installer an administrator of the cluster before it runs, and revoke that afterwards.
 
-RBAC lets nobody grant what they do not hold, so the installer needs all rights; between deployments it needs none. Two
-resources surround the installer's own one, and mirror each other: what the first does at creation, the second does at
-deletion, because CloudFormation deletes in the reverse order. An update that fails never reaches the second resource: a
-schedule takes away what is older than a quarter of an hour.
+RBAC lets a subject grant only the rights that it has, so the installer needs all rights. Between deployments it needs
+none. One resource precedes the installer's resource and one follows it. They mirror each other: what the first does on
+Create, the second does on Delete, because CloudFormation deletes in the reverse order. An update that fails never
+reaches the second resource, so a schedule revokes access that is older than 15 minutes.
 """
 
 import logging
@@ -15,7 +14,7 @@ from typing import Any, Final
 from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
 
 LONGEST_SECONDS: Final = 900
-"""Three times what the installer may take."""
+"""Three times the installer's timeout."""
 
 BEFORE: Final = "before"
 AFTER: Final = "after"
@@ -25,7 +24,7 @@ logger.setLevel(logging.INFO)
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] | None:
-    """Answer CloudFormation; any other event is the schedule's."""
+    """Answer CloudFormation; handle any other event as the schedule's."""
     if "RequestType" in event:
         serve(event, context, act)
         return None
@@ -33,7 +32,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] 
 
 
 def act(request: Request) -> Answer:
-    """Grant or revoke, by the resource's place in the order and by what CloudFormation does with it."""
+    """Grant or revoke access, depending on the resource's position and on the kind of request."""
     place = request.properties["Place"]
     if place not in (BEFORE, AFTER):
         raise ValueError(f"Place is {place!r}: write {BEFORE} or {AFTER}")
@@ -54,7 +53,7 @@ class InstallerAccess:
         self._entry = {"clusterName": cluster, "principalArn": principal}
 
     def grant(self, *, or_gone: bool = False) -> None:
-        """Associate the policy; with `or_gone`, a cluster or an entry that is gone needs none."""
+        """Associate the policy; with `or_gone`, ignore that the cluster or the access entry is gone."""
         try:
             self._eks.associate_access_policy(**self._entry, policyArn=self._policy, accessScope={"type": "cluster"})
         except self._eks.exceptions.ResourceNotFoundException:
@@ -62,16 +61,14 @@ class InstallerAccess:
                 raise
 
     def revoke(self) -> None:
-        """Disassociate the policy; one that is not associated is success."""
+        """Disassociate the policy; a policy that is not associated is a success."""
         try:
             self._eks.disassociate_access_policy(**self._entry, policyArn=self._policy)
         except self._eks.exceptions.ResourceNotFoundException:
             return
 
     def revoke_older(self, limit: float) -> bool:
-        """Revoke what was associated, or associated again, before `limit` (epoch seconds); whether there was anything
-        to revoke.
-        """
+        """Revoke access that was last associated before `limit` (epoch seconds). Return whether there was any."""
         try:
             found = self._eks.list_associated_access_policies(**self._entry)["associatedAccessPolicies"]
         except self._eks.exceptions.ResourceNotFoundException:

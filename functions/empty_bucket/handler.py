@@ -1,5 +1,5 @@
-"""Custom resource: empties the decision bucket when the stack goes, because CloudFormation deletes empty buckets
-only.
+"""Custom resource: empty the decision bucket when the stack is deleted, because CloudFormation deletes only empty
+buckets.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 
 
 class NotEmptied(Exception):
-    """S3 kept objects; the message names the first."""
+    """S3 did not delete some objects; the message names the first."""
 
 
 def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
@@ -18,8 +18,8 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 
 
 def empty(request: Request) -> Answer:
-    """Delete every object of the bucket, on Delete only, and only if the settings of the last deployment did not keep
-    the data.
+    """Delete every object of the bucket, on Delete only, and only if the settings of the last deployment do not retain
+    data.
     """
     bucket = request.properties["Bucket"]
     empties = request.properties.get("Empty", "true")  # a deployment of an earlier version has no such property

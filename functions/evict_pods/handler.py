@@ -45,12 +45,12 @@ from joiner.reporting.events import Event
 logger = Logger()
 
 ASKED_AT_ONCE: Final = 400
-"""Evictions of one look: more would outlast the function. The next look asks the rest."""
+"""Maximum of evictions in one pass: more would exceed the function's timeout. The next pass does the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainRound:
-    """What one look at one node came to. It is `quiet` where nothing is left to wait for but `next_at`."""
+    """The result of one pass over one node. `quiet`: nothing remains but to wait for `next_at`."""
 
     retiring: RetiringClaim
     asked: int = 0
@@ -60,25 +60,25 @@ class DrainRound:
 
     @property
     def progress(self) -> bool:
-        """Did this look change anything?"""
+        """Return whether this pass changed anything."""
         return self.asked > 0 or self.retiring.stage is not RetirementStage.DRAINING
 
 
 @dataclass(slots=True)
 class CallBudget:
-    """How many pods may still be asked in this look."""
+    """The number of evictions that this pass may still request."""
 
     left: int = field(default=ASKED_AT_ONCE)
 
     def take(self, pods: Sequence[DrainingPod]) -> Sequence[DrainingPod]:
-        """As many of them as may be asked."""
+        """Return as many of them as the limit allows."""
         taken = pods[: self.left]
         self.left -= len(taken)
         return taken
 
 
 class PodEviction:
-    """One check of a wave; its dependencies are arguments, which tests replace."""
+    """One pass over a wave; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -88,7 +88,7 @@ class PodEviction:
     def answer(
         self, execution: Execution, entries: Sequence[RetiringClaim], pause_before: int, now: datetime
     ) -> dict[str, Any]:
-        """``{"claims", "pause", "evicted"}``: all claims at their stages, and the seconds until the next look."""
+        """Return ``{"claims", "pause", "evicted"}``: all claims with stages, and the seconds to the next pass."""
         draining = [each for each in entries if each.stage is RetirementStage.DRAINING]
         self._retirements.see((one.claim for one in draining), execution.arn, int(now.timestamp()))
         noted = self._retirements.all() if draining else {}
@@ -109,7 +109,7 @@ class PodEviction:
     def _looks(
         self, draining: Sequence[RetiringClaim], noted: Mapping[str, Retirement], now: datetime
     ) -> dict[str, DrainRound]:
-        """By claim."""
+        """Return the results by claim."""
         lost = {
             one.claim for one in draining if one.claim in noted and RetirementReason.LOST in noted[one.claim].reasons
         }
@@ -117,7 +117,7 @@ class PodEviction:
         pods = list_pods_on_each(self._kube, {one.node for one in there})
         strangers = self._close(
             there
-        )  # after the pods were listed: those of a node that takes the name later are not among them
+        )  # after pods are listed: pods of a node that takes the name later are not in the list
         budget = CallBudget()
         looks = {
             one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node
@@ -146,10 +146,11 @@ class PodEviction:
         return looks
 
     def _close(self, draining: Sequence[RetiringClaim]) -> dict[str, str | KubeError | ValueError]:
-        """Nodes that somebody opened again are closed again, or their drain would never end.
+        """Taint nodes again whose taint was removed; otherwise their drain would never end.
 
-        By claim: whose the node of this name is now, if it is not the claim's any more; empty if it is, or if there is
-        none. An error where that cannot be known: then nothing is done on the node in this look.
+        Return by claim: a sentence if the node of this name belongs to another instance; empty if it is the
+        claim's node or if there is none; an error if that is unknown. After an error this pass changes nothing on the
+        node.
         """
         found: dict[str, str | KubeError | ValueError] = {}
         for one, answer in call_each(draining, self._close_one, Exception):
@@ -214,15 +215,15 @@ class PodEviction:
         return DrainRound(one.at(RetirementStage.DRAINED), events=tuple(telling.report_terminating(one, claim)))
 
     def _ask(self, one: RetiringClaim, plan: Drain, budget: CallBudget) -> tuple[int, list[str], list[Event]]:
-        """How many were asked, what keeps the others, and what is told."""
+        """Return the number of evicted pods, the reasons that keep the others, and the events."""
         blockers: list[str] = []
         events: list[Event] = []
-        taken = budget.take(plan.evict)  # those for which no time is left are asked in the next look
+        taken = budget.take(plan.evict)  # the next pass evicts those for which no time is left
         evicted, _ = call_each_in_time(taken, lambda pod: self._evict(pod, one.node), KubeError, self._time_left)
         for pod, answer in evicted:
             if isinstance(answer, KubeError) and not isinstance(
                 answer, NotFound | Conflict
-            ):  # gone, or another pod by now: done
+            ):  # gone, or replaced by another pod
                 blockers.append(_blocker(pod, answer))
             else:
                 events.append(telling.report_evicted(pod, one.node))
@@ -242,7 +243,7 @@ class PodEviction:
         delete_pod(self._kube, pod.namespace, pod.name, uid=pod.uid, grace=order.grace)
 
     def _tell(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
-        """Write the claim's status if it says anything new. A drain does not wait for what is only told."""
+        """Write the claim's status if it changed. A drain does not wait for a status."""
         if claim is None or after is None or write_claim_status(claim) == write_claim_status(after):
             return
         try:
@@ -254,10 +255,10 @@ class PodEviction:
 
 
 def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
-    """Whose a node of the retired node's name is, if another's: names come from private IP addresses, which EC2 gives
-    out again.
+    """Return whose the node of the retired node's name is, as a sentence; empty if it is the claim's node.
 
-    A node that does not name its instance belongs to the claim that owns it.
+    Names come from private IP addresses, which EC2 uses again. A node without an instance id belongs to the claim that
+    owns it.
     """
     if not one.instance:
         return ""
@@ -269,7 +270,7 @@ def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
 
 
 def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> datetime:
-    """Since when its node has been drained: as the claim says, or as this execution remembers, or from now on."""
+    """Return the start of the drain: from the claim, else from this execution's entry, else now."""
     said = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
     return min(
         [moment for moment in (said, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment],

@@ -1,7 +1,7 @@
 """The volumes of a drained node that are not detached yet.
 
-Source: Karpenter, core `pkg/controllers/node/termination` (awaitVolumeDetachment). A volume that goes on being used by
-a pod that stays, or that several nodes may mount, holds nothing up.
+Source: Karpenter, core `pkg/controllers/node/termination` (awaitVolumeDetachment). A volume that is used by a pod that
+stays, or that several nodes may mount, does not delay the termination.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MANY_NODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
 def list_awaited_volumes(kube: Kube, node: str, pods: Sequence[DrainingPod]) -> list[str]:
-    """Names of the persistent volumes that must be detached before the instance goes."""
+    """Return the names of the persistent volumes that must be detached before the instance is terminated."""
     attachments = [
         each for each in kube.list(kinds.VOLUME_ATTACHMENTS) if (each.get("spec") or {}).get("nodeName") == node
     ]

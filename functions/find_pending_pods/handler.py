@@ -60,8 +60,9 @@ class PendingPodSearch:
         self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``; LeaseLost if another
-        execution holds the lease now. No snapshot is kept if there is nothing to do.
+        """Return ``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``.
+
+        No snapshot is stored if there is nothing to do. Raises LeaseLost if another execution holds the lease now.
         """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         rings = lease.rings
@@ -79,8 +80,8 @@ class PendingPodSearch:
         lists = self._view.lists(expected_claims=launching | set(assignments))
 
         world = Snapshot.from_lists(lists)
-        # Nobody but the holder launches, and it is here: what is written and not being launched never will be, its own
-        # included
+        # Only the lease's holder launches, and this execution is the holder: a claim without a launch in progress is
+        # never launched, its own claims included
         late = find_late_claims(world.claims, world.nodes, now)
         state = assess_progress(
             world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late
@@ -110,7 +111,9 @@ class PendingPodSearch:
         return [mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))]
 
     def _asking(self, pods: Sequence[Pod], classes: Collection[str]) -> int:
-        """The pods worth a look; all others were told why they wait, and nothing has changed since."""
+        """Return the number of pods to plan for; all others have an event with the reason, and nothing has changed
+        since.
+        """
         return sum(pod.class_key in classes for pod in pods)
 
     def _tell(self, others: Sequence[OtherAutoscaler], task: Task, now: datetime) -> None:
@@ -121,7 +124,10 @@ class PendingPodSearch:
 
 
 def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
-    """Whoever writes a pool wants to know at once whether it will do, not when the first pod waits for it."""
+    """Return the number of pools and classes without a current condition.
+
+    Users need the condition when they write the object, not at the first pending pod.
+    """
     return count_unreported(
         [*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]]
     )

@@ -33,11 +33,11 @@ NO_TIME: Final = "no time was left in this look"
 
 
 class OutOfTime(KubeError):
-    """The function ends before all is done; the next look goes on."""
+    """The function ran out of time; the next pass continues."""
 
 
 class NodeRemoval:
-    """One forgetting; its dependencies are arguments, which tests replace."""
+    """One removal of nodes; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, ledger: Ledger, retirements: Retirements, time_left: TimeLeft = UNBOUNDED) -> None:
         self._time_left = time_left
@@ -46,8 +46,9 @@ class NodeRemoval:
         self._retirements = retirements
 
     def answer(self, owner: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
-        """``{"claims", "forgotten"}``: all claims at their stages. A claim that could not be forgotten says why, and is
-        tried again.
+        """Return ``{"claims", "forgotten"}``: all claims with their stages.
+
+        A claim whose removal failed gives the reason, and the next pass tries it again.
         """
         gone = [one for one in entries if one.stage is RetirementStage.TERMINATED]
         self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
@@ -66,11 +67,11 @@ class NodeRemoval:
 
     def _forget(self, one: RetiringClaim, nodes: Sequence[Mapping[str, Any]], owner: str) -> RetiringClaim:
         found = [read_node(node) for node in nodes if _belongs(node, one)]
-        # One that joined late, or that somebody opened again: only closed nodes are emptied and deleted
+        # Some nodes joined late or were opened again: pods and Node are deleted only if the node is closed
         its = [node for node in found if _allowed(node, partial(patch_node, self._kube, node, taint_patch))]
         names = {node.name for node in its}
         if one.node and one.node not in {str(node["metadata"]["name"]) for node in nodes}:
-            names.add(one.node)  # nobody's by now; a node of another instance that took the name runs its pods
+            names.add(one.node)  # its Node is gone; a node of another instance with this name keeps its pods
         self._end_pods(names, one)
         for node in its:
             _allowed(node, partial(delete_and_release, self._kube, kinds.NODES, node.name, uid=node.uid))
@@ -85,12 +86,11 @@ class NodeRemoval:
         return one.at(RetirementStage.FORGOTTEN, f"instance {one.instance} and node {one.node} are gone".strip())
 
     def _end_pods(self, nodes: Collection[str], one: RetiringClaim) -> None:
-        """Pods that are still on a node whose instance is gone run nowhere: they go at once, so that others take their
-        place.
+        """Delete the pods on nodes whose instance is gone, without a grace period, so that replacements start at once.
 
-        A node of another instance may have taken the name since the nodes were listed: the pods are listed first and
-        the node is read again after them, so that no pod of that node is deleted. A pod that cannot be deleted does not
-        keep the node: the garbage collector of pods deletes the pods of a node that is gone.
+        A node of another instance may have taken the name since the nodes were listed. The node is therefore read again
+        after the pods are listed, and no pod of another instance's node is deleted. A pod that cannot be deleted does
+        not keep the node: the garbage collector of pods deletes the pods of a node that is gone.
         """
         on_nodes = list_pods_on(self._kube, nodes)
         pods = [
@@ -119,7 +119,7 @@ class NodeRemoval:
             raise OutOfTime(f"{len(left)} pods of its node are still to be deleted: {NO_TIME}")
 
     def _is_taken(self, name: str, one: RetiringClaim) -> bool:
-        """Is there a node of this name that is not the retired one?"""
+        """Return whether a node of this name belongs to another instance."""
         try:
             return not _belongs(self._kube.get(kinds.NODES, name), one)
         except NotFound:
@@ -127,11 +127,11 @@ class NodeRemoval:
 
 
 def _allowed(node: Node, act: Callable[[], object]) -> bool:
-    """Act on a node whose instance is gone; False if the cluster does not allow it.
+    """Call `act` for a node whose instance is gone; return False if the cluster does not allow it.
 
-    Such a node (it has no pool label, or a label of a managed node group) is left to the cloud controller manager,
-    which deletes nodes whose instances do not exist. With Joiner's finalizer that deletion would never end: then the
-    error is raised, and the claim stays.
+    Such a node has no pool label, or has a label of a managed node group. The cloud controller manager deletes it,
+    because its instance does not exist. Joiner's finalizer would block that deletion forever: then the error is raised,
+    and the claim stays.
     """
     try:
         act()
@@ -149,7 +149,9 @@ def _allowed(node: Node, act: Callable[[], object]) -> bool:
 
 
 def _belongs(node: Mapping[str, Any], one: RetiringClaim) -> bool:
-    """A node of the instance; without an instance, the one of the claim's name that has none either."""
+    """Return whether the node belongs to the instance; without an instance, whether it has the claim's name and no
+    instance.
+    """
     provider_id = str((node.get("spec") or {}).get("providerID") or "")
     if one.instance:
         return provider_id.rpartition("/")[2] == one.instance

@@ -14,13 +14,13 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 from joiner.names import ACTING, DELETING, DRAINING, KEEPING, NODECLAIM, NODEPOOL, PROVISIONER, pause_parameter
 
 PHYSICAL_ID: Final = "joiner-deletion-guard"
-NAMED: Final = 3  # claims in a message; CloudFormation shows about a thousand characters
-LEASE_SECONDS: Final = 120.0  # a scale-up holds the lease for seconds; one that died, until its lease ends
+NAMED: Final = 3  # claims in a message; CloudFormation shows about 1000 characters
+LEASE_SECONDS: Final = 120.0  # a scale-up holds the lease for seconds; if it crashed, until the lease expires
 PAUSE_SECONDS: Final = 2.0
 
 
 class NodesRun(Exception):
-    """Deleting the stack would cut off nodes; the message names them and the remedy."""
+    """Deleting the stack would leave nodes without Joiner; the message names them and the remedy."""
 
 
 class ScaleUpRuns(Exception):
@@ -28,7 +28,7 @@ class ScaleUpRuns(Exception):
 
 
 class RunningInstance(Protocol):
-    """One instance, as far as it is named here."""
+    """The attributes of an instance that the message uses."""
 
     @property
     def id(self) -> str: ...
@@ -47,7 +47,7 @@ class PauseParameter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeletionContext:
-    """What is looked at: the lease (is it held now?), the instances of Joiner, and the clock."""
+    """What the check reads: whether the lease is held, Joiner's instances, and the clock."""
 
     lease_is_held: Callable[[], bool]
     instances: Callable[[], Sequence[RunningInstance]]
@@ -61,7 +61,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 
 
 def act(request: Request) -> Answer:
-    """Look, on Delete only."""
+    """Check on Delete only."""
     cluster = request.properties["Cluster"]
     if request.kind == "Delete":
         from joiner.adapters import environment
@@ -77,9 +77,9 @@ def act(request: Request) -> Answer:
 
 
 def refuse_deletion(cluster: str, region: str, switch: PauseParameter, around: DeletionContext) -> None:
-    """Raises NodesRun or ScaleUpRuns if the stack may not be deleted now.
+    """Raise NodesRun or ScaleUpRuns if the stack may not be deleted now.
 
-    The guard takes back only the value that it wrote itself: a pause or a drain that people ask for meanwhile stays.
+    The guard resets only the value that it wrote itself: a pause or a drain that a person requests meanwhile stays.
     """
     before = switch.value()
     if before == KEEPING:
@@ -108,7 +108,7 @@ def _await_the_lease(around: DeletionContext) -> None:
 
 
 def refusal_reason(cluster: str, region: str, running: Sequence[RunningInstance], *, draining: bool) -> str:
-    """Which claims exist, and what to run."""
+    """Return which claims exist, and which command to run."""
     named = [_name(each) for each in running[:NAMED]] + (
         [f"and {len(running) - NAMED} more"] if len(running) > NAMED else []
     )

@@ -53,7 +53,7 @@ class InterruptionMachines:
 
 
 class InterruptionQueue:
-    """Where messages are handled; its dependencies are arguments, which tests replace."""
+    """Handles messages; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self,
@@ -71,8 +71,9 @@ class InterruptionQueue:
         self._machines = machines
 
     def handle(self, records: Sequence[Mapping[str, Any]], clock: Callable[[], datetime]) -> list[str]:
-        """The message ids that have to come again: those that could not be noted; if no retirement starts, all that
-        need one.
+        """Return the ids of the messages to receive again: those that could not be recorded.
+
+        If no retirement starts, these are all messages that need one.
         """
         now = clock()
         told = {str(record["messageId"]): _read(record) for record in records}
@@ -87,7 +88,7 @@ class InterruptionQueue:
         for message, found in known.items():
             try:
                 needed = [self._take(each, ours[each.instance].claim, look, paused, now) for each in found]
-            except Exception:  # the queue is the retry: the others of the batch are not to wait for this one
+            except Exception:  # the queue retries this message; the others of the batch do not wait for it
                 logger.exception("a message comes again", messageId=message)
                 again.append(message)
             else:
@@ -102,7 +103,7 @@ class InterruptionQueue:
     def _take(
         self, news: Interruption, claim: str, look: "LostInstances", paused: "PauseReadOnce", now: datetime
     ) -> bool:
-        """Note one interruption; does it need a retirement?"""
+        """Record one interruption; return whether it needs a retirement."""
         logger.info(
             f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state
         )
@@ -122,7 +123,7 @@ class InterruptionQueue:
         return self._note_loss(news, claim, look, now)
 
     def _note_warning(self, news: Interruption, claim: str, now: datetime) -> bool:
-        """An owner that attends the claim reads the deadline at its next look: no other retirement is needed."""
+        """Record a warning; return if it needs a retirement. An active owner reads the deadline in its next pass."""
         standing, moment = self._retirements.of(claim), int(now.timestamp())
         self._retirements.hurry(
             claim, RetirementReason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance
@@ -130,7 +131,9 @@ class InterruptionQueue:
         return standing is None or not standing.attended(moment)
 
     def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
-        """Before the ring for a replacement: the same must not be launched again at once."""
+        """Record an instance that ended at its launch, before the ring: the same offering must not be launched again at
+        once.
+        """
         if instance is not None and (
             found := record_launch_failure(self._ledger, self._retirements, instance, claim, now)
         ):
@@ -143,7 +146,9 @@ class InterruptionQueue:
             )
 
     def _note_loss(self, news: Interruption, claim: str, look: "LostInstances", now: datetime) -> bool:
-        """It may be our own doing; an owner that attends the claim has to know in any case."""
+        """Record a loss, which Joiner may have caused itself; an active owner of the claim needs the record in any
+        case.
+        """
         standing, moment = self._retirements.of(claim), int(now.timestamp())
         if standing is not None and standing.attended(moment):
             self._retirements.add(claim, RetirementReason.LOST)
@@ -155,8 +160,9 @@ class InterruptionQueue:
         return True
 
     def _retire(self, messages: list[str], now: datetime) -> bool:
-        """One retirement for all that was noted, and one ring of the scale-up, which the retirement rings, too; False
-        if none started.
+        """Start one retirement for all records, and ring the scale-up once. Return False if no retirement started.
+
+        The retirement rings the scale-up, too.
         """
         try:
             name = self._executions.start_retirement_of_interrupted(self._machines.retire, now, messages[0])
@@ -176,7 +182,7 @@ class InterruptionQueue:
         return True
 
     def _remember_shortages(self, instances: Collection[str], now: datetime) -> None:
-        """Hints for the next plan: nobody waits for them."""
+        """Record offerings that are short, for the next plan; a failure is only logged."""
         if not instances:
             return
         try:
@@ -188,22 +194,23 @@ class InterruptionQueue:
 
 
 class PauseReadOnce:
-    """Whether Joiner is paused: read when the first message of a batch needs it, and once for all of them."""
+    """Whether Joiner is paused: read when the first message of a batch needs it, and once for the whole batch."""
 
     def __init__(self, switch: PauseSwitch) -> None:
         self._switch = switch
         self._paused: bool | None = None
 
     def on(self) -> bool:
-        """Is Joiner paused?"""
+        """Return whether Joiner is paused."""
         if self._paused is None:
             self._paused = self._switch.on()
         return self._paused
 
 
 class LostInstances:
-    """What EC2 says now of instances that are said to be lost, and what the ledger says after it: asked when the first
-    one matters, and of all of them at once.
+    """What EC2 returns now for instances that were reported lost, and what the ledger contains after that call.
+
+    The first use reads all of them in one call.
     """
 
     def __init__(self, ec2: Ec2, ledger: Ledger, instances: Iterable[str]) -> None:
@@ -214,17 +221,19 @@ class LostInstances:
         self._ours: Mapping[str, Pairing] | None = None
 
     def works(self, instance: str) -> bool:
-        """Does it run after all? One that EC2 does not know is gone."""
+        """Return whether the instance runs; False if EC2 does not know it."""
         if self._found is None:
             self._found = self._ec2.whereabouts(self._instances)
         return instance in self._found and self._found[instance].works
 
     def instance(self, instance: str) -> Instance | None:
-        """What EC2 shows of it, after `works` was asked; None if it knows none."""
+        """Return the instance as EC2 shows it; None if EC2 does not know it. Call `works` first."""
         return (self._found or {}).get(instance)
 
     def is_ours(self, instance: str) -> bool:
-        """Does the ledger still know it, after EC2 was asked? A retirement may have come to its end meanwhile."""
+        """Return whether the ledger still contains the instance after the EC2 call. A retirement may have ended
+        meanwhile.
+        """
         if self._ours is None:
             self._ours = self._ledger.pairings(self._instances)
         return instance in self._ours
@@ -242,7 +251,7 @@ def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry: a batch of the interruption queue."""
+    """Handle a batch of the interruption queue."""
     desk = InterruptionQueue(
         InterruptionRecords(environment.ledger(), environment.retirements()),
         Executions(environment.client("stepfunctions")),

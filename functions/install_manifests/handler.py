@@ -1,8 +1,8 @@
 """Custom resource: CRDs, admission policies, RBAC and the doorbell's webhook, by server-side apply.
 
-It applies the manifests of its own package and nothing else, and only if their digest is the one that the template
-names. CRDs widen and are never deleted: with them would go every NodePool and every claim. At the end the webhook goes
-first, so that nobody rings in vain.
+The function applies only the manifests of its own package, and only if their digest is the one in the template. CRDs
+are updated and never deleted: the deletion of a CRD deletes every NodePool and every claim. On Delete the webhook is
+removed first, so that the API server does not call a doorbell that no longer exists.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 PHYSICAL_ID: Final = "joiner-manifests"
 PACKAGE: Final = Path(__file__).parent / "manifests"
 DOORBELL: Final = "DOORBELL/"
-"""What stands in the webhooks' URLs for the doorbell's own address and token."""
+"""The placeholder in the webhooks' URLs for the doorbell's address and token."""
 
 ACCESS_SECONDS: Final = 120.0
-"""A new access entry takes effect within seconds, a refused token stays refused for two minutes: each attempt signs a
-new one.
+"""Time to wait for access. A new access entry takes effect within seconds. A refused token stays refused for two
+minutes, so each attempt signs a new one.
 """
 ESTABLISHED_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 2.0
@@ -37,15 +37,15 @@ Manifest = dict[str, Any]
 
 
 class WrongPackage(Exception):
-    """The package is not the one that the template means."""
+    """The package does not have the digest of the template."""
 
 
 class ForeignDefinitions(Exception):
-    """Somebody else manages these CRDs."""
+    """These CRDs have another manager."""
 
 
 class NotInstalled(Exception):
-    """The API server refused a manifest with an error that shows the doorbell's secret; the message is that error
+    """The API server refused a manifest with an error that contains the doorbell's secret; the message is that error
     without it.
     """
 
@@ -87,7 +87,7 @@ def act(request: Request) -> Answer:
     await_access(kube, clock)
     rotation = environment.doorbell_rotation()
     begun = rotation.begin(secrets.token_urlsafe(32))
-    if begun.current:  # the webhook rings with it: sandboxes of the doorbell have to learn of the next one first
+    if begun.current:  # the webhook uses the next secret: every sandbox of the doorbell must have read it first
         clock.sleep(READ_AGAIN_AFTER.total_seconds() + 1)
     door = WebhookEndpoint(f"{wanted['DoorbellUrl']}/{begun.following}/", wanted.get("DoorbellCa", ""))
     with hide_secret(begun.following):
@@ -98,7 +98,7 @@ def act(request: Request) -> Answer:
 
 @contextmanager
 def hide_secret(secret: str) -> Iterator[None]:
-    """Errors do not show the secret: CloudFormation stores the reason of a failure, and this function's log stores its
+    """Remove the secret from errors: CloudFormation stores the reason of a failure, and the function's log stores its
     traceback.
     """
     try:
@@ -107,14 +107,14 @@ def hide_secret(secret: str) -> Iterator[None]:
         if secret not in str(reason):
             raise
         said = f"{type(reason).__name__}: {str(reason).replace(secret, '[the secret]')}"
-        raise NotInstalled(said) from None  # a traceback with its cause would show the secret
+        raise NotInstalled(said) from None  # a traceback with its cause would contain the secret
 
 
 def _delete(request: Request) -> Answer:
-    """Remove what was installed. What a Create left that failed is removed as far as the cluster lets us.
+    """Remove what was installed. After a failed Create, remove as much as the cluster allows.
 
-    The cluster that made the Create fail would make this Delete fail, too, and hold the stack in ROLLBACK_FAILED.
-    Little is left behind then: the webhook, the only part that acts, is what a Create applies last.
+    The cluster that made the Create fail would make this Delete fail, too, and keep the stack in ROLLBACK_FAILED.
+    Little stays behind: a Create applies the webhook, the only active part, last.
     """
     from joiner.adapters import environment
     from joiner.adapters.payload import ClusterFacts
@@ -135,15 +135,15 @@ def _delete(request: Request) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """Where the API server rings: the address up to the kind of ring, and the CA of its certificate (PEM; empty: a
-    public one).
+    """The URL that the API server calls, without the kind of ring, and the CA of its certificate (PEM; empty: a public
+    CA).
     """
 
     url: str
     ca: str = ""
 
     def fitted(self, webhook: Manifest) -> Manifest:
-        """The webhook with its real address."""
+        """Return the webhook with its real address."""
         import base64
 
         config = webhook["clientConfig"]
@@ -155,8 +155,8 @@ class WebhookEndpoint:
 
 
 def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) -> None:
-    """CRDs first, and served; then what Joiner may not do, and what it may; then the webhook, which starts to ring at
-    once.
+    """Apply the CRDs and wait until they are served; then apply the policies, RBAC, and last the webhook, which takes
+    effect at once.
     """
     definitions = _read(package / "crds")
     _refuse_strangers(kube, definitions)
@@ -172,8 +172,9 @@ def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) ->
 
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
-    """The webhook first, then what holds claims and nodes, then RBAC and its policies; CRDs stay, and with them what
-    people wrote.
+    """Delete the webhook first, then release claims and nodes, then delete RBAC and its policies.
+
+    CRDs and the objects that users wrote stay.
     """
     from functions.install_manifests.releasing import release_objects
     from joiner.adapters.kube_errors import NotFound
@@ -193,8 +194,8 @@ def remove(kube: "Kube", package: Path, clock: Clock) -> None:
 
 
 def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
-    """Before Kubernetes 1.30 the API server has no admission policies: RBAC and the functions themselves are all that
-    bounds Joiner.
+    """Apply the policies. Before Kubernetes 1.30 there are no admission policies: then RBAC and the functions' own
+    checks limit Joiner.
     """
     from joiner.adapters.kube_errors import NotFound
 
@@ -212,8 +213,8 @@ def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
 
 
 def _delete_former(kube: "Kube", policies: Sequence[Manifest]) -> None:
-    """Policies of an earlier version that this one does not have: they would go on refusing, and cost what they
-    cost.
+    """Delete policies of an earlier version that this version does not have; otherwise they would still refuse
+    requests.
     """
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS
@@ -228,7 +229,7 @@ def _delete_former(kube: "Kube", policies: Sequence[Manifest]) -> None:
 
 
 def await_access(kube: "Kube", clock: Clock) -> None:
-    """Until the cluster knows this role as an administrator; the last refusal is the error."""
+    """Wait until the cluster accepts this role as an administrator; raise the last refusal."""
     from joiner.adapters.kube_errors import Forbidden, Unauthorized, Unreachable
     from joiner.adapters.kube_kinds import CLUSTER_ROLES
 
@@ -245,7 +246,9 @@ def await_access(kube: "Kube", clock: Clock) -> None:
 
 
 def package_digest(package: Path) -> str:
-    """As `infra/manifest_installation.py` computes it: paths and bytes of all manifests, in order."""
+    """Return the digest of all manifests, in order of path: paths and bytes, as `infra/manifest_installation.py`
+    computes it.
+    """
     digest = hashlib.sha256()
     for path in _files(package):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -267,9 +270,7 @@ def _read(folder: Path) -> list[Manifest]:
 
 
 def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
-    """CRDs of a running Karpenter are not taken over in passing: it would launch an instance for each claim that we
-    write.
-    """
+    """Raise ForeignDefinitions for CRDs of a running Karpenter: it would launch an instance for each Joiner claim."""
     from joiner.adapters.kube_kinds import CUSTOM_RESOURCE_DEFINITIONS
     from joiner.names import MANAGED_BY
 
@@ -292,7 +293,7 @@ def _await_established(kube: "Kube", name: str, clock: Clock) -> None:
 
     deadline = clock.now() + ESTABLISHED_SECONDS
     while True:
-        # A CRD that was made this moment has the key with nothing in it
+        # A new CRD has this key with an empty value
         conditions = kube.get(CUSTOM_RESOURCE_DEFINITIONS, name).get("status", {}).get("conditions") or ()
         if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
             return
@@ -303,7 +304,9 @@ def _await_established(kube: "Kube", name: str, clock: Clock) -> None:
 
 
 def _is_gone(endpoint: str) -> bool:
-    """Is the cluster deleted? Its endpoint's name is, then; a cluster that does not answer is another matter."""
+    """Return whether the cluster is deleted: its endpoint's name no longer resolves. A cluster that does not answer
+    still exists.
+    """
     from urllib.parse import urlsplit
 
     parts = urlsplit(endpoint)

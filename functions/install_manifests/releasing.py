@@ -1,9 +1,8 @@
-"""What the cluster keeps when Joiner goes: claims and nodes without anything that waits for Joiner.
+"""Release claims and nodes when Joiner is removed, so that nothing on them waits for Joiner.
 
-Our finalizer on a claim or a node would hold its deletion forever, and with it that of its pool and of the CRDs. A node
-whose owner is a claim would be deleted with that claim by the garbage collector. The taints are those that only Joiner
-takes off: a node that is closed to be filled or drained opens. Claims themselves stay, so that Joiner or Karpenter can
-take the nodes over again.
+A finalizer of Joiner would block the deletion of a claim or a node forever, and with it the deletion of its pool and of
+the CRDs. The garbage collector would delete a node with the claim that owns it. Joiner's taints are removed: a node
+that is closed for filling or draining opens. Claims stay, so that Joiner or Karpenter can use the nodes again.
 """
 
 from collections.abc import Mapping
@@ -33,14 +32,15 @@ Manifest = Mapping[str, Any]
 
 
 def release_objects(kube: Kube) -> int:
-    """Release all claims and nodes of Joiner; how many objects were changed. All are tried before the first error is
-    raised.
+    """Release all claims and nodes of Joiner; return the number of changed objects.
+
+    All objects are tried before the first error is raised.
     """
     changed = 0
     for kind in (NODECLAIMS, MACHINES, NODES):
         try:
             listed = kube.list(kind)
-        except NotFound:  # its CRD is gone
+        except NotFound:  # the CRD does not exist
             continue
         held = [each for each in listed if release_patch(kind, each) is not None]
         release = partial(patch_latest, kube, kind, find_changes=partial(release_patch, kind))
@@ -50,7 +50,7 @@ def release_objects(kube: Kube) -> int:
 
 
 def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
-    """The merge patch that releases an object; None if nothing of Joiner holds it."""
+    """Return the merge patch that releases an object; None if it has no finalizer, owner or taint of Joiner."""
     metadata, spec = manifest["metadata"], manifest.get("spec") or {}
     owners, finalizers = metadata.get("ownerReferences") or [], metadata.get("finalizers") or []
     of_joiner = CLAIM_KINDS if kind is NODES else POOL_KINDS
@@ -69,8 +69,9 @@ def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def _closed_by_joiner(kind: Kind, manifest: Manifest) -> bool:
-    """Is it a node of a pool with a taint of Joiner? One that has not registered has neither finalizer nor owner
-    yet.
+    """Return whether the object is a node of a pool with a taint of Joiner.
+
+    A node that has not registered has neither finalizer nor owner.
     """
     labels, taints = manifest["metadata"].get("labels") or {}, (manifest.get("spec") or {}).get("taints") or []
     of_a_pool = NODEPOOL in labels or PROVISIONER in labels

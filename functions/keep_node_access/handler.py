@@ -1,11 +1,10 @@
-"""Custom resource and hourly schedule: what lets nodes into the cluster is there before the first node, and stays until
-no node uses it.
+"""Custom resource and hourly schedule: create the access of nodes to the cluster, and keep it until no node uses it.
 
 CloudFormation would delete the access entry, the instance profile and the role of running nodes when the stack is
-deleted or when `nodeRoles` changes. So the stack retains profiles and the role, and does not know the access entries:
-this function makes the entries, and removes entries, profiles and the role that neither the settings name nor an
-instance uses. Once an hour that needs two looks, half an hour apart at least: an execution that began before a
-deployment may still launch with the previous role. When the stack is deleted, launches have stopped, and one look is
+deleted or when `nodeRoles` changes. So the stack retains profiles and role, and does not contain the access entries.
+This function creates the entries, and removes entries, profiles and the role that the settings do not name and no
+instance uses. The hourly removal needs two checks, at least half an hour apart: an execution that began before a
+deployment may still launch with the previous role. When the stack is deleted, launches have stopped, and one check is
 enough; what is in use then stays.
 """
 
@@ -25,11 +24,11 @@ logger = Logger()
 
 PHYSICAL_ID: Final = "joiner-node-access"
 LOOKS_APART: Final = 1800
-"""Seconds between two looks that find something unused, before it is removed."""
+"""Seconds between two checks that find something unused, before it is removed."""
 
 
 class UnusedSince(Protocol):
-    """Since when things have been unused."""
+    """The times since which access objects are unused."""
 
     def since(self) -> Mapping[str, int]: ...
 
@@ -38,8 +37,8 @@ class UnusedSince(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WantedAccess:
-    """What the settings ask for: role ARNs, whether their entries are made here, and the names of the deployment's own
-    role and profile.
+    """The settings: role ARNs, whether this function creates their entries, and the names of the deployment's own role
+    and profile.
     """
 
     cluster: str
@@ -63,7 +62,7 @@ class WantedAccess:
 
 @dataclass(frozen=True, slots=True)
 class UnusedAccess:
-    """Something that no settings name any more: `what` identifies it, `remove` deletes it, `used` says whether an
+    """An object that the settings no longer name: `what` identifies it, `remove` deletes it, `used` returns whether an
     instance needs it.
     """
 
@@ -87,7 +86,7 @@ NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "
 
 
 def act(request: Request) -> Answer:
-    """Make the entries that are wanted; on Delete remove what is not in use."""
+    """Create the wanted entries; on Delete remove what is not in use."""
     wanted = WantedAccess.of(request.properties)
     access = _access(wanted)
     if request.kind != "Delete":
@@ -102,7 +101,7 @@ def act(request: Request) -> Answer:
 
 
 def remove(unused: UnusedAccess) -> bool:
-    """Remove something unused; False, with a warning, if other people added something to it and it stays."""
+    """Remove an unused object; return False, with a warning, if it has additions by others and therefore stays."""
     try:
         unused.remove()
     except Kept as reason:
@@ -113,16 +112,16 @@ def remove(unused: UnusedAccess) -> bool:
 
 
 def grant_access(access: NodeAccess, wanted: WantedAccess) -> None:
-    """Make the entries that the settings want and that are not there."""
+    """Create the entries that the settings want and that do not exist."""
     for role in wanted.roles if wanted.manage_entries else ():
         if access.admit(role):
             logger.info("made an access entry", role=role)
 
 
 def remove_unused(access: NodeAccess, wanted: WantedAccess, disuse: UnusedSince, now: int) -> dict[str, list[str]]:
-    """Make entries that somebody deleted, and remove what two looks found unused.
+    """Create missing entries again, and remove what two checks found unused.
 
-    ``{"removed", "unused", "used"}`` of what the settings do not name any more.
+    Return ``{"removed", "unused", "used"}`` of what the settings no longer name.
     """
     grant_access(access, wanted)
     found = list(removable(access, wanted))
@@ -139,8 +138,9 @@ def remove_unused(access: NodeAccess, wanted: WantedAccess, disuse: UnusedSince,
 
 
 def removable(access: NodeAccess, wanted: WantedAccess) -> Iterator[UnusedAccess]:
-    """What a deployment made and the settings do not name: entries first, then profiles, then the role, which must have
-    no profile.
+    """Yield what a deployment created and the settings do not name: entries, then profiles, then the role.
+
+    The role can only be deleted when it has no profile.
     """
     used = access.used_profiles()
     for role in access.entries():

@@ -29,7 +29,7 @@ from joiner.names import NAME_TAG, NODECLAIM
 
 logger = Logger()
 
-CODES_SHOWN: Final = 5  # the answers of all groups of a look are one result of a Map, which may have 256 KiB
+CODES_SHOWN: Final = 5  # the results of all groups of a pass are one result of a Map, limited to 256 KiB
 
 
 class Launcher:
@@ -42,8 +42,9 @@ class Launcher:
         self._ec2 = ec2
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``; LeaseLost if another
-        execution holds the lease now.
+        """Return ``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``.
+
+        Raises LeaseLost if another execution holds the lease now.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         if self._pause.on():
@@ -80,18 +81,18 @@ class Launcher:
         return self._ledger.pair(launched.instance_id, launched.claim, launch.id).claim
 
     def _send(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
-        """The first send of a launch."""
+        """Send a launch for the first time."""
         try:
             return read_fleet_answer(launch, self._fleet(launch, record))
         except NoAnswer:
-            raise  # it may have launched: the launch stays open, and whoever tries again looks first
+            raise  # instances may exist: the launch stays open, and the next try looks for them first
         except Ec2Error as refusal:
             logger.warning("EC2 refused the whole request", code=refusal.code, reason=refusal.message)
             return read_fleet_refusal(launch, refusal.code, refusal.message)
 
     def _send_again(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
-        """What an earlier send launched: what its tag shows, which may be a part, and what EC2 answers to the same
-        bytes and token.
+        """Return the outcome of an earlier send: the instances with its tag, which may be only some, and EC2's answer
+        to the same bytes and token.
         """
         tagged = {
             each.id: (each.instance_type, each.zone, each.capacity_type)
@@ -104,7 +105,7 @@ class Launcher:
             try:
                 answer = self._fleet(launch, record)
             except (NoAnswer, Ec2Throttled):
-                raise  # nothing is known of what the earlier send launched: the launch stays open
+                raise  # the outcome of the earlier send is unknown: the launch stays open
             except Ec2Error as refusal:
                 logger.warning("EC2 refused the request that was sent again", code=refusal.code, reason=refusal.message)
                 answer = {"Errors": [{"ErrorCode": refusal.code, "ErrorMessage": refusal.message}]}
@@ -113,15 +114,15 @@ class Launcher:
         return read_instances(launch, found, answer.get("Errors") or (), standing)
 
     def _fleet(self, launch: Launch, record: LaunchRecord) -> Mapping[str, Any]:
-        """The launch templates that are missing, then the exact request."""
+        """Create the missing launch templates, then send the exact request."""
         for template in launch.templates:
             self._ec2.ensure_launch_template(template.name, template.data, template.tags)
         return self._ec2.create_fleet(json.loads(record.request))
 
     def _name(self, outcome: LaunchOutcome) -> None:
-        """Tag each instance with its claim. A tag that fails costs a name, not a node: the ledger holds the pairing.
+        """Tag each instance with its claim. A tag that fails does no harm: the ledger has the pairing.
 
-        EC2 may not know a new instance yet; the next sweep tags what lacks its name (survey_instances).
+        EC2 may not know a new instance yet; the next sweep tags instances that lack their name (survey_instances).
         """
         for each in outcome.launched:
             try:
@@ -146,7 +147,9 @@ class Launcher:
 
 
 def _meant(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
-    """The offering that was short; where every type or zone is meant, that and each one that this launch asked for."""
+    """Return the offering that was short. If every type or zone is short, return it and each one that this launch
+    requested.
+    """
     meant = {OfferingKey(short.capacity_type, short.instance_type, short.zone)}
     for asked in launch.prices:
         instance_type, _, zone = asked.partition("/")

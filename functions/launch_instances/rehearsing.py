@@ -1,8 +1,8 @@
-"""Dry runs of a launch: what EC2 says to the requests that a launch would send, by this function's own role. Nothing is
-created.
+"""Dry runs of a launch: EC2's answers to the requests of a launch, sent with this function's own role.
 
-`joiner accept` asks for them. EC2 answers a dry run by `DryRunOperation` if the role may do it, else by
-`UnauthorizedOperation`; both are errors to boto3. Source: EC2 API reference, "Common query parameters", `DryRun`.
+Nothing is created. `joiner accept` requests dry runs. EC2 answers `DryRunOperation` if the role has the permission,
+else `UnauthorizedOperation`; boto3 raises both as errors. Source: EC2 API reference, "Common query parameters",
+`DryRun`.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ FROM_TEMPLATE: Final = (
     "NetworkInterfaces",
     "SecurityGroupIds",
 )
-"""What RunInstances takes as the template says it."""
+"""The fields that RunInstances accepts in the template's form."""
 
 
 def rehearse(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
-    """``{"launch-template" | "run-instances" | "create-fleet": {"code", "message"}}``: what EC2 answered to each."""
+    """Return EC2's answers: ``{"launch-template" | "run-instances" | "create-fleet": {"code", "message"}}``."""
     template = launch.templates[0]
     tags = _tags(template.tags)
     specification = [{"ResourceType": "launch-template", "Tags": tags}]
@@ -46,7 +46,7 @@ def rehearse(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
 
 
 def _run_instances(launch: Launch) -> dict[str, Any]:
-    """As the fleet would launch the first of its offers."""
+    """Return the request for the first offering, as the fleet would launch it."""
     data = launch.templates[0].data
     offer = launch.request["LaunchTemplateConfigs"][0]["Overrides"][0]
     said = {name: data[name] for name in FROM_TEMPLATE if name in data}

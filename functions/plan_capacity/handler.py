@@ -37,8 +37,9 @@ class CapacityPlanning:
         self._ceilings = ceilings
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """The plan's key and its summary; LeaseLost if another execution holds the lease now, NoCatalogue before the
-        first refresh.
+        """Return the plan's key and its summary.
+
+        Raises LeaseLost if another execution holds the lease now, and NoCatalogue before the first refresh.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         marks = self._ledger.unavailable(int(now.timestamp()))
@@ -57,8 +58,9 @@ class CapacityPlanning:
         return answer
 
     def _remember(self, made: Plan, world: Snapshot, snapshot: str, at: int) -> None:
-        """Pods that stay pending are not looked at again until something changes, or their back-off ends; nor are those
-        that must leave their nodes, if there is room for them elsewhere.
+        """Record classes that the next rounds skip until something changes or their back-off ends.
+
+        These are pods that stay pending, and pods that must leave their nodes and fit on other nodes.
         """
         class_of = {pod.key: pod.class_key for pod in world.pods}
         waiting = {class_of[pending.pod] for pending in made.pending}
@@ -74,10 +76,10 @@ class CapacityPlanning:
 
 
 def _will_move(made: Plan, world: Snapshot) -> set[str]:
-    """Classes all of whose pods still run on nodes that they have to leave, and fit nodes that are there.
+    """Return the classes whose pods all run on nodes that they must leave, and fit on existing nodes.
 
-    A pod that waits is not answered so: the scheduler may give its room away, and then it wants another at once. One
-    that is evicted is another pod, and asks anew.
+    A pending pod is not recorded: the scheduler may use its place for another pod, and then it needs a node at once. An
+    evicted pod is replaced by a new pod, which counts as new.
     """
     fitting = {key for room in made.existing for key in room.pods}
     wanted = fitting.union(*(node.pods for node in made.nodes), (pending.pod for pending in made.pending))
@@ -88,8 +90,8 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
 
 
 def summarize_plan(made: Plan) -> dict[str, Any]:
-    """A plan on one screen: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour", "gap",
-    "nodePools", "pendingReasons"}``; the two lists are cut.
+    """Return a summary of a plan: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour",
+    "gap", "nodePools", "pendingReasons"}``; the two lists are truncated.
     """
     kinds = Counter((node.pool_name, node.instance_type, node.zone, node.capacity_type) for node in made.nodes)
     reasons = Counter(str(reason) for pod in made.pending for reason in pod.reasons)

@@ -1,5 +1,4 @@
-"""Rebuild claims: create the claims of Joiner's nodes anew whose claims are gone, so that these nodes are drained and
-counted.
+"""Rebuild claims: create the missing claims of Joiner's nodes, so that these nodes are drained and counted.
 
 Everything is read again first. Nothing is rebuilt if a claim exists by now, or if the node belongs to another instance.
 """
@@ -30,8 +29,7 @@ logger = Logger()
 LEFT_SHOWN: Final = 20
 
 Asked = Mapping[str, Any]
-"""``{"instance", "node", "claim"}``: an instance, its node, and the claim that it was launched for, if that is known.
-"""
+"""``{"instance", "node", "claim"}``: an instance, its node, and the claim of its launch, if known."""
 
 
 class ClaimRebuilding:
@@ -42,7 +40,7 @@ class ClaimRebuilding:
         self._kube = kube
 
     def answer(self, task: Task, asked: Sequence[Asked], now: datetime) -> dict[str, Any]:
-        """``{"rebuilt": [claims], "left": [why]}``."""
+        """Return ``{"rebuilt": [claims], "left": [why]}``."""
         known = {claim.instance_id for claim in list_claims(self._kube).claims if claim.provider_id}
         lists = {kind.plural: self._kube.list(kind) for kind in (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.NODES)}
         world = Snapshot.from_lists(lists)
@@ -89,8 +87,9 @@ class ClaimRebuilding:
         return None
 
     def _create(self, claim: NodeClaim) -> NodeClaim | None:
-        """The claim as it stands; None if its name is taken for another instance: one claim was launched twice, and
-        this is the second.
+        """Create the claim and return it; None if its name belongs to another instance.
+
+        Then one claim was launched twice, and this is the second instance.
         """
         try:
             return create_claim(self._kube, claim)

@@ -50,12 +50,12 @@ class LaunchRecording:
         self._store = store
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launched", "short", "failed", "again", "later", "waiting", "pricePerHour", "events"}``.
+        """Return ``{"launched", "short", "failed", "again", "later", "waiting", "pricePerHour", "events"}``.
 
-        LeaseLost if another execution holds the lease now.
+        Raises LeaseLost if another execution holds the lease now.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        assigned = self._ledger.assignments()  # what is forgotten loses its assignment
+        assigned = self._ledger.assignments()  # the assignments of forgotten claims are deleted
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
         world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
@@ -64,7 +64,7 @@ class LaunchRecording:
         closed = [(launch, content) for launch, content in known if launch.closed]
         results: list[RecordedLaunch] = []
         for launch, content in closed:
-            if results and self._time_left.over:  # what is left is recorded by the next look
+            if results and self._time_left.over:  # the next pass records the others
                 break
             results.append(recorder.record(launch, content, claims))
         recorded = {claim.name: claim for result in results for claim in result.launched}
@@ -75,7 +75,7 @@ class LaunchRecording:
         in_vain = {name for result in results if result.failed for name in result.forgotten}
         if classes := {key for name in in_vain if name in assigned for key in assigned[name].classes}:
             self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
-        for result in results:  # only now: until somebody awaits its nodes, the sweep must still see the launch
+        for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)
         told = [event for result in results for event in result.events]
@@ -91,7 +91,9 @@ class LaunchRecording:
         }
 
     def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:
-        """Write the wave: every claim on its way, or given up a moment ago, that no other living execution awaits."""
+        """Write the wave: every in-flight claim, and every claim given up recently, that no other running execution
+        awaits.
+        """
         at = int(now.timestamp())
         waves = self._ledger.waves()
         living = at - int(WATCHED_FOR.total_seconds())
@@ -103,21 +105,19 @@ class LaunchRecording:
         }
         late = {
             claim.name for claim in claims if may_register_late(claim, now)
-        }  # a wave finds out soon whose node is there
+        }  # a wave soon finds the claims whose nodes exist
         unwatched = [
             claim.name for claim in assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched
         ]
         mine = limit_names(unwatched, WAVE_BYTES)
-        if len(mine) < len(unwatched):  # the sweep finds them, and starts an execution that awaits them
+        if len(mine) < len(unwatched):  # the sweep starts an execution that awaits them
             logger.warning("more claims than one wave holds", awaited=len(mine), left=len(unwatched) - len(mine))
         if mine or any(wave.name == task.execution.name for wave in waves):
             self._ledger.begin_wave(task.execution.name, task.execution.arn, mine, at)
         return mine
 
     def _write_usage(self, world: Snapshot, claims: Sequence[NodeClaim]) -> None:
-        """Bring ``status.resources`` of the pools up to date; a pool that cannot be written costs nothing but its
-        number.
-        """
+        """Write ``status.resources`` of the pools; a failed write only leaves the old number."""
 
         def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:
             kind, name, changes = patch
@@ -133,7 +133,7 @@ class LaunchRecording:
 
 
 def limit_names(names: Sequence[str], most: int) -> list[str]:
-    """The first names whose length is `most` bytes together; each is stored with three bytes of its own."""
+    """Return the first names with a total length of `most` bytes; each name needs three more bytes in the item."""
     lengths = accumulate(len(name.encode()) + 3 for name in sorted(names))
     return [name for name, length in zip(sorted(names), lengths, strict=True) if length <= most]
 

@@ -1,4 +1,4 @@
-"""What one closed launch makes of its claims: launched ones learn their instance, those that got none go."""
+"""Write the outcome of one closed launch to its claims; claims without an instance are deleted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Content = tuple[Launch, LaunchOutcome]
 
 @dataclass(frozen=True, slots=True)
 class RecordedLaunch:
-    """One launch, recorded: its claims that have an instance, and the names of those that were forgotten."""
+    """One recorded launch: its claims with an instance, and the names of deleted claims."""
 
     launch: str
     launched: Sequence[NodeClaim]
@@ -37,13 +37,13 @@ class RecordedLaunch:
     short: int
     failed: int
     later: bool
-    """EC2 throttled the launch, or had trouble of its own: what is planned next waits."""
+    """EC2 throttled the launch or had an internal error: the next plan waits."""
     price_per_hour: float
     events: Sequence[Event]
 
 
 class LaunchRecorder:
-    """Records launches, one after the other."""
+    """Records launches, one at a time."""
 
     def __init__(self, kube: Kube, ledger: Ledger, catalogue: Catalogue, world: Snapshot, now: datetime) -> None:
         self._kube = kube
@@ -54,9 +54,7 @@ class LaunchRecorder:
 
     @staticmethod
     def content(record: LaunchRecord) -> Content | None:
-        """What was launched and what became of it; None if the record's content is not what a launch consists of, which
-        stops no other.
-        """
+        """Return the launch and its outcome; None if the record cannot be parsed, which does not stop other records."""
         try:
             return launch_of(record), LaunchOutcome.from_json(record.outcome) if record.closed else LaunchOutcome()
         except BROKEN as reason:
@@ -69,9 +67,7 @@ class LaunchRecorder:
             return None
 
     def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
-        """Write the outcome to the launch's claims; an API server that refuses a write fails the whole recording, which
-        is tried again.
-        """
+        """Write the outcome to the launch's claims; a refused write raises, and the whole recording is tried again."""
         (launch, outcome), known = content, index_by_name(claims)
         fortunate = [
             (each, known[each.claim], launch.zone_ids.get(each.zone, ""))
@@ -82,7 +78,7 @@ class LaunchRecorder:
         for lost in outcome.launched:
             if (
                 lost.claim not in known
-            ):  # a person deleted the claim while it was launched; its instance is for the garbage collection
+            ):  # a person deleted the claim during the launch; garbage collection terminates its instance
                 logger.warning(
                     "an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id
                 )

@@ -1,4 +1,4 @@
-"""From planned nodes to claims: what is to be written, and the writing."""
+"""Derive claims from planned nodes, and write them."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ logger = Logger(child=True)
 
 @dataclass(frozen=True, slots=True)
 class ClaimIntent:
-    """One planned node and the claim that it becomes."""
+    """One planned node and its future claim."""
 
     node: PlannedNode
     wanted: ClaimToLaunch
@@ -38,7 +38,7 @@ class ClaimIntent:
 def list_intents(
     plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass], task: Task
 ) -> list[ClaimIntent]:
-    """What to write for each planned node, in the plan's order."""
+    """Return what to write for each planned node, in the plan's order."""
     pools = {pool.key: pool for pool in world.pools}
     found = []
     for index, node in enumerate(plan.nodes):
@@ -52,7 +52,7 @@ def list_intents(
             NodeClaimTemplate(
                 requirements=node.requirements,
                 requests=node.requests + node.daemon_overhead,
-                # The instance decides the other labels, and EC2 chooses it among the alternatives
+                # The instance decides the other labels; EC2 chooses it among the alternatives
                 labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
                 annotations=build_hash_annotations(pool, node_class),
                 capacity=node.capacity,
@@ -71,14 +71,15 @@ def list_intents(
 
 
 def name_suffix(task: Task, index: int) -> str:
-    """The end of a claim's name: the same for the same node of the same round of the same execution."""
+    """Return the end of a claim's name: the same for the same node of the same round of the same execution."""
     digest = hashlib.sha256(f"{task.execution.arn}/{task.round}/{index}".encode()).digest()
     return base64.b32encode(digest)[:7].decode().lower()
 
 
 class ClaimWriter:
-    """Writes assignments and claims; `failures` are the claims that the API server refused, with its reason, and `left`
-    those for which there was no time.
+    """Writes assignments and claims.
+
+    `failures` are the claims that the API server refused, with its reason. `left` are those for which no time was left.
     """
 
     def __init__(self, kube: Kube, ledger: Ledger, task: Task, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -90,7 +91,7 @@ class ClaimWriter:
         self.failures: list[tuple[NodeClaim, RefusedClaim]] = []
 
     def write(self, wanted: Sequence[ClaimIntent]) -> list[str]:
-        """Write all; the names of the claims that stand. One that is refused never stops the others."""
+        """Write all; return the names of the claims that exist. A refused claim does not stop the others."""
         written: list[str] = []
         answers, self.left = call_each_in_time(wanted, self._write, KubeError, self._time_left)
         for intent, answer in answers:
@@ -117,9 +118,9 @@ class ClaimWriter:
     def assign_rooms(
         self, plan: Plan, assigned: Mapping[str, Mapping[str, int]], *, on_their_way: Collection[str]
     ) -> None:
-        """Add the pods that the plan puts on claims on their way to what those claims are for.
+        """Add the pods that the plan puts on in-flight claims to the assignments of those claims.
 
-        Counted from the assignments of the snapshot, not from what stands now: a second try adds nothing twice.
+        The assignments of the snapshot are the base, not the present ones: a second try adds nothing twice.
         """
         for room in plan.existing:
             if room.claim in on_their_way:

@@ -39,9 +39,10 @@ from joiner.reporting.events import Event, Subject
 logger = Logger()
 
 GROUPS_AT_ONCE: Final = 150
-"""New launches of one look, and as many open ones: the answers of all are one result of a Map, which may have 256 KiB,
-and each is about ten of the 25,000 events of an execution. What is beyond is planned again by the next look of the same
-execution.
+"""Maximum of new launches in one pass, and of open ones.
+
+The results of all are one result of a Map, limited to 256 KiB. Each launch adds about 10 of the 25,000 events of an
+execution. The next pass of the same execution plans the others again.
 """
 
 DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
@@ -60,11 +61,11 @@ class ClaimRecording:
         self._store = store
 
     def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"launches", "groups", "claims", "postponed", "events"}``; LeaseLost if another execution holds the lease
-        now.
+        """Return ``{"launches", "groups", "claims", "postponed", "events"}``.
 
-        `keys`: plan, classes, snapshot. `postponed` counts the claims that are not written, because their launches are
-        too many for one look or because no time is left; `events` has the key of the events to tell.
+        `keys`: plan, classes, snapshot. `postponed` counts the claims that are not written, because one pass has too
+        many launches or because no time is left. `events` is the key of the events to write. Raises LeaseLost if
+        another execution holds the lease now.
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
@@ -118,7 +119,7 @@ class ClaimRecording:
         }
 
     def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
-        """The launches for the claims of a plan, and by name of the claim why nothing can be asked of EC2 for it."""
+        """Return the launches for the claims of a plan, and by claim name why EC2 cannot be asked for it."""
         if not asked:
             return (), {}
         launches, refusals = group_launches(
@@ -131,14 +132,12 @@ class ClaimRecording:
         return launches, {refusal.claim: refusal for refusal in refusals}
 
     def _forget_the_unlaunched(self, task: Task, planned: set[str]) -> list[LaunchRecord]:
-        """Delete every claim that was never sent and never will be: only the holder launches, and it is about to plan
-        anew.
+        """Delete every claim that was not sent and never will be. Return the launches that are still open.
 
-        Returns the launches that are still open: they are sent once more, or found by their tag.
+        Only the lease's holder launches, and the holder is about to plan again. Open launches are sent again, or their
+        instances are found by tag.
         """
-        assigned = (
-            self._ledger.assignments()
-        )  # before the claims: whatever was assigned by then and has no claim never will have one
+        assigned = self._ledger.assignments()  # before the claims: an assignment that has no claim now never gets one
         records = self._ledger.unrecorded_launches()
         launching = {claim for record in records for claim in record.claims}
         claims = list_claims(self._kube).claims
@@ -147,9 +146,7 @@ class ClaimRecording:
         call_all(stale, lambda claim: delete_claim(self._kube, claim), KubeError)
         waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
         kept = waiting | planned
-        useless = [
-            name for name in assigned if name not in kept
-        ]  # those whose nodes take pods by now have no use for it
+        useless = [name for name in assigned if name not in kept]  # assignments of nodes that take pods are not needed
         _, left = call_each_in_time(
             useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left
         )
@@ -164,7 +161,7 @@ class ClaimRecording:
     def _write_statuses(
         self, kept: KeptSnapshot, plan: Plan, classes: Mapping[str, ResolvedNodeClass], now: datetime
     ) -> None:
-        """Conditions of pools and classes; one that cannot be written is told again next time."""
+        """Write the conditions of pools and classes; the next pass retries a failed write."""
         patches = status_patches(
             [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())],
             pools={pool.key: pool for pool in kept.world.pools},

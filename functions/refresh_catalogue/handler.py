@@ -30,7 +30,7 @@ class CatalogueRefresh:
         self._region = region
 
     def run(self, now: datetime) -> dict[str, Any]:
-        """``{"types", "offerings", "withoutPrice"}`` of the catalogue that was written."""
+        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice"}``."""
         zones = self._zones()
         on_demand = on_demand_prices(self._pricing, self._region)
         spot = spot_prices(self._client, now)

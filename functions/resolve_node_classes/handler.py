@@ -48,7 +48,7 @@ class NodeClassResolver:
         self._ceilings = ceilings
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """``{"classes", "ready", "refused"}``; LeaseLost if another execution holds the lease now."""
+        """Return ``{"classes", "ready", "refused"}``. Raises LeaseLost if another execution holds the lease now."""
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = KeptSnapshot.read(self._store, snapshot).world
@@ -67,7 +67,9 @@ class NodeClassResolver:
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
 
     def _ebs_defaults(self) -> EbsDefaults | None:
-        """None where the role may not read them: they are checked only where that is permitted."""
+        """Return the account's EBS defaults; None if the role has no permission to read them: then they are not
+        checked.
+        """
         try:
             return EbsDefaults(*self._ec2.ebs_defaults())
         except (NoAnswer, Ec2Throttled):
@@ -84,8 +86,8 @@ class NodeClassResolver:
         defaults: EbsDefaults | None,
         now: datetime,
     ) -> ResolvedNodeClass:
-        """One class. That AWS refuses what it asks for is its own problem; that AWS does not answer is everybody's, and
-        is tried again.
+        """Resolve one class. A refusal by AWS is a problem of this class only; if AWS does not answer, the whole
+        function fails and is retried.
         """
         try:
             found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
@@ -112,21 +114,21 @@ class NodeClassResolver:
             parameters=parameters,
             images=[each for question in asked.images for each in self._ec2.images(question.filters, question.owners)],
             profile_roles=self._profiles.roles([asked.instance_profile] if asked.instance_profile else []),
-            asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # as EC2 writes when an image is deprecated
+            asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # the format of EC2's deprecation times
             parameter_images=self._described(parameters.values()) if node_class.block_devices else [],
             snapshots=self._ec2.snapshots(asked.snapshots),
         )
 
     def _described(self, images: Iterable[str]) -> list[Mapping[str, Any]]:
-        """What EC2 says of the images behind parameters: the sizes of their volumes are needed only beside a class's
-        own.
+        """Return EC2's descriptions of the images behind parameters: volume sizes matter only if a class has its own
+        volumes.
         """
         ids = sorted(set(images))
         return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
 
 
 def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -> ResolvedNodeClass:
-    """The class, not ready while it waits because its instances ended at their launch."""
+    """Return the class, not ready while it is held back because its instances ended at their launch."""
     wait = waits.get(back_off_id_of_class(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
     if wait is None:
         return resolved

@@ -24,15 +24,13 @@ from joiner.adapters.sweep_slot import SweepSlot
 logger = Logger()
 
 SECRETS_KEPT: Final = timedelta(minutes=5)
-"""A sandbox may live for hours; a secret that a deployment replaced is forgotten this long after the end of its
-validity.
+"""How long secrets are cached. A sandbox may live for hours; a replaced secret is dropped this long after its validity
+ends.
 """
 
 
 class CachedSecrets:
-    """The secrets that the path may hold, read every few minutes, and again when a caller knows one that is not among
-    them.
-    """
+    """The valid secrets of the path, read every few minutes, and again when a caller sends an unknown one."""
 
     def __init__(self, read: Callable[[], DoorbellSecrets]) -> None:
         self._read = read
@@ -40,7 +38,7 @@ class CachedSecrets:
         self._read_at: datetime | None = None
 
     def are_known_by(self, token: str, now: datetime) -> bool:
-        """Does the caller know one of the secrets that are valid at `now`?"""
+        """Return whether the token is one of the secrets that are valid at `now`."""
         self._refresh(now, SECRETS_KEPT)
         if self._secrets.accept(token, now):
             return True
@@ -61,7 +59,7 @@ class RungMachines:
 
 
 class DoorbellRequests:
-    """What a ring does; its dependencies are arguments, which tests replace."""
+    """Handles rings; its dependencies are arguments, which tests replace."""
 
     def __init__(
         self, secrets: CachedSecrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: RungMachines
@@ -73,7 +71,7 @@ class DoorbellRequests:
         self._machines = machines
 
     def answer(self, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The HTTP answer to one request of the API (payload format 2.0)."""
+        """Return the HTTP response to one request of the API (payload format 2.0)."""
         token = str((event.get("pathParameters") or {}).get("token", ""))
         kind = str(event.get("rawPath", "")).rstrip("/").rpartition("/")[2]
         if not self._secrets.are_known_by(token, now):
@@ -96,19 +94,19 @@ class DoorbellRequests:
                 woken = ring_waves(self._ledger, self._executions, now)
                 logger.info("rang for nodes", woken=woken)
             else:
-                # A pod has long been stored when an event says that it cannot be scheduled; a pool rings before it is,
-                # and a new execution waits a second in any case
+                # A pod is already stored when its event reports that it is unschedulable; a pool rings before it is
+                # stored, and a new execution waits a second in any case
                 stored_at = now.timestamp() + 2 * STORED_AFTER if kind == "pools" else 0.0
                 started = ring_scale_up(
                     self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at
                 )
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
-        except Exception:  # the API server waits for the answer, and the sweep does what this ring did not
+        except Exception:  # the API server waits for the answer; the sweep does what this ring did not
             logger.exception("the ring was lost; the sweep will look")
 
 
 def _review(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The request inside the AdmissionReview; empty if the body is not one."""
+    """Return the request inside the AdmissionReview; empty if the body is not one."""
     body = event.get("body") or ""
     try:
         review = json.loads(base64.b64decode(body) if event.get("isBase64Encoded") else body)
@@ -127,7 +125,7 @@ _doorbell: list[DoorbellRequests] = []
 
 
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
-    """The Lambda's entry; the doorbell is kept for the life of the environment."""
+    """Handle one request; the doorbell object is reused by later invocations."""
     try:
         if not _doorbell:
             ledger = environment.ledger()
@@ -141,6 +139,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
                 )
             )
         return _doorbell[0].answer(event, environment.now())
-    except Exception:  # see the module: always allowed
+    except Exception:  # always allowed: see the module's docstring
         logger.exception("the doorbell failed; the sweep will look")
         return _allowed(str(_review(event).get("uid", "")))

@@ -38,17 +38,17 @@ logger = Logger()
 
 Manifest = Mapping[str, Any]
 
-REASONS: Final = 20  # the answer is read in the console, and stays far below the payload limit
+REASONS: Final = 20  # people read the answer in the console; it must stay far below the payload limit
 ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED}
 )  # survey_instances reports the others that cannot be read
-RETIRED_AT_ONCE: Final = 200  # claims in one answer; the rest at the next sweep
+RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
-BEGUN_WITHIN: Final = 30  # seconds after its time, a retirement that was asked for has begun, or never will
+BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
 
 class ClusterSurveying:
-    """One look; its dependencies are arguments, which tests replace. `interval` is the time between sweeps in
+    """One survey; its dependencies are arguments, which tests replace. `interval` is the time between sweeps in
     seconds.
     """
 
@@ -76,9 +76,10 @@ class ClusterSurveying:
         self._interval = interval
 
     def answer(self, task: Task, now: datetime) -> dict[str, Any]:
-        """One count a check, ``retire`` (whom, why, not before when), ``survey`` (where it is kept) and ``reasons``.
+        """Return a count for each check, ``retire`` (claim, reason, earliest time), ``survey`` (its key) and
+        ``reasons``.
 
-        Beside another autoscaler only ``refused``: where the definitions are not ours, nothing can be listed.
+        Beside another autoscaler return only ``refused``: objects of foreign definitions cannot be listed.
         """
         others = self._guards.look(now)
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
@@ -121,7 +122,7 @@ class ClusterSurveying:
         }
 
     def _look(self, now: datetime) -> tuple[ClusterSurvey, Sequence[Manifest]]:
-        """The survey, and all nodes as they were listed."""
+        """Return the survey, and all nodes as listed."""
         lease = self._ledger.lease()
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
@@ -139,7 +140,7 @@ class ClusterSurveying:
             obscured=_obscured(lists, world),
             lease=lease.number
             if lease.living(int(now.timestamp()))
-            else lease.number + 1,  # nobody launches what is written
+            else lease.number + 1,  # no execution launches the written claims
             now=now,
             interval=self._interval,
             lists=lists,
@@ -149,9 +150,7 @@ class ClusterSurveying:
         return survey, lists["nodes"]
 
     def _tell_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
-        """Report a cluster that is larger than the supported size: as a reason, by events on the pools, and in
-        the log.
-        """
+        """Report a cluster larger than the supported size: as a reason, by events on the pools, and in the log."""
         said = beyond_supported_size(len(survey.pods), len(survey.nodes))
         if not said:
             return []
@@ -163,7 +162,7 @@ class ClusterSurveying:
         return [said]
 
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
-        """The survey with the memory of empty nodes, which is brought up to date."""
+        """Update the record of empty nodes; return the survey with that record."""
         before = self._emptiness.all()
         empty = {claim.name for claim in empty_claims(survey)}
         begun = [(name, True) for name in sorted(empty - set(before))]
@@ -171,12 +170,12 @@ class ClusterSurveying:
         _, left = call_each_in_time(
             [*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left
         )
-        if left:  # the next sweep notes them
+        if left:  # the next sweep records them
             logger.warning("no time was left to note all empty nodes", left=len(left))
         return replace(
             survey,
             empty_since={name: before[name].since for name in empty & set(before)},
-            # What this very execution asked for, its first try asked for: the answer was lost
+            # A first try of this execution requested it, and its answer was lost
             asked_until={
                 name: before[name].asked_until
                 for name in empty & set(before)
@@ -191,7 +190,7 @@ class ClusterSurveying:
             self._emptiness.end(claim)
 
     def _due(self, survey: ClusterSurvey, task: Task) -> list[DueRetirement]:
-        """Each claim once, for the first reason; those first that nobody retires yet."""
+        """Return each claim once, with its first reason; claims that no execution retires come first."""
         found: dict[str, DueRetirement] = {}
         for check in RETIREMENTS:
             for due in check.look(survey):
@@ -202,7 +201,7 @@ class ClusterSurveying:
         asked, left = call_each_in_time(
             empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left
         )
-        if left:  # nobody would know that they were asked for: the next sweep asks
+        if left:  # without a record of the request it is left out; the next sweep requests it
             logger.warning("no time was left to ask for all empty nodes", left=len(left), asked=len(asked))
         postponed = {due.claim.name for due in left}
         return [due for due in chosen if due.claim.name not in postponed]
@@ -212,8 +211,9 @@ class ClusterSurveying:
 
 
 def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
-    """For the look at EC2. Nodes that cannot be read count, too: for them to be missing must mean that they are not
-    there.
+    """Return the document for the survey of the instances.
+
+    It includes nodes that cannot be read: a node that is missing in it must not exist.
     """
     by_instance = {
         str((each.get("spec") or {}).get("providerID") or "").rpartition("/")[2]: each["metadata"] for each in manifests
@@ -228,14 +228,14 @@ def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
 
 
 def _is_held(metadata: Manifest) -> bool:
-    """Is it a node of a pool that only Joiner lets go?"""
+    """Return whether it is a node of a pool with Joiner's finalizer."""
     return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and bool(
         OF_A_POOL & set(metadata.get("labels") or ())
     )
 
 
 def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
-    """Names of nodes on which a pod runs that cannot be read: nobody can say that they are empty."""
+    """Return the names of nodes that run a pod that cannot be read: such a node may not count as empty."""
     if len(world.pods) == len(lists["pods"]):
         return frozenset()
     read = {(pod.namespace, pod.name) for pod in world.pods}

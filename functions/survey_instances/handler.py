@@ -1,13 +1,12 @@
-"""The sweep's look at EC2, at the ledger and at the executions that hold something: what died, what it left behind,
-what was lost.
+"""Survey instances: compare EC2, the ledger and the executions with the survey of the cluster.
 
-A scale-up that was stopped holds the lease until it expires, and its wave for ever; a retirement that was stopped holds
-its claims. All are taken from executions that run no more; each write is conditional on the holder, so what moved on
-meanwhile is left alone. Nobody can ask whether an Express execution runs: its lease is left to expire, and its claims
-are taken when it has not looked at them for minutes, or must have ended.
+A scale-up that was stopped keeps the lease until it expires, and keeps its wave forever. A retirement that was stopped
+keeps its claims. This function takes all of them from executions that no longer run. Each write is conditional on the
+holder, so a record that changed meanwhile stays as it is. The state of an Express execution cannot be read: its lease
+is left to expire. Its claims are taken when it has not updated them for minutes, or when it must have ended.
 
-What the sweep saw of the cluster is held against what EC2 shows. Nothing that is merely absent is acted upon at the
-first look, and nothing at all if one of the reads fails: then this function fails, and the next sweep looks again.
+An absence that one survey finds causes no action until a second survey confirms it. If a read fails, this function
+fails without any action, and the next sweep tries again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,14 +39,14 @@ from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
 logger = Logger()
 
 REASONS: Final = 20  # as in survey_cluster
-RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the rest at the next sweep
-COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the rest at the next sweep
+RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the next sweep retires the others
+COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the next sweep collects the others
 
 NAMING: Final = timedelta(seconds=5)
-"""How long one survey tags instances; a call that has no answer takes longer, and is the last one."""
+"""Time for tagging instances in one survey; a call that is pending at the end is the last one."""
 
 Asked = Mapping[str, Any]
-"""``{"claim", "reason", "instance", "notBefore"}``: a claim to retire, as it travels between states."""
+"""``{"claim", "reason", "instance", "notBefore"}``: a claim to retire, as passed between states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +59,16 @@ class InstanceRecords:
 
 
 class ExecutionStatus(Protocol):
-    """What tells how an execution ended (`joiner.adapters.executions`)."""
+    """Reads how an execution ended (`joiner.adapters.executions`)."""
 
     def status(self, execution: str) -> str:
-        """`RUNNING`, how it ended, `GONE` or `UNTOLD`."""
+        """Return `RUNNING`, the final status, `GONE` or `UNTOLD`."""
 
 
 class InstanceSurveying:
-    """One look; its dependencies are arguments, which tests replace. Two looks that agree lie `apart` seconds apart."""
+    """One survey; its dependencies are arguments, which tests replace. Two surveys that confirm each other are `apart`
+    seconds apart.
+    """
 
     def __init__(
         self,
@@ -91,10 +92,11 @@ class InstanceSurveying:
         self._apart = apart
 
     def answer(self, task: Task, key: str, asked: Sequence[Asked]) -> dict[str, Any]:
-        """What was taken from the dead, ``retire``, ``garbage``, ``rebuild``, ``refused`` and ``reasons``, for *Decide
-        what is due*.
+        """Return what was taken from stopped executions, ``retire``, ``garbage``, ``rebuild``, ``refused`` and
+        ``reasons``.
 
-        `key` is the survey of the cluster, and `asked` whom that wants to retire.
+        The state *Decide what is due* reads them. `key` is the survey of the cluster, and `asked` are the claims that
+        it wants to retire.
         """
         broken, dead = self._broken_lease(), self._dead_waves()
         seen = documents.get_survey(self._store, key)
@@ -113,7 +115,7 @@ class InstanceSurveying:
         resting = self._resting(seen.claims, retirements)
         unreadable = [one for part in (self._ledger, self._retirements, self._absences) for one in part.unreadable]
         retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == RetirementReason.LOST]
-        if switch not in STOPS_EVERYTHING:  # last: names are for people, and a slow EC2 must not stop what was decided
+        if switch not in STOPS_EVERYTHING:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)
         return {
             "instances": len(instances),
@@ -150,9 +152,7 @@ class InstanceSurveying:
         }
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, Instance]:
-        """All of ours in whatever state, and those of claims and nodes that have lost their tags: they are there all
-        the same.
-        """
+        """Return all instances of this cluster in any state, and instances of claims and nodes that lost their tags."""
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
         found |= self._ec2.whatever_became_of(untagged)
@@ -165,8 +165,8 @@ class InstanceSurveying:
         name_instances(self._ec2, instances, claims, in_time=lambda: self._clock() < until)
 
     def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
-        """Instances that ended at their launch, of claims that are still there. Noted once a claim: its retirement
-        follows.
+        """Record instances that ended at their launch and whose claims exist: once for each claim, because its
+        retirement follows.
         """
         there = ((found[claim.instance], claim.name) for claim in seen.claims if claim.instance in found)
         ended = [(instance, claim) for instance, claim in there if not instance.alive]
@@ -186,9 +186,11 @@ class InstanceSurveying:
     def _judge(
         self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]
     ) -> OrphanVerdict:
-        """Two looks agree if the second one's cluster was read after the first one's EC2: an instance that was there by
-        then had its claim, which is written before it is launched. So an absence counts from now on, and is judged as
-        of when the cluster was `seen`.
+        """Return which orphans two surveys confirm.
+
+        The second survey must read the cluster after the first one read EC2: the claim of an instance is written before
+        the instance is launched. So an absence counts from now on, and is compared with the time when the cluster was
+        `seen`.
         """
         known = {claim.instance for claim in seen.claims}
         strangers = sorted(each for each in {*instances, *seen.ours} if each not in known)
@@ -203,8 +205,9 @@ class InstanceSurveying:
     def _whom_to_retire(
         self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]
     ) -> list[Asked]:
-        """Each claim once, for its most urgent reason. Whoever retires a claim is told if its instance is lost, and is
-        left alone.
+        """Return each claim once, with its most urgent reason.
+
+        An execution that already retires a claim gets a record if the instance is lost, and keeps the claim.
         """
         found: dict[str, Asked] = {}
         for each in asked:
@@ -212,7 +215,7 @@ class InstanceSurveying:
             if claim not in found or _urgency(each) >= _urgency(found[claim]):
                 found[claim] = each
         owned = {claim: one for claim, one in retirements.items() if one.owner and claim not in freed}
-        unreadable = self._retirements.unreadable_ids(RETIREMENT)  # another execution may be at them
+        unreadable = self._retirements.unreadable_ids(RETIREMENT)  # another execution may own them
         for claim, one in owned.items():
             if (
                 claim in found
@@ -229,8 +232,9 @@ class InstanceSurveying:
         freed: Sequence[str],
         instances: Mapping[str, SeenInstance],
     ) -> list[Asked]:
-        """Claims whose retirement was begun or asked for, and that nobody sees to any more. A loss that was noted is
-        none any more if EC2 shows the instance alive.
+        """Return claims whose retirement was begun or requested and that no execution retires.
+
+        A recorded loss is void if EC2 shows that the instance runs.
         """
         there = {claim.name: claim for claim in claims}
         found: list[Asked] = []
@@ -246,8 +250,9 @@ class InstanceSurveying:
         return found
 
     def _dead_owners(self, retirements: Mapping[str, Retirement]) -> list[str]:
-        """Claims that were taken from executions that run no more, or that cannot be at them any more by their own
-        word.
+        """Remove inactive owners of retirements; return the claims.
+
+        An owner is inactive if it no longer runs, made no pass for three minutes, or must have ended.
         """
         owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
@@ -258,7 +263,7 @@ class InstanceSurveying:
         ]
 
     def _resting(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
-        """Claims whose last execution ended well, and that say what keeps their nodes."""
+        """Return the claims whose last execution succeeded and whose status gives the reason that keeps their nodes."""
         now = int(self._clock().timestamp())
         blocked = ((claim, retirements[claim.name]) for claim in claims if claim.blocked and claim.name in retirements)
         return {
@@ -286,9 +291,7 @@ def _urgency(asked: Asked) -> int:
 
 
 def _leaving(claim: SeenClaim) -> Asked:
-    """A claim of a cluster that Joiner is uninstalled from: all its nodes are drained, whatever the budgets of their
-    pools say.
-    """
+    """Return the request to retire a claim while Joiner is uninstalled; all nodes are drained regardless of budgets."""
     return {
         "claim": claim.name,
         "reason": str(RetirementReason.UNINSTALLED),

@@ -1,7 +1,7 @@
-"""Tags that instances still lack: the name of their claim, which a launch writes after the instance exists.
+"""Add missing tags to instances: the name of their claim, which a launch writes after the instance exists.
 
-EC2 is eventually consistent: CreateTags may refuse an instance that was launched a moment ago, or the launching
-function may stop before it tags. Each sweep tags what lacks its name, until it has it.
+EC2 is eventually consistent: CreateTags may refuse an instance that was launched a moment ago. The launching function
+may also stop before it tags. Each sweep tags the instances that lack the name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL
 logger = Logger(child=True)
 
 NAMED_AT_ONCE: Final = 50
-"""Instances tagged by one sweep, a call each; the next sweep tags the others."""
+"""Maximum of instances that one sweep tags, one call each; the next sweep tags the others."""
 
 OURS: Final = (CLUSTER_NAME_TAG, NODEPOOL)
 """Tags without which IAM refuses to tag an instance."""
@@ -24,11 +24,10 @@ OURS: Final = (CLUSTER_NAME_TAG, NODEPOOL)
 def name_instances(
     ec2: Ec2, instances: Iterable[Instance], claims: Mapping[str, str], in_time: Callable[[], bool]
 ) -> list[str]:
-    """Tag living instances that Joiner launched with their claims (instance id -> name); the ids of those that were
-    tagged.
+    """Tag running instances that Joiner launched with their claims (instance id -> name). Return the tagged ids.
 
-    One that cannot be tagged is left to the next sweep. A throttle, a lost answer, or `in_time` saying no ends this
-    one's tagging.
+    An instance that cannot be tagged is left to the next sweep. Tagging ends after a throttle or a lost answer, or when
+    `in_time` returns False.
     """
     launched = [
         each for each in instances if each.works and each.launch and each.id in claims and NODECLAIM not in each.tags

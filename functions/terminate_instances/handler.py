@@ -30,11 +30,11 @@ class InstanceTermination:
         self._pause = pause
 
     def answer(self, owner: str, cluster: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
-        """``{"claims", "terminated"}``: all claims at their stages."""
+        """Return ``{"claims", "terminated"}``: all claims with their stages."""
         self._retirements.see(
             (one.claim for one in entries if one.stage is RetirementStage.DRAINED), owner, int(now.timestamp())
         )
-        if self._pause.on():  # since this execution began; it goes round, and looks again
+        if self._pause.on():  # paused after this execution began; it checks again in its next round
             paused = [
                 one.at(one.stage, "Joiner is paused") if one.stage is RetirementStage.DRAINED else one
                 for one in entries
@@ -67,7 +67,9 @@ class InstanceTermination:
         return [judgement for judgement in judged.values() if judgement is not None] + self._terminate(alive, drained)
 
     def _terminate(self, alive: Sequence[str], drained: Mapping[str, RetiringClaim]) -> list[RetiringClaim]:
-        """One that EC2 refuses to terminate keeps no other; its claim says why, and the next look tries it again."""
+        """Terminate the instances. An instance that EC2 refuses does not stop the others; its claim gives the reason,
+        and is retried.
+        """
         done = self._ec2.terminate(alive)
         for instance, reason in done.refused.items():
             logger.warning(
@@ -86,7 +88,7 @@ class InstanceTermination:
 
 
 def _judged(one: RetiringClaim, instance: Instance | None, cluster: str, now: datetime) -> RetiringClaim | None:
-    """What becomes of a claim whose instance is not told to go; None if it is."""
+    """Return the claim's new stage if its instance is not to be terminated; None if it is."""
     if instance is None:
         stage = RetirementStage.TERMINATED if one.unknown_is_gone(now) else RetirementStage.DRAINED
         return one.at(stage, f"EC2 knows no instance {one.instance}")
@@ -104,7 +106,7 @@ def _tags(cluster: str) -> str:
 
 
 def _is_ours(instance: Instance, cluster: str) -> bool:
-    """Does it carry the three tags that IAM asks for, too?"""
+    """Return whether the instance has the three tags that the IAM policy requires."""
     tags = instance.tags
     return tags.get(cluster_tag(cluster)) == "owned" and tags.get(CLUSTER_NAME_TAG) == cluster and NODEPOOL in tags
 
