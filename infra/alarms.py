@@ -154,7 +154,8 @@ class Alarms(Construct):
         )
 
     def _watch_doorbell(self, doorbell: DoorbellLogs, cluster: str) -> None:
-        """Both filters count into one metric, because each metric costs money. It has data only when rings are lost."""
+        """Create the filters and the alarm for lost rings. Both filters count into one metric, because each costs
+        money. It has data only when rings are lost."""
         namespace, name = f"Joiner/{cluster}", "RingsLost"
         patterns = {
             "LostByTheFunction": (doorbell.function, '{ $.level = "ERROR" }'),
@@ -200,7 +201,8 @@ class Alarms(Construct):
         )
 
     def _watch_refusals(self, cluster: str) -> None:
-        """Metrics that functions publish, with the names and the dimension of `joiner.adapters.metrics`."""
+        """Create alarms for metrics that functions publish, with the names and the dimension of
+        `joiner.adapters.metrics`."""
         self._alarm_from(
             "TooManyOrphans",
             _function_metric("OrphansRefused", cluster),

@@ -20,7 +20,7 @@ from infra.storage import Storage
 ROOT: Final = Path(__file__).parent.parent
 
 PACKAGE: Final = "functions"
-"""The package of all functions, and the folder that holds it."""
+"""The package of all functions, and its folder."""
 
 VPC_ACTIONS: Final = (
     "ec2:AssignPrivateIpAddresses",
@@ -172,8 +172,8 @@ class LambdaFunction(Construct):
         return role
 
     def _sit_in(self, subnets: tuple[str, ...], security_group: str) -> None:
-        # By ids through the L1 construct: the L2 construct needs the zones of all subnets, which only a look-up in the
-        # account could find
+        # Ids through the L1 construct: the L2 construct needs the zones of all subnets, which only a query of the
+        # account could find.
         resource = cast(lambda_.CfnFunction, self.function.node.default_child)
         resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
             subnet_ids=list(subnets), security_group_ids=[security_group]

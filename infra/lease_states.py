@@ -1,6 +1,6 @@
 """States that take, ring and release the lease: one execution at a time decides about nodes, and no ring is lost.
 
-The item ``LEASE/scale-up`` holds the execution that has the lease (`holder`), until when (`leaseUntil`, epoch seconds),
+The item ``LEASE/scale-up`` contains the execution that has the lease (`holder`), its end (`leaseUntil`, epoch seconds),
 a number that each taking increases (`leaseNumber`), and how often the doorbell rang (`rings`).
 """
 
@@ -66,7 +66,7 @@ class LeaseStates:
         )
 
     def ring(self, *, next: str, catch: Sequence[Catch]) -> State:
-        """Count a ring: the execution that holds the lease plans once more before it releases it."""
+        """Count a ring: the execution that has the lease plans once more before it releases it."""
         update = ItemUpdate(LEASE_KEY, "ADD rings :one", {":one": {"N": "1"}})
         return self.integrations.update_item(self.table, update, next=next, catch=catch)
 

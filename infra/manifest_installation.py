@@ -40,7 +40,7 @@ DESCRIBED_ATTRIBUTES: Final = (
 another attribute calls the function again."""
 
 ADMINISTRATOR_POLICY: Final = "AmazonEKSClusterAdminPolicy"
-"""Kubernetes lets a subject grant only rights that it holds. No smaller access policy of EKS covers CRDs, webhooks and
+"""Kubernetes lets a subject grant only rights that it has. No smaller access policy of EKS covers CRDs, webhooks and
 RBAC."""
 
 REPEAT_INTERVAL: Final = Duration.minutes(5)

@@ -37,7 +37,7 @@ SECONDS_UNTIL_NOTED: Final = f"$max([0, $min([{MAX_NOTES_WAIT_SECONDS}, $notesFr
 
 LEASE_ATTEMPTS: Final = 20
 RETRY_SECONDS: Final = 3
-"""A scale-up holds the lease for seconds. After a minute without the lease, the claims are left to the next sweep."""
+"""A scale-up has the lease for seconds. After a minute without the lease, the claims are left to the next sweep."""
 
 LAUNCH_RECORD_ATTEMPTS: Final = 10
 """An instance may be lost before its launch is recorded. Its claim can be retired some seconds later, when it is."""

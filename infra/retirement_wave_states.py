@@ -1,6 +1,6 @@
 """States of one wave of a retirement: its claims are drained, terminated and removed, in rounds.
 
-`stage` of a claim says how far it is. Each function works on the claims at its own stage and returns all claims of the
+`stage` of a claim is its progress. Each function works on the claims at its own stage and returns all claims of the
 wave. A state transition costs money, so a choice after each function leads directly to the next state that has work.
 """
 

@@ -115,7 +115,7 @@ class ServiceIntegrations:
         retry: Sequence[Retry] = (),
         catch: Sequence[Catch] = (),
     ) -> State:
-        """Invoke a function; what it returns is the output of the state."""
+        """Invoke a function; its result is the output of the state."""
         return TaskState(
             resource=self.service("lambda:invoke"),
             arguments={"FunctionName": callee.arn, "Payload": {**PAYLOAD, **payload}},
@@ -159,7 +159,7 @@ class ServiceIntegrations:
         on_error: str,
         keep_error: bool = False,
     ) -> State:
-        """Start an execution of another machine; one of this name that exists is as good. `name` is JSONata."""
+        """Start an execution of another machine; an existing execution of this name also counts. `name` is JSONata."""
         return TaskState(
             resource=self.service("states:startExecution"),
             arguments={"StateMachineArn": machine_arn, "Name": jsonata(name), "Input": input},

@@ -39,7 +39,7 @@ EXECUTION_EXISTS: Final = (
 
 
 def jsonata(expression: str) -> str:
-    """Return the text by which a field of a state holds a JSONata expression.
+    """Return a JSONata expression in the form of a state's field.
 
     >>> jsonata("$round + 1")
     '{% $round + 1 %}'

@@ -129,7 +129,7 @@ class Caller:
         return f"arn:{assumed[1]}:iam::{assumed[2]}:role/{assumed[3]}" if assumed else self.arn
 
     def is_principal(self, principal: str) -> bool:
-        """Whether an access entry is for this caller. Its role ARN may have a path.
+        """Return whether an access entry is for this caller. Its role ARN may have a path.
 
         >>> caller = Caller("arn:aws:sts::1:assumed-role/joiner/run", "1", "x")
         >>> caller.is_principal("arn:aws:iam::1:role/teams/a/joiner")

@@ -1,9 +1,9 @@
-"""The programs of the control plane: from the user's cache, or built by Go from the lock files in
+"""The programs of the control plane, from the user's cache, or built by Go from the lock files in
 `local/controlplane/`.
 
-There is no Go source of ours: the programs are `tool` lines of a `go.mod`, which `go.sum` pins. The cache's key
-consists of the lock files, the Go release and the flags, so a changed pin builds beside the old one, and clones with
-the same pins share a build.
+The Go source is not ours: the programs are `tool` lines of a `go.mod`, which `go.sum` pins. The cache's key consists of
+the lock files, the Go release and the flags, so a changed pin builds beside the old one, and clones with the same pins
+share a build.
 """
 
 import hashlib

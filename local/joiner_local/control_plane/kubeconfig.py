@@ -19,7 +19,7 @@ class ApiServerEndpoint:
     authority: Path
 
     def authority_data(self) -> str:
-        """The authority's certificate as Kubernetes and EKS write it: base64 of the PEM."""
+        """Return the authority's certificate as Kubernetes and EKS write it: base64 of the PEM."""
         return base64.b64encode(self.authority.read_bytes()).decode()
 
 

@@ -26,7 +26,7 @@ from joiner_local.control_plane.pki import CertificateAuthority, KeyPair
 from joiner_local.stack.stack_processes import Program, ProgramFailed, Programs
 
 STAGES: Final = Path(__file__).parent / "stages.yaml"
-SERVICE_CIDR: Final = "10.100.0.0/16"  # what EKS gives where its VPC has none of 10.0.0.0/8
+SERVICE_CIDR: Final = "10.100.0.0/16"  # what EKS chooses if its VPC has no address of 10.0.0.0/8
 SERVICE_ADDRESS: Final = "10.100.0.1"
 GARBAGE_PERCENT: Final = (
     "400"  # heap growth of a Go program before a garbage collection: four times the default, for a fifth of the time
@@ -215,8 +215,8 @@ class ControlPlane:
 
 
 def _healthy(scheme: str, port: int, path: str) -> None:
-    """Whether a component is healthy. Components use certificates that they sign themselves; only the status is
-    read.
+    """Raise an error unless a component is healthy. Components use certificates that they sign themselves; only the
+    status is read.
     """
     urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     with urllib3.PoolManager(cert_reqs="CERT_NONE", retries=False) as http:

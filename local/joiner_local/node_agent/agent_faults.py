@@ -64,7 +64,7 @@ class NodeFault:
 
 @dataclass(slots=True)
 class NodeFaults:
-    """The rules in force; the first that matches counts."""
+    """The rules in force; the first match applies."""
 
     rules: list[NodeFaultRule] = field(default_factory=list)
 

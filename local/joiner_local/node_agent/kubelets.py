@@ -25,7 +25,7 @@ from joiner_local.node_agent.node_registration import Unbootable
 
 log = logging.getLogger(__name__)
 
-HELD_FOR: Final = 0.2  # seconds between two checks of an instance whose boot is held
+HELD_FOR: Final = 0.2  # seconds between two checks of an instance whose boot is paused
 AGAIN: Final = 3.0  # seconds until a node that could not join tries again
 SETTLED: Final = 2.0  # seconds from Ready until a kubelet with the fault `silent` stops reporting
 AT_ONCE: Final = 16

@@ -1,9 +1,9 @@
-"""What nodeadm reads from an Amazon Linux 2023 instance's user data: one NodeConfig, or the reason why the node never
-joins.
+"""The NodeConfig in the user data of an Amazon Linux 2023 instance, as nodeadm reads it, or the reason why the node
+never joins.
 
-User data is a NodeConfig document, or MIME multipart with parts of type `application/node.eks.aws`; a later part wins,
-field by field (amazon-eks-ami, nodeadm: "Merging multiple configuration objects"). Parts of other types are scripts,
-which are not run here.
+User data is a NodeConfig document, or MIME multipart with parts of type `application/node.eks.aws`; a later part has
+precedence, field by field (amazon-eks-ami, nodeadm: "Merging multiple configuration objects"). Parts of other types are
+scripts, which are not run here.
 
 >>> NodeConfig.read(b"apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: {cluster: {name: demo}}")
 Traceback (most recent call last):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from joiner_local.node_agent.node_capacity import NodeCapacity, to_kube
 from joiner_local.node_agent.node_registration import Registration
 
-KUBELET: Final = "local.joiner.dev/kubelet"  # label: KWOK plays this node's kubelet from now on
+KUBELET: Final = "local.joiner.dev/kubelet"  # label: from now on KWOK simulates this node's kubelet
 READY_AFTER: Final = "local.joiner.dev/ready-after"
 FAULT: Final = "local.joiner.dev/fault"
 ADMITTED: Final = "local.joiner.dev/admitted"

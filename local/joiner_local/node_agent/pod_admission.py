@@ -135,7 +135,7 @@ def host_ports(pod: Object) -> list[tuple[str, int]]:
 
 
 def selected(pod: Object, node: Object) -> bool:
-    """Whether the node satisfies the pod's node selector and its required node affinity."""
+    """Return whether the node satisfies the pod's node selector and its required node affinity."""
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (pod["spec"].get("nodeSelector") or {}).items()):
         return False

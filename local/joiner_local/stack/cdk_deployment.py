@@ -1,6 +1,6 @@
-"""`cdk deploy` of this repository's app into a local stack: the real command line, the real template.
+"""`cdk deploy` of this repository's app into a local stack, with the real command line and the real template.
 
-Synthesis needs no stack, so it may run while one starts.
+Synthesis needs no stack, so it may run while a stack starts.
 """
 
 import json
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 
 class DeploymentFailed(RuntimeError):
-    """The app could not be synthesised or deployed; ends with what the CDK said."""
+    """The app could not be synthesised or deployed; the message ends with the CDK's output."""
 
 
 def _silent(line: str) -> None: ...
@@ -44,7 +44,7 @@ class Deployment:
     _synthesis: Program | None = field(default=None, repr=False)
 
     def begin_synthesis(self) -> None:
-        """Start it and return. It ends with the thread that calls this. The Python of the functions is made ready
+        """Start the synthesis and return. It ends with the calling thread. The Python of the functions is prepared
         first.
         """
         self.root.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class Deployment:
         )
 
     def synthesise(self) -> Path:
-        """What is to be deployed, as the CDK writes it down."""
+        """Return the folder of the synthesised app."""
         if self.synthesised is None:
             if self._synthesis is None:
                 self.begin_synthesis()
@@ -67,7 +67,7 @@ class Deployment:
         return self.synthesised
 
     def deploy(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Into the account that `environment` leads to; the outputs of the app's stacks by name."""
+        """Deploy into the account of `environment`; return the outputs of the app's stacks by name."""
         began = time.monotonic()
         assembly = self.synthesise()
         self.say(function_python.of_assembly(assembly))
@@ -99,7 +99,7 @@ class Deployment:
         return self.root / "log" / f"{name}.log"
 
     def _finish(self, program: Program, what: str) -> None:
-        """Wait for it, telling every few seconds what it said last."""
+        """Wait for the program, and report its last output every few seconds."""
         began = told = time.monotonic()
         while (code := program.process.poll()) is None:
             if time.monotonic() - told > TOLD_EVERY:
@@ -113,7 +113,8 @@ class Deployment:
 
 
 def _environment(stack: Mapping[str, str]) -> dict[str, str]:
-    """For the CDK: nothing of the user's AWS settings, no telemetry, no banners; Node and Python of this checkout."""
+    """Return the CDK's environment: without the user's AWS settings, telemetry and banners; with Node and Python of
+    this checkout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     node = toolchains.find(toolchains.NODE, Path(sys.prefix))
     path = [str(Path(sys.prefix) / "bin"), *([str(node.parent)] if node else []), kept.get("PATH", "")]

@@ -74,7 +74,7 @@ class LocalStack:
     # --- start and end ---
 
     def record(self) -> StackRecord | None:
-        """Return what the stack has recorded of itself, whether it still runs or not."""
+        """Return the record of the stack, whether the stack runs or not."""
         return StackRecord.read(self.root)
 
     @property

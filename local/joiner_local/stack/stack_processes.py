@@ -96,7 +96,7 @@ def session_members(leader: ProcessIdentity) -> list[ProcessIdentity]:
     elif leader.born.partition("/")[0] == _boot_id():
         pids = [pid for pid in _pids() if (stat := _stat(pid)) is not None and stat.session == leader.pid]
     else:
-        pids = []  # the machine was rebooted since
+        pids = []  # the machine was restarted since
     return [member for pid in pids if (member := ProcessIdentity.of(pid)) is not None]
 
 

@@ -1,4 +1,4 @@
-"""The user's cache: what the local stack builds at high cost and shares between clones.
+"""The user's cache: expensive builds of the local stack, shared between clones.
 
 `made_once` builds into a folder that appears only when it is complete; a second builder, of this clone or another,
 waits for the first.

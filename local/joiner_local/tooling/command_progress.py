@@ -37,7 +37,7 @@ def run(
     env: Mapping[str, str] | None = None,
     describe: Told = last_line,
 ) -> None:
-    """Run a program to its end. `told` returns the rest of a progress line from all output so far."""
+    """Run a program to its end. `describe` maps all output so far to the rest of a progress line."""
     began = last = time.monotonic()
     output: list[str] = []
     words = [str(word) for word in command]

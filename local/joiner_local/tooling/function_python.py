@@ -1,8 +1,8 @@
-"""Which Python the deployed functions run on: the one that `clusters/local.yaml` names, if this machine has it.
+"""The Python of the deployed functions: the version in `clusters/local.yaml`, if this machine has it.
 
-The word `host` means the newest Python of this machine that Lambda has, too. Where the named one is missing, or cannot
-be made ready, the functions run on the stack's own. The app is synthesised for the chosen interpreter: its template
-names that version, and the layers hold what pip installs for it.
+The word `host` means the newest Python of this machine that Lambda has, too. If the named version is missing, or cannot
+be prepared, the functions run on the stack's own Python. The app is synthesised for the chosen interpreter: its
+template names that version, and the layers contain what pip installs for it.
 """
 
 import json
@@ -26,8 +26,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FunctionPython:
-    """`interpreter` is a Python of this machine, `version` such as ``3.13.0``; `note` says why it is not the one that
-    is named.
+    """`interpreter` is a Python of this machine, `version` such as ``3.13.0``; `note` is the reason if it is not the
+    named one.
     """
 
     interpreter: Path
@@ -36,7 +36,7 @@ class FunctionPython:
 
     @property
     def short(self) -> str:
-        """Such as ``3.13``."""
+        """The version with two numbers, such as ``3.13``."""
         return ".".join(self.version.split(".")[:2])
 
     def __str__(self) -> str:
@@ -44,13 +44,13 @@ class FunctionPython:
 
 
 def named_in(settings: Path) -> str:
-    """The `runtime.python` of a cluster's settings."""
+    """Return the `runtime.python` of a cluster's settings."""
     read = yaml.safe_load(settings.read_text(encoding="utf-8")) or {}
     return str(read.get("runtime", {}).get("python", HOST))
 
 
 class Pythons(Protocol):
-    """The interpreters of a machine; `runtime_python` is this machine's."""
+    """The interpreters of a machine; `runtime_python` has those of this machine."""
 
     def interpreter(self, version: str) -> Path | None: ...
     def full_version(self, python: Path) -> str: ...
@@ -59,12 +59,12 @@ class Pythons(Protocol):
 
 
 def find(named: str, pythons: Pythons = runtime_python) -> FunctionPython:
-    """The Python for what the settings name, as far as can be said before it is made ready."""
+    """Return the expected Python for the settings, before it is prepared."""
     return next(iter(_candidates(named, pythons)), _own(f"this machine has no Python {named}"))
 
 
 def make_ready(named: str, say: Say, pythons: Pythons = runtime_python) -> FunctionPython:
-    """The Python for what the settings name; from now on it can play Lambda's runtime."""
+    """Return the Python for the settings, prepared so that it can simulate Lambda's runtime."""
     note = f"this machine has no Python {named}"
     for each in _candidates(named, pythons):
         try:
@@ -78,7 +78,7 @@ def make_ready(named: str, say: Say, pythons: Pythons = runtime_python) -> Funct
 
 
 def of_assembly(assembly: Path, pythons: Pythons = runtime_python) -> str:
-    """A sentence on the Python that runs the functions of a synthesised app, by what its templates name."""
+    """Return a sentence about the Python that runs the functions of a synthesised app, according to its templates."""
     return "; ".join(str(_made(version, pythons)) for version in sorted(_named_by_templates(assembly)))
 
 
@@ -88,7 +88,7 @@ def _made(version: str, pythons: Pythons) -> FunctionPython:
 
 
 def _named_by_templates(assembly: Path) -> set[str]:
-    """Such as ``3.13``."""
+    """Return the versions in the templates, such as ``3.13``."""
     found = set()
     for path in assembly.glob("*.template.json"):
         for each in json.loads(path.read_text(encoding="utf-8")).get("Resources", {}).values():

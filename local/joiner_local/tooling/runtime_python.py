@@ -1,7 +1,7 @@
-"""A bare interpreter that plays Lambda's managed runtime: nothing in it but AWS's runtime client and boto3, as on AWS.
+"""An interpreter that simulates Lambda's managed runtime: only AWS's runtime client and boto3 are installed, as on AWS.
 
-So a function that forgot something in its layers fails here as it would there. There may be one for each Python that
-the machine has: a function runs on the version that its runtime names, because versions differ in more than syntax
+Therefore a function whose layers lack a package fails here as on AWS. The machine may have one interpreter for each of
+its Python versions: a function runs on the version that its runtime names, because versions differ in more than syntax
 (3.13 verifies certificates strictly).
 """
 
@@ -23,8 +23,8 @@ Say = Callable[[str], None]
 
 
 def find_or_make(say: Say, version: str = "") -> Path | None:
-    """The interpreter for a version such as ``3.13``, by default this process's own; None if the machine has no such
-    Python.
+    """Return the interpreter for a version such as ``3.13``, by default this process's own; None if the machine lacks
+    that Python.
 
     The first call on a machine installs it into the user's cache.
     """
@@ -39,7 +39,7 @@ def find_or_make(say: Say, version: str = "") -> Path | None:
 
 
 def own(say: Say) -> Path:
-    """The one of this process's version."""
+    """Return the interpreter of this process's version."""
     found = find_or_make(say)
     if found is None:
         raise ModuleNotFoundError(f"{sys.executable} does not run")
@@ -47,14 +47,14 @@ def own(say: Say) -> Path:
 
 
 def made(version: str) -> Path | None:
-    """The one that `find_or_make` made before, if it did."""
+    """Return the interpreter that `find_or_make` made before, if any."""
     base = interpreter(version)
     python = _folder(base) / "bin" / "python" if base is not None else None
     return python if python is not None and python.exists() else None
 
 
 def interpreter(version: str) -> Path | None:
-    """A Python of that version (two numbers) on this machine: this one, one on the path, or one that pyenv or uv
+    """Return a Python of that version (two numbers) on this machine: this one, one on the path, or one that pyenv or uv
     installed.
     """
     if version in ("", "{}.{}".format(*sys.version_info[:2])):
@@ -63,7 +63,7 @@ def interpreter(version: str) -> Path | None:
 
 
 def full_version(python: Path) -> str:
-    """Such as ``3.13.0``; empty if it does not run (pyenv's shims refuse versions that are not switched on)."""
+    """Return the full version, such as ``3.13.0``; empty if it does not run (pyenv's shims refuse some versions)."""
     command = [str(python), "-c", "import sys; print('{}.{}.{}'.format(*sys.version_info[:3]))"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
@@ -91,7 +91,9 @@ def _folder(base: Path) -> Path:
 
 
 def _make(base: Path, folder: Path, say: Say) -> None:
-    """A venv may be renamed as long as only its `python` is used, which finds its packages from where it lies."""
+    """Create the venv. The caller may rename it, because only its `python` is used, which finds its packages relative
+    to itself.
+    """
     say(f"making the interpreter that plays Lambda's runtime, once ({base})")
     command_progress.run("venv", [base, "-m", "venv", "--without-pip", folder], say)
     pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--disable-pip-version-check"]

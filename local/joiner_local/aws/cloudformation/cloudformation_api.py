@@ -59,8 +59,7 @@ def install(aws: LocalAws, rewrite: Callable[[str], str]) -> None:
     threading.Thread(target=_warm, args=(clients,), daemon=True, name="warm-up").start()
 
 
-# The first call of a service takes 50 to 500 ms, to load models and applications; a deployment should not wait for
-# that.
+# The first call of a service takes 50 to 500 ms to load models and applications. These calls run before a deployment.
 FIRST_CALLS = {
     "iam": "list_roles",
     "lambda": "list_functions",

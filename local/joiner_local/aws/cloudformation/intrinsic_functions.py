@@ -83,7 +83,7 @@ class TemplateScope:
                     )
 
     def wants(self, declared: Mapping[str, Any]) -> bool:
-        """Whether the condition of a resource or an output is true."""
+        """Return whether the condition of a resource or an output is true."""
         return "Condition" not in declared or self.condition(declared["Condition"])
 
     def resolve(self, node: Any) -> Any:

@@ -1,5 +1,4 @@
-"""What a CloudFormation resource type is here: how to create, update and delete a resource, and which properties it
-supports.
+"""CloudFormation resource types: how to create, update and delete a resource, and which properties are supported.
 
 Types call the service's API like any other client, because moto's own CloudFormation models drop half of a template. So
 a resource of a stack equals one that boto3 created. A type lists every property that it supports, and each one that it
@@ -242,8 +241,7 @@ def property_tree(paths: Iterable[str]) -> PropertyTree:
 
 
 def unknown_properties(value: Any, tree: PropertyTree, path: str = "") -> Iterator[str]:
-    """Return the dotted paths in a template's value that the tree lacks. Intrinsic functions are searched or left
-    alone.
+    """Return the dotted paths in a template's value that the tree lacks. Intrinsic functions are searched or skipped.
 
     >>> list(unknown_properties({"Role": "r", "Code": {"Zip": "z"}}, property_tree(["Role", "Code.S3Key"])))
     ['Code.Zip']

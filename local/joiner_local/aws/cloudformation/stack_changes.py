@@ -49,7 +49,7 @@ class ResourceChange:
 
 @dataclass(slots=True)
 class StackOperation:
-    """One operation on one stack: what it has done so far, and what it will delete at the end."""
+    """One operation on one stack: its changes so far, and the resources to delete at its end."""
 
     engine: "StackEngine"
     stack: CloudFormationStack

@@ -27,7 +27,7 @@ from joiner_local.aws.cloudformation.stacks import CloudFormationStack, StackOut
 
 log = logging.getLogger(__name__)
 
-# Seconds after which a request for an operation is answered at the latest; the CDK command line polls only every few
+# Longest time in seconds before a request for an operation is answered; the CDK command line polls only every few
 # seconds.
 ANSWER_WITHIN = 20.0
 

@@ -42,7 +42,7 @@ class StackOutput:
 
 @dataclass(frozen=True, slots=True)
 class StackRequest:
-    """What a stack operation shall establish."""
+    """The wanted result of a stack operation."""
 
     template: StackTemplate
     given: Mapping[str, str]

@@ -84,7 +84,7 @@ def _iam(account: str) -> Any:
 
 
 def _key_admits(key: Any, role: str, account: str) -> bool:
-    """Whether the key's policy names the role, or delegates to the account's IAM policies."""
+    """Return whether the key's policy names the role, or delegates to the account's IAM policies."""
     if not key.policy:
         return True
     admitted = {role, account, f"arn:aws:iam::{account}:root", "*"}

@@ -50,7 +50,7 @@ UNKNOWN: Final = "because the local IAM does not know which permissions {call} n
 class AssumedRoleSession:
     """An assumed role, and the name of its session: a function's name for a function's role.
 
-    `by_code` tells calls of the code that runs with the role from calls that the service makes for it.
+    `by_code` distinguishes calls of the code that runs with the role from calls that the service makes for it.
     """
 
     role: str
@@ -125,7 +125,7 @@ class AccessControl:
         return known
 
     def ec2_denial(self, access_key: str, needed: Iterable[RequiredPermission]) -> str | None:
-        """Word the first denial of a call to EC2 that this key signed; None if everything is allowed."""
+        """Return the message of the first denial of an EC2 call that this key signed; None if all is allowed."""
         principal = self.session_of(access_key)
         decision = self.first_denial(principal, needed) if principal is not None else None
         return ec2_message(principal.arn, decision) if principal is not None and decision is not None else None
@@ -161,7 +161,7 @@ class AccessControl:
             return {role: sorted({statement for statement, _ in counts}) for role, counts in self.used.items()}
 
     def report_granted(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Return for each role the actions of each statement that allows, with the number of calls that it has
+        """Return for each role the actions of each Allow statement, with the number of calls that each action has
         allowed."""
         with self._lock:
             return {
@@ -221,7 +221,7 @@ class RolePolicies:
 
 
 def _documents(policies: Iterable[Any]) -> dict[str, str]:
-    """The texts of the default versions of managed policies, by ARN."""
+    """Return the texts of the default versions of managed policies, by ARN."""
     return {
         str(policy.arn): str(
             next(each.document for each in policy.versions if each.version_id == policy.default_version_id)
@@ -231,7 +231,7 @@ def _documents(policies: Iterable[Any]) -> dict[str, str]:
 
 
 def _boundary(arn: str | None) -> str | None:
-    """The text of a permissions boundary; one that does not exist allows nothing."""
+    """Return the text of a permissions boundary; a missing one allows nothing."""
     if not arn:
         return None
     found = account_lookups.managed_policy(arn)
@@ -271,6 +271,6 @@ def _held_roles() -> list[str]:
 
 
 def _trusted(role: str) -> str:
-    """The text of the trust policy."""
+    """Return the text of the trust policy."""
     found = account_lookups.role_by_arn(role)
     return str(found.assume_role_policy_document) if found is not None else ""

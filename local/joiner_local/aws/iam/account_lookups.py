@@ -1,5 +1,5 @@
-"""Look up what permissions depend on in the account: tags, owners, ARNs, keys of tables. All of it is read from moto's
-stores."""
+"""Look up the facts of the account on which permissions depend: tags, owners, ARNs, keys of tables. All are read from
+moto's stores."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ _machines: list[Callable[[str], str]] = []
 
 
 def install(machine_of: Callable[[str], str]) -> None:
-    """Keep `machine_of`, which returns the ARN of the state machine that issued a task token, or an empty text."""
+    """Store `machine_of`, which returns the ARN of the state machine that issued a task token, or an empty text."""
     _machines[:] = [machine_of]
 
 
@@ -35,7 +35,7 @@ def has_object(bucket: str, key: str) -> bool:
 
 
 def access_entry(cluster: str, principal: str) -> tuple[str, str, Mapping[str, str]]:
-    """Return ARN, type and tags of an access entry; for one that does not exist, the ARN that it could have."""
+    """Return ARN, type and tags of an access entry; for a missing one, the ARN that it could have."""
     from joiner_local.aws.eks.access_entries import access_entries
 
     for entry in access_entries(ACCOUNT, REGION).of(cluster):
@@ -77,19 +77,19 @@ def role_arns() -> list[str]:
 
 
 def role_by_arn(arn: str) -> Any | None:
-    """moto's role of this ARN, or None."""
+    """Return moto's role of this ARN, or None."""
     roles = _iam().roles
     known = _roles.get(arn)
     if known is not None and roles.get(known.id) is known:
         return known
     found = next((each for each in list(roles.values()) if each.arn == arn), None)
     if found is not None:
-        _roles[arn] = found  # moto makes the ARN anew for each comparison
+        _roles[arn] = found  # moto computes the ARN again for each comparison
     return found
 
 
 def managed_policy(arn: str) -> Any | None:
-    """moto's managed policy of this ARN, or None."""
+    """Return moto's managed policy of this ARN, or None."""
     return _iam().managed_policies.get(arn)
 
 
@@ -104,7 +104,7 @@ def key(said: str) -> str:
 
     try:
         return str(kms_backends[ACCOUNT][REGION].describe_key(said).arn)
-    except Exception:  # moto raises one class for an unknown key, another for what is no key's name
+    except Exception:  # moto raises one class for an unknown key, another for an invalid name of a key
         return said if said.startswith("arn:") else f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{said}"
 
 

@@ -1,4 +1,4 @@
-"""The encoded message of an EC2 denial, and `sts:DecodeAuthorizationMessage`, which shows what it says.
+"""The encoded message of an EC2 denial, and `sts:DecodeAuthorizationMessage`, which returns its content.
 
 EC2 appends such a message to the denial of a call that changes something. Source: EC2 user guide, "Troubleshoot
 instance launch issues"; STS API reference, DecodeAuthorizationMessage. On AWS the message is encrypted; here it is
@@ -16,7 +16,7 @@ from joiner_local.aws.iam.policy_evaluation import EXPLICIT_DENY, AccessDecision
 
 
 def ec2_message(principal: str, decision: AccessDecision) -> str:
-    """Word a denial as EC2 does: with an encoded message, unless the call only reads."""
+    """Return EC2's text for a denial: with an encoded message, unless the call only reads."""
     said = f"You are not authorized to perform this operation. {denial_message(principal, decision)}"
     if decision.permission.action.startswith(("ec2:Describe", "ec2:Get")):
         return said
@@ -51,7 +51,7 @@ def encode_denial(principal: str, decision: AccessDecision) -> str:
 
 
 def decode_denial(text: str) -> dict[str, Any]:
-    """Decode an encoded message; `ValueError` for a text that is none."""
+    """Decode an encoded message; `ValueError` for another text."""
     try:
         said: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(text)))
     except (binascii.Error, zlib.error) as error:
@@ -60,7 +60,7 @@ def decode_denial(text: str) -> dict[str, Any]:
 
 
 def install() -> None:
-    """Give STS the operation that moto lacks."""
+    """Add the operation, which moto lacks, to STS."""
     from moto.core.responses import ActionResult
     from moto.sts.exceptions import STSClientError
     from moto.sts.responses import TokenResponse

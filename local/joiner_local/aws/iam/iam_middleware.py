@@ -39,7 +39,7 @@ def install(aws: LocalAws, machines: StateMachines) -> None:
 
 @dataclass(frozen=True, slots=True)
 class IamMiddleware:
-    """Answers denied calls itself, and passes all others to the services."""
+    """Answer denied calls, and pass all others to the services."""
 
     app: "WSGIApplication"
     control: AccessControl = field(default_factory=lambda: ACCESS_CONTROL)
@@ -58,7 +58,7 @@ class IamMiddleware:
             return self.app(environ, start_response)
         environ["wsgi.input"].read(
             int(environ.get("CONTENT_LENGTH") or 0)
-        )  # else the next request of the connection begins with it
+        )  # otherwise the next request of the connection would begin with it
         message_of = ec2_message if service == "ec2" else denial_message
         return _refuse(service, message_of(principal.arn, decision), start_response)
 

@@ -47,7 +47,7 @@ def wildcard(pattern: str) -> re.Pattern[str]:
 
 
 def literal(pattern: str) -> str:
-    """The text of a pattern for operators without wildcards.
+    """Return the text of a pattern for operators without wildcards.
 
     >>> literal("a*${*}")
     'a**'
@@ -91,7 +91,7 @@ def _epoch(text: str) -> float:
 
 
 def _same_bytes(value: str, said: str) -> bool:
-    """Both are texts in base64; text that is not base64 matches nothing."""
+    """Return whether both are the same bytes in base64; text that is not base64 matches nothing."""
     try:
         return base64.b64decode(value, validate=True) == base64.b64decode(said, validate=True)
     except (binascii.Error, ValueError):
@@ -109,7 +109,7 @@ OPERATORS: Final[Mapping[str, Compare]] = {
     "StringEquals": lambda value, said: value == said,
     "StringEqualsIgnoreCase": lambda value, said: value.lower() == said.lower(),
     "StringLike": like,
-    "ArnEquals": arn_like,  # the same as ArnLike by the guide
+    "ArnEquals": arn_like,  # the same as ArnLike, according to the guide
     "ArnLike": arn_like,
     "Bool": lambda value, said: value.lower() == said.lower(),
     "BinaryEquals": _same_bytes,
@@ -140,12 +140,12 @@ NEGATED: Final[Mapping[str, str]] = {
 SETS: Final = ("ForAllValues", "ForAnyValue")
 WITH_WILDCARDS: Final = ("StringLike", "ArnEquals", "ArnLike")
 WITH_VARIABLES: Final = ("StringEquals", "StringEqualsIgnoreCase", *WITH_WILDCARDS, "Bool")
-"""The guide says of the other operators that they do not support policy variables."""
+"""According to the guide, the other operators do not support policy variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyCondition:
-    """One operator for one key. The values are alternatives; all conditions of a statement must hold."""
+    """One operator for one key. The values are alternatives; all conditions of a statement must be true."""
 
     operator: str
     key: str
@@ -156,7 +156,7 @@ class PolicyCondition:
 
     @classmethod
     def read(cls, written: str, key: str, values: Sequence[Any]) -> "PolicyCondition":
-        """Read a condition as JSON has it; `MalformedPolicy` for an operator that IAM does not have, or a value that is
+        """Read a condition in JSON form; `MalformedPolicy` for an operator that IAM does not have, or a value that is
         not a scalar.
 
         >>> found = PolicyCondition.read("ForAllValues:StringNotLikeIfExists", "aws:TagKeys", ["a*"])
@@ -174,7 +174,7 @@ class PolicyCondition:
         return cls(operator, key.lower(), texts, of_set, name != bare, bare in NEGATED)
 
     def holds(self, context: Context) -> bool:
-        """Report whether the condition holds for a request with these values."""
+        """Report whether the condition is true for a request with these values."""
         values = context.get(self.key) or ()
         if self.of_set:
             values = [each for each in values if each]  # an empty text is a null dataset to the set operators
@@ -202,10 +202,11 @@ class PolicyCondition:
 
 
 def replace_variables(text: str, context: Context) -> str | None:
-    """Replace the variables of a policy's text; None where the request has no single value for one of them and the text
-    no default.
+    """Replace the variables of a policy's text. Return None if the request has no single value for a variable without a
+    default.
 
-    A `*`, `?` or `$` of a replaced value is literal: it comes back as `${*}`, `${?}` or `${$}`, as `wildcard` reads it.
+    A `*`, `?` or `$` of a replaced value is literal: it is returned as `${*}`, `${?}` or `${$}`, as `wildcard` reads
+    it.
 
     >>> replace_variables("a/${aws:RequestedRegion}/*", {"aws:requestedregion": ("us-*",)})
     'a/us-${*}/*'
@@ -216,7 +217,7 @@ def replace_variables(text: str, context: Context) -> str | None:
     """
     if "${" not in text:
         return text
-    parts = VARIABLE.split(text)  # texts and the names between them by turns
+    parts = VARIABLE.split(text)  # alternately texts and names of variables
     values = [_value(name, context) for name in parts[1::2]]
     if any(each is None for each in values):
         return None

@@ -1,8 +1,8 @@
 """Evaluate IAM policies: a role's identity policies and its permissions boundary, for one action on one resource.
 
 Source: IAM user guide, "How AWS enforcement code logic evaluates requests to allow or deny access". An explicit deny
-wins; then the boundary must allow the action, if the role has one; then a policy must allow it. Policies and requests
-are values: nothing is read here.
+takes precedence; then the boundary must allow the action, if the role has one; then a policy must allow it. Policies
+and requests are values: this module reads nothing.
 """
 
 import json
@@ -30,14 +30,14 @@ ELEMENTS: Final = {"Sid", "Effect", "Action", "NotAction", "Resource", "NotResou
 
 @dataclass(frozen=True, slots=True)
 class RequiredPermission:
-    """One action on one resource, with the condition keys (in lower case) that the request has values for."""
+    """One action on one resource, with the condition keys (in lower case) for which the request has values."""
 
     action: str
     resource: str
     context: Context = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Hash as equality compares, for which the order of the keys does not matter."""
+        """Hash consistently with equality, for which the order of the keys does not matter."""
         return hash(
             (self.action, self.resource, frozenset((key, tuple(values)) for key, values in self.context.items()))
         )
@@ -45,7 +45,7 @@ class RequiredPermission:
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatement:
-    """One statement of a policy; `name` says which, for reports."""
+    """One statement of a policy; `name` identifies it in reports."""
 
     name: str
     effect: str
@@ -57,7 +57,7 @@ class PolicyStatement:
 
     @classmethod
     def read(cls, name: str, written: Mapping[str, Any], *, variables: bool = True) -> "PolicyStatement":
-        """Read a statement as JSON has it; `MalformedPolicy` for a statement that IAM would refuse."""
+        """Read a statement in JSON form; `MalformedPolicy` for a statement that IAM would refuse."""
         try:
             return cls._read(name, written, (lambda text: text) if variables else _without_variables)
         except MalformedPolicy as problem:
@@ -103,7 +103,8 @@ class PolicyStatement:
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """`statement` is the name of the statement that decided, or empty if none applied. `reason` has AWS's words."""
+    """The decision about one permission. `statement` is the name of the decisive statement, or empty if none applied.
+    `reason` is in AWS's words."""
 
     permission: RequiredPermission
     allowed: bool
@@ -140,7 +141,7 @@ class RolePermissions:
 
 
 def denial_message(principal: str, decision: AccessDecision) -> str:
-    """Word a denial as AWS does."""
+    """Return AWS's text for a denial."""
     asked = decision.permission
     subject = f"User: {principal} is not authorized to perform: {asked.action} on resource: {asked.resource}"
     return f"{subject} {decision.reason}"
@@ -163,7 +164,7 @@ def _statements(name: str, document: Any) -> Iterable[PolicyStatement]:
 
 
 def _document(name: str, document: Any) -> Mapping[str, Any]:
-    """The document as values."""
+    """Return the document as values."""
     try:
         read = (
             json.loads(unquote(document) if document.startswith("%7B") else document)
@@ -180,7 +181,7 @@ def _document(name: str, document: Any) -> Mapping[str, Any]:
 
 
 def _either(written: Mapping[str, Any], *elements: str) -> str:
-    """The one of these elements that the statement has."""
+    """Return the one of these elements that the statement has."""
     found = [each for each in elements if each in written]
     if len(found) != 1:
         raise MalformedPolicy(f"a statement must have either {' or '.join(elements)}")
@@ -195,7 +196,7 @@ def _texts(written: Mapping[str, Any], element: str) -> list[str]:
 
 
 def _without_variables(text: str) -> str:
-    """Keep `${...}` as text."""
+    """Return a pattern in which `${...}` is text."""
     return text.replace("$", "${$}")
 
 

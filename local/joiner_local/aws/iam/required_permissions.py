@@ -18,12 +18,12 @@ Keys = Mapping[str, Sequence[str]]
 
 
 class UnmappedCall(LookupError):
-    """A call whose permissions no table knows."""
+    """A call whose permissions are in no table."""
 
 
 def required_permissions(asked: ApiCall) -> list[RequiredPermission]:
-    """Return everything that must be allowed for this call; `UnmappedCall` for a call, or parameters, that no table
-    knows."""
+    """Return everything that must be allowed for this call; `UnmappedCall` for a call, or parameters, that are in no
+    table."""
     table = TABLES.get(asked.service)
     try:
         found = None if table is None else table(asked.operation, asked.params)
@@ -67,7 +67,7 @@ def _dynamodb(operation: str, params: Mapping[str, Any]) -> Iterator[RequiredPer
 
 def _query(params: Mapping[str, Any]) -> RequiredPermission:
     key, found = account_lookups.partition_key(params["TableName"]), _queried(params)
-    if key and not found:  # a condition on all values of none would hold
+    if key and not found:  # a condition on all values of an empty list would be true
         raise UnmappedCall(f"dynamodb:Query of {params.get('KeyConditionExpression')}")
     return _item("Query", params["TableName"], [{key: {"S": value}} for value in found])
 
@@ -123,7 +123,7 @@ def _s3(operation: str, params: Mapping[str, Any]) -> Iterator[RequiredPermissio
     match operation:
         case "GetObject" | "HeadObject":
             found = [RequiredPermission("s3:GetObject", f"{bucket}/{params['Key']}")]
-            # Without it S3 answers "access denied" for an object that is not there
+            # Without this permission S3 answers "access denied" for a missing object.
             return iter(found if account_lookups.has_object(params["Bucket"], params["Key"]) else [*found, listing])
         case "PutObject" | "DeleteObject":
             return iter([RequiredPermission(f"s3:{operation}", f"{bucket}/{params['Key']}")])
@@ -192,7 +192,7 @@ def _eks(operation: str, params: Mapping[str, Any]) -> Iterator[RequiredPermissi
 
 
 def _new_entry(cluster: str, name: str, params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
-    """CreateAccessEntry needs a permission for the cluster, and with tags TagResource for the new entry."""
+    """Return the permissions of CreateAccessEntry: for the cluster, and with tags TagResource for the new entry."""
     tags = params.get("tags") or {}
     tagged = {**_tags("aws:requesttag", tags), **({"aws:tagkeys": tuple(tags)} if tags else {})}
     entry, kind = account_lookups.new_access_entry(name, params["principalArn"]), params.get("type") or "STANDARD"

@@ -37,7 +37,7 @@ class PolicyRequest:
 
 
 def allows(statements: Iterable[Mapping[str, Any]], request: PolicyRequest) -> bool:
-    """Whether an Allow applies and no Deny does."""
+    """Return whether an Allow applies and no Deny applies."""
     effects = {statement.get("Effect") for statement in statements if _applies(statement, request)}
     return "Allow" in effects and "Deny" not in effects
 

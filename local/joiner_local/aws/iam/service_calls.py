@@ -1,4 +1,5 @@
-"""Calls that a service makes with a role that it assumes: they do not pass the middleware, so the services ask here.
+"""Permissions of calls that a service makes with a role that it assumes. Such calls do not pass the middleware, so the
+services use these functions.
 
 Lambda writes log lines and polls queues with the role of the function; EventBridge and EventBridge Scheduler start
 their targets with the role of the target. Each function returns why the call is denied, or None.
@@ -15,7 +16,7 @@ TARGETS: Final = {"sqs": "sqs:SendMessage", "states": "states:StartExecution"}
 
 
 def log_denial(role: str, function: str, group: str, stream: str) -> str | None:
-    """Why Lambda may not write to this log stream for the function.
+    """Return why Lambda may not write to this log stream for the function, or None.
 
     Source: Lambda developer guide, "Sending Lambda function logs to CloudWatch Logs".
     """
@@ -28,7 +29,7 @@ def log_denial(role: str, function: str, group: str, stream: str) -> str | None:
 
 
 def poll_denial(role: str, function: str, queue: str) -> str | None:
-    """Why Lambda may not poll this queue (by its ARN) for the function.
+    """Return why Lambda may not poll this queue (by its ARN) for the function, or None.
 
     Source: Lambda developer guide, "Configuring an Amazon SQS queue to use with Lambda".
     """
@@ -37,7 +38,7 @@ def poll_denial(role: str, function: str, queue: str) -> str | None:
 
 
 def target_denial(role: str, session: str, target: str) -> str | None:
-    """Why a rule or a schedule may not start this target (by its ARN) with its role."""
+    """Return why a rule or a schedule may not start this target (by its ARN) with its role, or None."""
     service = target.split(":")[2]
     permission = (
         invoke_permission(target, None)

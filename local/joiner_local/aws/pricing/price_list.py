@@ -127,7 +127,7 @@ def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor
 
 
 def application(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-    """The web application for requests that are signed for `pricing`."""
+    """Answer requests that are signed for `pricing`, as a WSGI application."""
     asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
     status, answer = "200 OK", {}
     try:

@@ -44,7 +44,7 @@ OF_THE_LANGUAGE = NEVER_CAUGHT | {"States.QueryEvaluationError", "States.NoChoic
 
 
 def matches(errors: tuple[str, ...], error: str) -> bool:
-    """Whether one of the names in ErrorEquals matches this error."""
+    """Return whether one of the names in ErrorEquals matches this error."""
     return any(
         name == error
         or (name == "States.ALL" and error not in NEVER_CAUGHT)

@@ -22,7 +22,7 @@ TOO_LARGE: Final = (
 
 
 def exceeds(text: str, limit: int = LARGEST_PAYLOAD) -> bool:
-    """Whether the text is longer than the limit in UTF-8.
+    """Return whether the text is longer than the limit in UTF-8.
 
     >>> exceeds("é" * 131_073), exceeds("e" * 262_144)
     (True, False)

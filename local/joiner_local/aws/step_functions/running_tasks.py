@@ -63,7 +63,7 @@ class RunningTask:
         return max(0.0, self.timeout - (dt.datetime.now(dt.UTC) - self.begun).total_seconds())
 
     def _outcome(self, promise: Promise) -> Json:
-        # The first to settle it wins: an accepted callback counts, a callback after the timeout gets an error.
+        # The first result counts: an accepted callback is final, a callback after the timeout gets an error.
         if not self.scope.wait(promise, self._remaining()):
             promise.settle(StateFailure("States.Timeout"))
         return promise.result()
