@@ -1,4 +1,4 @@
-"""Syntheses that the tests of the app share, one for each settings file, without credentials and without validation."""
+"""Synthesised apps that the tests share, one for each settings file, without credentials and without validation."""
 
 import json
 import os
@@ -28,11 +28,11 @@ class Synthesis:
     folder: Path
 
     def resources(self, type_: str) -> dict[str, Mapping[str, Any]]:
-        """The resources of a type, by logical id."""
+        """Return the resources of a type, by logical id."""
         return {name: each for name, each in self.template["Resources"].items() if each["Type"] == type_}
 
     def one(self, type_: str, part_of_id: str) -> Mapping[str, Any]:
-        """The one resource of a type whose logical id begins so."""
+        """Return the one resource of a type whose logical id has this prefix."""
         found = [each for name, each in self.resources(type_).items() if name.startswith(part_of_id)]
         assert len(found) == 1, f"{len(found)} resources {type_} begin with {part_of_id}"
         return found[0]
@@ -44,7 +44,7 @@ States = Mapping[str, Mapping[str, Any]]
 
 @pytest.fixture(scope="session")
 def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesise]:
-    """Synthesise any settings; the flags are those of cdk.json."""
+    """Synthesise the app with any settings and the flags of cdk.json."""
     flags = json.loads((ROOT / "cdk.json").read_text())["context"]
 
     def synthesised(settings: Settings) -> Synthesis:
@@ -69,13 +69,13 @@ def local_settings() -> Settings:
 
 @pytest.fixture(scope="session")
 def example(synthesise: Synthesise, example_settings: Settings) -> Synthesis:
-    """What a real account would take."""
+    """Return the app for a real account."""
     return synthesise(example_settings)
 
 
 @pytest.fixture(scope="session")
 def local(synthesise: Synthesise, local_settings: Settings) -> Synthesis:
-    """What the local stack takes."""
+    """Return the app for the local stack."""
     return synthesise(local_settings)
 
 

@@ -1,9 +1,8 @@
-"""The calls of AWS that a function can make: those that its code names, and those of the library code that it reaches
-by name.
+"""The AWS calls that a function can make: those in its code, and those of the library code that it reaches by name.
 
-A definition of the library is reached if code that is reached uses its name, and the function imports its module,
-directly or through other modules. Two methods of one name in two imported modules are both reached, so the answer errs
-by too many calls, never by too few.
+A definition of the library is reached if reached code uses its name, and the function imports its module, directly or
+through other modules. Two methods of one name in two imported modules are both reached, so the result can contain too
+many calls, but not too few.
 """
 
 import ast
@@ -24,13 +23,13 @@ ACTIONS = {
     "lambda:Invoke": ("lambda:InvokeFunction",),
     "s3:ListObjectsV2": ("s3:ListBucket",),
     "s3:DeleteObjects": ("s3:DeleteObject",),
-    "dynamodb:TransactWriteItems": (),  # its items ask for their own actions, which tests/infra/table_calls.py reads
+    "dynamodb:TransactWriteItems": (),  # its items need actions of their own, which tests/infra/table_calls.py reads
     "sts:GetCallerIdentity": (),
 }
 
 
 def reached_actions(function: str) -> set[str]:
-    """The IAM actions of all calls that the function of this folder can make."""
+    """Return the IAM actions of all calls that the function of this folder can make."""
     return {action for name in _reached_names(function) for action in _actions().get(name, ())}
 
 
@@ -49,7 +48,7 @@ def _reached_names(function: str) -> set[str]:
 
 @cache
 def _actions() -> Mapping[str, tuple[str, ...]]:
-    """The methods of boto3's clients, and the IAM actions that they ask for."""
+    """Return the methods of boto3's clients with the IAM actions that they require."""
     found: dict[str, tuple[str, ...]] = {}
     for service in SERVICES:
         for operation in get_session().get_service_model(service).operation_names:
@@ -64,7 +63,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    """Attributes, names, and texts: paginators are named by texts."""
+    """Return attributes, names and strings: paginators are named by strings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
@@ -75,7 +74,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def _imported(trees: Iterable[ast.Module]) -> set[Path]:
-    """The modules of the library that these import, directly or through others."""
+    """Return the modules of the library that these import, directly or through others."""
     found: set[Path] = set()
     left = {path for tree in trees for path in _imports(tree)}
     while left:
@@ -93,8 +92,9 @@ def _imports(tree: ast.Module) -> Iterator[Path]:
 
 
 def _definitions(paths: Iterable[Path]) -> Mapping[str, list[ast.AST]]:
-    """Functions and methods by name. A class is what is in it beside its public methods: those are reached by their own
-    names."""
+    """Return functions and methods by name. A class stands for its body without its public methods, which are reached
+    by their own names.
+    """
     found: dict[str, list[ast.AST]] = {}
     for path in paths:
         for node in ast.walk(_tree(path)):
@@ -112,5 +112,5 @@ def _is_method(node: ast.AST) -> bool:
 
 
 def _is_special(node: ast.AST) -> bool:
-    """Python calls these without their name."""
+    """Return whether Python calls this method implicitly."""
     return isinstance(node, ast.FunctionDef) and node.name.startswith("__")

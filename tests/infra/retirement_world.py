@@ -1,4 +1,4 @@
-"""A cluster whose retirement machine runs on the local Step Functions, and what its functions answer."""
+"""A cluster whose retirement machine runs on the local Step Functions, and the responses of its functions."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def entry(name: str, stage: str = "draining", why: str = "") -> dict[str, Any]:
 
 
 def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
-    """Without waves, everything that is asked for begins, in one."""
+    """Return a line that begins these waves; without waves, all requested retirements begin in one."""
 
     def line(_world: "World", event: Mapping[str, Any]) -> Answer:
         begun = waves or ([entry(each["claim"]) for each in event["claims"]],)
@@ -44,7 +44,7 @@ def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
 
 
 def moves(before: str, after: str, **more: Any) -> Line:
-    """Every claim at the stage `before` gets on."""
+    """Return a line that moves every claim at the stage `before` to the stage `after`."""
 
     def line(_world: "World", event: Mapping[str, Any]) -> Answer:
         return {
@@ -95,7 +95,7 @@ class World(Scripted):
         return execution
 
     def start_for_notes(self, not_before: int) -> str:
-        """As an interruption starts it."""
+        """Start an execution as an interruption does."""
         said = json.dumps({"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": ""})
         execution: str = self.aws.client("stepfunctions").start_execution(
             stateMachineArn=self.arn, name="retire-1", input=said
@@ -103,12 +103,12 @@ class World(Scripted):
         return execution
 
     def ran_for_empty(self, *claims: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An Express execution of the same states, from its start to its end."""
+        """Run an Express execution of the same states from start to end."""
         arn = self.machine("empty", retirement_definition(self.parts_for_empty), kind="EXPRESS")
         return self.ran_express(arn, {"reason": "test", "claims": claims})
 
     def told(self, execution: str) -> Mapping[str, Any]:
-        """The output of an execution that ends well."""
+        """Return the output of an execution that succeeds."""
         ended = self.end(execution)
         assert ended["status"] == "SUCCEEDED", (ended.get("error"), ended.get("cause"))
         told: Mapping[str, Any] = json.loads(ended["output"])

@@ -1,6 +1,6 @@
 """A state machine on the local Step Functions whose functions answer from a script.
 
-Every function has the same few lines, which ask the `Prompter` in the test's process for the answer. A script belongs
+All functions have the same few lines, which get the answer from the `Prompter` in the test's process. A script belongs
 to the cluster in the function's payload, so tests that run at the same time do not share scripts.
 """
 
@@ -30,9 +30,9 @@ def handler(event, context):
 
 Answer = Mapping[str, Any]
 Line = Answer | str | Callable[[Any, Mapping[str, Any]], Answer | str]
-"""What a function answers, or the name of what it raises (with its message after a colon); or what happens in the world
-while it runs,
-and then one of these."""
+"""A function's answer, or the name of the error that it raises (with the message after a colon); or a callable that
+changes the world while the function runs and returns one of these.
+"""
 
 World = TypeVar("World", bound="Scripted")
 LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
@@ -40,7 +40,7 @@ LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 @dataclass
 class Prompter:
-    """Returns the answers of the functions, by the cluster in their payload."""
+    """The answers of the functions, by the cluster in their payload."""
 
     worlds: dict[str, "Scripted"] = field(default_factory=dict)
 
@@ -51,7 +51,9 @@ class Prompter:
 
 @dataclass(frozen=True)
 class Stage(Generic[World]):
-    """The local AWS and the functions, warm for all tests; the kind of its worlds, and their default scripts."""
+    """The local AWS and its functions, which stay warm for all tests; the class of its worlds, and their default
+    scripts.
+    """
 
     aws: RunningAws
     prompter: Prompter
@@ -60,7 +62,7 @@ class Stage(Generic[World]):
     usual: Mapping[str, Sequence[Line]]
 
     def world(self, **scripts: Sequence[Line]) -> World:
-        """Return a cluster of its own; the last line of a script repeats."""
+        """Return a world with a cluster of its own; the last line of a script repeats."""
         made = self.kind(self.aws, self.functions, {**self.usual, **scripts})
         self.prompter.worlds[made.cluster] = made
         return made
@@ -70,7 +72,7 @@ class Stage(Generic[World]):
 def staged(
     kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws
 ) -> Iterator[Stage[World]]:
-    """These functions in the local AWS."""
+    """Run these functions in the local AWS until the block ends."""
     prompter = Prompter()
 
     class Box(BaseHTTPRequestHandler):
@@ -141,7 +143,7 @@ class Scripted:
         return line(self, event) if callable(line) else line
 
     def machine(self, name: str, definition: State | None = None, *, kind: str = "STANDARD") -> str:
-        """Create a state machine; without a definition one that ends at once."""
+        """Create a state machine; the default definition ends at once."""
         wanted = definition or state_machine({"Ends": succeed_state()}, comment="ends", timeout=10)
         made = self.aws.client("stepfunctions").create_state_machine(
             name=self.aws.fresh(name),
@@ -184,7 +186,7 @@ class Scripted:
         return item
 
     def put(self, kind: str, identity: str, **attributes: str | int) -> None:
-        """Write an item as a whole."""
+        """Write a whole item."""
         written = {
             name: {"N": str(value)} if isinstance(value, int) else {"S": value} for name, value in attributes.items()
         }
@@ -193,7 +195,7 @@ class Scripted:
         )
 
     def ring(self) -> None:
-        """Count a ring, which the doorbell does first."""
+        """Count a ring, as the doorbell does first."""
         self.aws.client("dynamodb").update_item(
             TableName=self.table,
             Key=LEASE,
@@ -211,7 +213,8 @@ class Scripted:
 
     def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run one execution of an Express machine, and return it as the local AWS reports it; `states` are those that
-        it entered."""
+        it entered.
+        """
         arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))[
             "executionArn"
         ]

@@ -1,4 +1,4 @@
-"""The calls of DynamoDB that a method of the memory makes, read from its source."""
+"""The calls of DynamoDB that a method of the ledger classes makes, read from its source."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ def _classes() -> Mapping[str, ast.ClassDef]:
 
 @cache
 def _methods(name: str) -> Mapping[str, ast.FunctionDef]:
-    """The methods of a class, inherited ones included."""
+    """Return the methods of a class, with inherited ones."""
     found = _classes()[name]
     bases = [each.id for each in found.bases if isinstance(each, ast.Name) and each.id in _classes()]
     inherited = {method: tree for base in bases for method, tree in _methods(base).items()}
@@ -39,7 +39,7 @@ def _methods(name: str) -> Mapping[str, ast.FunctionDef]:
 
 @cache
 def called_actions(name: str, method: str) -> frozenset[str]:
-    """The IAM actions that a method of a class asks for, by itself or by the methods of its class that it calls."""
+    """Return the IAM actions that a method of a class requires, directly or through other methods of its class."""
     return frozenset(f"dynamodb:{each}" for each in _called(name, method, ()))
 
 

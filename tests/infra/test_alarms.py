@@ -1,4 +1,4 @@
-"""Alarms show that Joiner stops working: alarms on what fails, and on what no longer happens."""
+"""Alarms show that Joiner stops working: on failures, and on activity that has stopped."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat
 
 
 def alarm(made: Synthesis, id: str) -> Mapping[str, Any]:
-    """Its properties, references as text."""
+    """Return the properties of an alarm, with references as text."""
     properties: Mapping[str, Any] = flat(made.one("AWS::CloudWatch::Alarm", f"Alarms{id}")["Properties"])
     return properties
 
@@ -160,7 +160,7 @@ def test_a_refusal_that_lasts_15_minutes_is_an_alarm_a_single_one_is_none(exampl
 
 
 def test_every_machine_every_schedule_and_every_rule_is_watched(example: Synthesis) -> None:
-    """A new one without an alarm fails here: decide how its failure is reported."""
+    """If a new machine, schedule or rule has no alarm, this test fails: decide how its failure is reported."""
     described = " ".join(str(flat(each["Properties"])) for each in example.resources("AWS::CloudWatch::Alarm").values())
     for machine in example.resources("AWS::StepFunctions::StateMachine"):
         assert f"${{{machine}}}" in described

@@ -1,4 +1,4 @@
-"""Bundles: the same bytes from the same input, and the line of the lock file where a wheel is missing."""
+"""Bundles: the same bytes from the same input, and the message that names the lock file's line of a missing wheel."""
 
 import importlib.util
 import subprocess
@@ -33,7 +33,7 @@ OWN = "{}.{}".format(*sys.version_info[:2])
 
 
 def another_interpreter() -> Path:
-    """One of another version than this one, if the machine has one."""
+    """Return an interpreter of another version than this one, if the machine has one."""
     found = (runtime_python.interpreter(version) for version in VERSIONS if version != OWN)
     interpreter = next((each for each in found if each is not None), None)
     if interpreter is None:

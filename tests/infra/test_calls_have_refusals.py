@@ -1,5 +1,5 @@
-"""Every call that Joiner makes has a row in the table of refusals, or the statement that nothing is known beyond its
-schema.
+"""Every call that Joiner makes has a row in the table of refusals, or the statement that no refusal beyond its schema
+is known.
 """
 
 import json
@@ -79,7 +79,7 @@ def test_the_policies_of_each_role_are_below_the_limit_of_iam(example: Synthesis
 
 
 def test_log_groups_of_state_machines_need_no_entry_in_the_resource_policy(example: Synthesis) -> None:
-    """A policy of CloudWatch Logs has 5,120 characters for all log groups of an account but those under
+    """A policy of CloudWatch Logs has 5,120 characters for all log groups of an account, except those under
     /aws/vendedlogs/.
     """
     groups = example.resources("AWS::Logs::LogGroup")

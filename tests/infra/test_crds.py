@@ -31,7 +31,7 @@ def test_a_role_or_an_instance_profile_is_a_plain_name_as_iam_has_it(crd: str, f
 
 
 def _fields(schema: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    """The fields of this name, however deep."""
+    """Return the fields of this name at any depth."""
     for key, each in schema.get("properties", {}).items():
         if key == name:
             yield each

@@ -1,4 +1,4 @@
-"""The functions of the deployment answer CloudFormation exactly once, also after errors."""
+"""The functions of the deployment respond to CloudFormation exactly once, also after errors."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ from tests.unit.functions.loading import load
 
 @dataclass
 class Remaining:
-    """Lambda's context, as far as it is used."""
+    """The part of Lambda's context that the functions use."""
 
     seconds: float = 60.0
 
@@ -31,7 +31,7 @@ class Remaining:
 
 @dataclass
 class Mailbox:
-    """Where CloudFormation waits for answers."""
+    """CloudFormation's side: the URL for responses, and the responses."""
 
     url: str = ""
     answers: list[dict[str, Any]] = field(default_factory=list)
@@ -173,7 +173,7 @@ def test_a_door_is_fitted_with_its_address_and_with_a_ca_only_if_it_needs_one() 
 
 
 def test_an_answer_that_cloudformation_would_refuse_is_a_failure_that_names_what_is_too_long(mailbox: Mailbox) -> None:
-    """Three CAs in one bundle: CloudFormation itself would only say that the response object is too long."""
+    """Three CAs in one bundle. CloudFormation itself only reports that the response object is too long."""
     serve(
         mailbox.event("Create", {}),
         Remaining(),
@@ -200,7 +200,7 @@ def test_no_reason_is_too_long_for_an_answer(mailbox: Mailbox, character: str) -
 def test_an_error_that_shows_the_doorbells_secret_is_answered_and_logged_without_it(
     mailbox: Mailbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    secret = "-".join(("s3", "cret"))  # a traceback shows this line, too
+    secret = "-".join(("s3", "cret"))  # a traceback contains this line, too
 
     def refused(_: Request) -> Answer:
         with install_manifests.hide_secret(secret):

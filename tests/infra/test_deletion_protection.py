@@ -1,4 +1,4 @@
-"""Protected resources can only be deleted after another deployment; a bucket that is kept is never emptied."""
+"""Protected resources can be deleted only after another deployment; a bucket that is kept is never emptied."""
 
 import json
 from collections.abc import Iterator

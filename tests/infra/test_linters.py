@@ -1,4 +1,4 @@
-"""The linters of `make check` find what they are meant to find, and every reason has a finding."""
+"""The linters of `make check` find the defects that they are for, and every documented exception has a finding."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ BUCKET = NagFinding("AwsSolutions-S1", "joiner-prod/Memory/Decisions/Resource")
 
 
 def _linted(definition: dict[str, Any], folder: Path) -> list[str]:
-    """Findings of cfn-lint for a machine whose definition is a text with references, as the CDK writes it."""
+    """Return cfn-lint's findings for a machine whose definition is a text with references, as the CDK writes it."""
     before, after = json.dumps(definition).split("QUEUE")
     machine = {
         "Type": "AWS::StepFunctions::StateMachine",

@@ -1,6 +1,4 @@
-"""What is installed is what the lock files name: every package with the digests of its files, for every Python and
-platform at once.
-"""
+"""The lock files define what is installed: every package with its files' digests, for all Pythons and platforms."""
 
 import json
 import re
@@ -22,7 +20,7 @@ ENTRY = re.compile(
 
 
 def _locked(name: str) -> dict[str, tuple[str, int]]:
-    """Version and number of digests, by the package's normalised name."""
+    """Return version and number of digests, by the package's normalised name."""
     text = (ROOT / name).read_text()
     found = {_normal(package): (version, digests.count("--hash")) for package, version, digests in ENTRY.findall(text)}
     assert len(found) == len(re.findall(r"^\w", text, re.MULTILINE)), (
@@ -32,7 +30,7 @@ def _locked(name: str) -> dict[str, tuple[str, int]]:
 
 
 def _pinned(name: str) -> dict[str, str]:
-    """What a requirements file and those that it names pin."""
+    """Return the pins of a requirements file and of those that it includes."""
     path = ROOT / name
     found: dict[str, str] = {}
     for line in path.read_text().splitlines():
@@ -71,7 +69,7 @@ def test_the_lock_and_the_constraints_name_the_same_versions() -> None:
 def test_a_lock_serves_every_python_and_both_architectures(package: str) -> None:
     (lock,) = (name for name in LOCKS if name.startswith("layers/") and package in _pinned(LOCKS[name]))
 
-    # From 3.11 to 3.14, on x86_64 and on arm64, for Linux and for macOS: sixteen wheels at least
+    # From 3.11 to 3.14, on x86_64 and on arm64, for Linux and for macOS: at least sixteen wheels
     assert _locked(lock)[package][1] >= 16
 
 

@@ -1,4 +1,4 @@
-"""Lambda creates network interfaces with a function's role; the code of the function must not."""
+"""Lambda creates network interfaces with a function's role; the function's code must not do so."""
 
 from dataclasses import replace
 

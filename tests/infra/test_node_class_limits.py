@@ -1,4 +1,4 @@
-"""IAM limits what node classes may name to the settings, independent of the resolver."""
+"""IAM limits the values in node classes to the settings, independently of the resolver."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ LAUNCHING = ["ec2:CreateFleet", "ec2:RunInstances"]
 
 
 def statements(synthesis: Synthesis, function: str) -> list[Mapping[str, Any]]:
-    """Those of a function's role; a split attribute as its text."""
+    """Return the statements of a function's role; a split attribute as its text."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
     chosen = next(
         each
@@ -43,7 +43,7 @@ def statements(synthesis: Synthesis, function: str) -> list[Mapping[str, Any]]:
 
 
 def ceilings_of(synthesis: Synthesis) -> dict[str, Any]:
-    """What the resolver is given."""
+    """Return the ceilings that the resolver gets."""
     functions = synthesis.resources("AWS::Lambda::Function").values()
     variables = [each["Properties"]["Environment"]["Variables"] for each in functions]
     (found,) = (
@@ -54,8 +54,8 @@ def ceilings_of(synthesis: Synthesis) -> dict[str, Any]:
 
 
 def conditions(synthesis: Synthesis, kind: str) -> list[tuple[str, Any]]:
-    """Of each statement that allows to launch into resources of a kind: those that it names, and its condition. CDK
-    joins like ones.
+    """Return the resources and the condition of each statement that allows launching into resources of a kind. CDK
+    joins equal statements.
     """
     return [
         (arn.rpartition(":")[2], each.get("Condition"))

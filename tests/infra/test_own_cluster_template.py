@@ -1,4 +1,4 @@
-"""Which functions may record the endpoint for tokens, and which is an administrator and when: in the template."""
+"""The template defines which functions may record the endpoint for tokens, and which is an administrator when."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ KUBERNETES = {name for name, configuration in CONFIGURATIONS.items() if configur
 
 
 def statements(made: Synthesis) -> dict[str, list[Mapping[str, Any]]]:
-    """By function."""
+    """Return the statements by function."""
     policies = made.resources("AWS::IAM::Policy").values()
     found: dict[str, list[Mapping[str, Any]]] = {}
     for function in made.resources("AWS::Lambda::Function").values():
@@ -25,7 +25,7 @@ def statements(made: Synthesis) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def kinds(statement: Mapping[str, Any]) -> list[str]:
-    """The items of the table that a statement is about."""
+    """Return the kinds of table items that a statement covers."""
     found: list[str] = (
         statement.get("Condition", {}).get("ForAllValues:StringEquals", {}).get("dynamodb:LeadingKeys", [])
     )
@@ -86,7 +86,7 @@ def test_the_installer_is_raised_before_it_runs_and_lowered_after(example: Synth
 
     assert accesses["before"][0] in installed["DependsOn"]
     assert manifests in accesses["after"][1]["DependsOn"]
-    # A change that runs the installer again runs the other two again, too
+    # A change that runs the installer again also runs the other two again
     ignored = {"ServiceToken", "ServiceTimeout", "Place"}
     wanted = {key: value for key, value in installed["Properties"].items() if key not in ignored}
     for _, each in accesses.values():

@@ -1,8 +1,9 @@
-"""No state exceeds 256 KiB however large the cluster is: the real machines run with the largest answers of functions.
+"""No state exceeds 256 KiB, however large the cluster is: the real machines run with the largest responses of
+functions.
 
 States.ALL does not catch States.DataLimitExceeded: such an execution ends at once, and releases nothing. So functions
-bound their answers (their constants are used here), and the machines bound what a Map collects.
-`tests/unit/functions/test_bounded_answers.py` shows that the functions keep these bounds in a world of 5,000 claims.
+limit their responses (their constants are used here), and the machines limit what a Map collects.
+`tests/unit/functions/test_bounded_answers.py` shows that the functions keep these limits with 5,000 claims.
 """
 
 import json
@@ -60,7 +61,7 @@ def asked(count: int, reason: str = "never-joined") -> list[dict[str, Any]]:
 
 
 def entries(count: int, stage: str) -> list[dict[str, Any]]:
-    """Claims on their way out, with the longest reasons."""
+    """Return retiring claims with the longest reasons."""
     fixed = {
         "reason": "never-joined",
         "kind": "NodeClaim",
@@ -236,7 +237,7 @@ class World(Scripted):
         )
 
     def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
-        """One execution from its start to its end, with its events."""
+        """Run one execution from start to end; return it with its events."""
         execution = self.client.start_execution(stateMachineArn=machine, input=json.dumps(given))["executionArn"]
         ended = self.end(execution)
         pages = self.client.get_paginator("get_execution_history").paginate(executionArn=execution)
@@ -251,7 +252,7 @@ def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
 
 
 def payloads(events: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
-    """Bytes of every input, output, argument and assignment, with where it is."""
+    """Return the bytes of every input, output, argument and assignment, with its position."""
     for event in events:
         details: Mapping[str, Any] = next((value for key, value in event.items() if key.endswith("EventDetails")), {})
         where = f"{event['type']} {details.get('name', details.get('resource', ''))}"
@@ -331,8 +332,8 @@ def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it
 
 
 def test_a_lease_that_such_an_error_leaves_behind_expires(stage: Stage[World]) -> None:
-    """No Catch gives it back. The sweep takes it from an execution that has ended; without a sweep it ends with its
-    time.
+    """No Catch releases it. The sweep releases the lease of an execution that has ended; without a sweep the lease
+    expires.
     """
     world = stage.world(resolve_node_classes=[{"classes": "x" * LIMIT, "ready": 1, "refused": 0}])
     begun = time.time()

@@ -1,4 +1,6 @@
-"""Who may do what: one role a function, creation only with our tags, changes only of what carries them."""
+"""Permissions: one role for each function; it creates resources only with our tags, and changes only resources that
+have them.
+"""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +37,7 @@ OWNED = {
 READING = ("ec2:Describe", "ec2:GetEbs")
 
 ACTIONS = {
-    # What a configuration says of items, and what its role may do with them then
+    # What a configuration writes about items, and what its role may do with them
     "gets_items": {"dynamodb:GetItem"},
     "gets_items_in_batches": {"dynamodb:BatchGetItem"},
     "queries_items": {"dynamodb:Query"},
@@ -46,7 +48,7 @@ ACTIONS = {
 }
 READS = ("gets_items", "gets_items_in_batches", "queries_items")
 USES: Mapping[str, Mapping[str, str]] = {
-    # Method of a part of the memory: what it does with which kind of items; those without a part are the ledger's
+    # What each method of a part of the ledger does with which kind of items; those without a part are the ledger's
     "absences.keep": {"updates_items": "ABSENT", "deletes_items": "ABSENT"},
     "absences.since": {"queries_items": "ABSENT"},
     "answers.all": {"gets_items": "ANSWERED"},
@@ -105,7 +107,7 @@ CLASSES: Mapping[str, str] = {
     "emptiness": "EmptyNodes",
     "retirements": "Retirements",
 }
-"""Part of the memory -> its class; those without a part are the ledger's."""
+"""Each part of the ledger and its class; entries without a part belong to the ledger itself."""
 
 NOTING = {"record_launch_failure": ("back_off", "mark_unavailable", "retirements.explain")}
 PARTS = ("absences", "answers", "disuse", "emptiness", "ledger", "retirements")
@@ -124,7 +126,7 @@ DOCUMENTS = {
 
 @pytest.fixture(scope="session")
 def granted(example: Synthesis) -> dict[str, list[Statement]]:
-    """The statements of each function's role, by the function's name."""
+    """Return the statements of each function's role, by the function's name."""
     policies = example.resources("AWS::IAM::Policy").values()
     found: dict[str, list[Statement]] = {}
     for function in example.resources("AWS::Lambda::Function").values():
@@ -205,7 +207,7 @@ def test_a_configuration_has_the_kinds_that_the_code_of_its_function_uses() -> N
         kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
         read |= {"snapshot"} if "KeptSnapshot.read(" in source else set()
 
-        # These write with calls of their own: the doorbell's token, the record of the cluster
+        # These write with their own calls: the doorbell's token, the record of the cluster
         if name not in ("install_manifests", "describe_cluster"):
             for what in ACTIONS:
                 assert {USES[method][what] for method in called if what in USES[method]} == set(
@@ -287,9 +289,9 @@ def test_only_one_function_creates_ec2_resources_and_only_with_the_tags_of_the_c
         if kinds <= {"image/*"}:
             assert statement["Condition"] == {"StringEquals": {"ec2:Owner": ["amazon", "${AWS::AccountId}"]}}
         elif kinds <= {"launch-template/*"} and statement["Condition"] == OWNED:
-            continue  # one that exists
+            continue  # a value that exists
         elif kinds <= {"security-group/*", "snapshot/*", "subnet/*"}:
-            assert statement["Condition"]["StringEquals"]  # which, tests/infra/test_node_class_limits.py says
+            assert statement["Condition"]["StringEquals"]  # tests/infra/test_node_class_limits.py checks which
         else:
             assert statement["Condition"] == ASKED, kinds
             assert kinds == {f"{each}/*" for each in _made_by_a_launch()}

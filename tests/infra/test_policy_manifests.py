@@ -1,5 +1,4 @@
-"""The admission policies as they are installed: they deny, for Joiner's identities only, and delay no other
-requests."""
+"""The admission policies as they are installed: they deny requests of Joiner's identities only, and delay no others."""
 
 import json
 from typing import Any
@@ -63,7 +62,7 @@ def test_every_group_is_one_that_the_policies_are_about() -> None:
 def test_only_labelled_requests_are_compared_with_every_node_and_none_with_every_pod(name: str) -> None:
     policy, binding = POLICIES[name], BINDINGS[name]
 
-    assert policy["paramKind"] == {"apiVersion": "v1", "kind": "Node"}  # there may be ten thousand pods in a namespace
+    assert policy["paramKind"] == {"apiVersion": "v1", "kind": "Node"}  # a namespace may have ten thousand pods
     assert policy["matchConstraints"]["objectSelector"] in (
         {"matchLabels": {PLACED: "true"}},
         {"matchLabels": {LEAVING: "true"}},
@@ -87,5 +86,5 @@ def test_policies_and_code_mean_the_same_names() -> None:
 
 
 def _expressions(policy: dict[str, Any]) -> str:
-    """All of its CEL."""
+    """Return all CEL expressions of a policy."""
     return json.dumps([each["expression"] for part in ("variables", "validations") for each in policy.get(part, [])])

@@ -1,5 +1,4 @@
-"""Retirements as they run: the real definition on the local Step Functions, with functions that answer from a
-script."""
+"""Executed retirements: the real definition on the local Step Functions, with functions that answer from a script."""
 
 import json
 import time

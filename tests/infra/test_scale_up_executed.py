@@ -1,4 +1,4 @@
-"""Scale-ups as they run: the real definition on the local Step Functions, with functions that answer from a script."""
+"""Executed scale-ups: the real definition on the local Step Functions, with functions that answer from a script."""
 
 import json
 import threading
@@ -89,7 +89,7 @@ class World(Scripted):
         return execution
 
     def others(self, execution: str) -> list[str]:
-        """Executions that another execution started."""
+        """Return the executions that another execution started."""
         listed = self.aws.client("stepfunctions").list_executions(stateMachineArn=self.arn)["executions"]
         return [each["name"] for each in listed if each["executionArn"] != execution]
 
@@ -101,12 +101,12 @@ def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
 
 
 def noting_rings(line: Line) -> Line:
-    """A function that reads pods returns the rings as they are; a line with an effect returns them itself."""
+    """Return a line that adds the rings, as functions that read pods do; a line with an effect adds them itself."""
     return (lambda world, _event: {**line, "rings": world.rings()}) if isinstance(line, Mapping) else line
 
 
 def ringing(then: Answer | str) -> Line:
-    """The doorbell rings while the function runs."""
+    """Return a line that rings the doorbell while the function runs."""
 
     def line(world: World, _event: Mapping[str, Any]) -> Answer | str:
         world.ring()
@@ -293,7 +293,7 @@ def test_a_ring_during_a_failed_execution_starts_another_execution(stage: Stage[
 
 
 def waited(world: World, execution: str) -> list[float]:
-    """How long each *Give EC2 time* took, in seconds."""
+    """Return how long each *Give EC2 time* took, in seconds."""
     pages = world.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
     events = [each for page in pages for each in page["events"]]
     entered = [
@@ -321,7 +321,7 @@ def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(stage
 
 
 def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: Stage[World]) -> None:
-    """Ten seconds at most: the sweep finds the pods that are left."""
+    """Ten seconds at most: the sweep finds the remaining pods."""
     throttled = {**RECORDED, "launched": 1, "short": 1, "again": True, "later": True}
     world = stage.world(record_launches=[throttled])
 

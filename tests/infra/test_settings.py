@@ -1,4 +1,4 @@
-"""The file of a cluster: what it may contain, and how mistakes are reported."""
+"""The settings file of a cluster: its possible content, and how mistakes are reported."""
 
 from pathlib import Path
 

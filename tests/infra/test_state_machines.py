@@ -123,7 +123,7 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
 
-    assert len(calls) == 17 + 6  # those of RETIRE twice
+    assert len(calls) == 17 + 6  # RETIRE's states twice
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 
@@ -140,7 +140,7 @@ def test_a_lost_lease_is_no_failure_and_is_not_retried(scale_up: States) -> None
 
 
 def test_every_path_to_the_end_releases_the_lease(scale_up: States) -> None:
-    """Between taking and releasing, no path ends the execution but through one of the states that release."""
+    """Between taking and releasing the lease, every path to the end contains one of the states that release it."""
     releasing = {"Release the lease", "Release the unused lease", "Release after a failure", "Hand over"}
     found, reached = ["Let pods gather"], set()
     while found:
@@ -151,7 +151,7 @@ def test_every_path_to_the_end_releases_the_lease(scale_up: States) -> None:
         state = scale_up[name]
         lost = {
             each["Next"] for each in state.get("Catch", ()) if each["ErrorEquals"] == ["LeaseLost"]
-        }  # nothing to give back
+        }  # no lease to release
         found.extend(next_ for next_ in following(state) if next_ not in lost)
 
     assert not reached & {
@@ -216,7 +216,7 @@ def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written
             if name not in {"states", "started"}
         }
         assert read <= written, read - written
-        # The variable would hide the function
+        # The variable would shadow the function
         assert not written & {
             "round",
             "count",

@@ -1,4 +1,4 @@
-"""Sweeps as they run: the real definition on the local Step Functions, with functions that answer from a script."""
+"""Executed sweeps: the real definition on the local Step Functions, with functions that answer from a script."""
 
 import json
 import re
@@ -53,7 +53,7 @@ BOTH_LOOKS = ["Survey the instances", "Read the pause", "Is Joiner paused?", "De
 
 
 class Swept:
-    """One cluster's machine, and what it started."""
+    """One cluster's machine, and the executions that it started."""
 
     def __init__(self, stage: Stage[Scripted], **scripts: Sequence[Line]) -> None:
         self.world = stage.world(**scripts)
@@ -76,7 +76,7 @@ class Swept:
 
     @property
     def started(self) -> tuple[int, int, int]:
-        """How many scale-ups, retirements, and retirements of empty nodes."""
+        """Return the number of scale-ups, retirements, and retirements of empty nodes."""
         return (
             len(self.world.started(self.scale_up)),
             len(self.world.started(self.retire)),

@@ -1,5 +1,4 @@
-"""One sweep runs at a time: the real definition on the local Step Functions, with sweeps that start while others
-run."""
+"""One sweep runs at a time: the real definition on the local Step Functions, with sweeps that overlap."""
 
 import json
 import time
@@ -76,14 +75,14 @@ def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: Stage[Scr
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Nothing is due")
     assert 2 < time.monotonic() - began < 15
-    assert swept.world.item("LEASE", "sweep")["looksAt"] == {"N": "1"}  # the doorbell's note is not the turn's
+    assert swept.world.item("LEASE", "sweep")["looksAt"] == {"N": "1"}  # kept: it is the doorbell's
 
 
 @pytest.mark.parametrize("how", ["refused", "timed out", "answer lost"])
 def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, stage: Stage[Scripted]) -> None:
     swept = Swept(stage)
     machine = swept.arn.rpartition(":")[2]
-    tries = 4  # the first and three retries; the update that gives the turn back is not struck
+    tries = 4  # the first attempt and three retries; the update that releases the turn is not affected
     strike = {"caller": machine, "call": "dynamodb UpdateItem LEASE", "nth": 1, "how": how, "times": tries}
     swept.world.aws.knob("mishaps/set", **strike)
     swept.world.aws.knob("mishaps/pace", factor=0.05)
@@ -141,7 +140,7 @@ def _told(swept: Swept) -> dict[str, Any]:
 
 
 def _ends(swept: Swept, count: int) -> dict[str, Any]:
-    """The ended executions by name, once there are so many; `states` are those that each entered."""
+    """Return the ended executions by name, once there are this many; `states` are those that each entered."""
 
     def look() -> dict[str, Any] | None:
         told = _told(swept)

@@ -1,4 +1,4 @@
-"""What is deployed: the same for every cluster, except for its settings."""
+"""The template: the same for every cluster, except for its settings."""
 
 import json
 import os
@@ -313,7 +313,7 @@ def test_state_machines_call_published_versions_that_outlive_an_upgrade(
 
 
 def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
-    """Resources by an id without CDK's digests, with the words of the settings instead of their values."""
+    """Return the resources by an id without CDK's digests, with names of settings instead of their values."""
     target = BundleTarget.of(settings.runtime)
     words = {
         settings.cluster.replace("-", ""): "CLUSTER",  # in ids
@@ -332,7 +332,7 @@ def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
     text = re.sub(r"(CurrentVersion\w{8})[0-9a-f]{32}", r"\1", text)
     text = re.sub(
         r"(CLUSTER[A-Za-z]*?)([0-9A-F]{8})+\b", r"\1", text
-    )  # ids that are made of a path with the cluster's name
+    )  # ids that consist of a path with the cluster's name
     resources: dict[str, Any] = json.loads(text, object_hook=_with_resources_in_order)
     for each in resources.values():
         each.pop("Metadata", None)
@@ -341,7 +341,7 @@ def _normalised(made: Synthesis, settings: Settings) -> dict[str, Any]:
 
 
 def _with_resources_in_order(statement: dict[str, Any]) -> dict[str, Any]:
-    """The CDK sorts them by their content, or by ids with digests."""
+    """Return the resources in a stable order: the CDK sorts them by their content, or by ids with digests."""
     resource, waits = statement.get("Resource"), statement.get("DependsOn")
     if isinstance(waits, list):
         statement = {**statement, "DependsOn": sorted(waits)}
@@ -370,7 +370,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _without_metadata(template: Mapping[str, Any]) -> Any:
-    """The command line adds the place of a resource in the code."""
+    """Remove the metadata: the command line adds the position of a resource in the code."""
     return {
         **template,
         "Resources": {

@@ -1,5 +1,6 @@
-"""Every grant of a role is used: the code makes the call, the state machine has the integration, or a service makes the
-call itself."""
+"""Every grant of a role is used: by a call in the code, an integration of the state machine, or a service that makes
+the call itself.
+"""
 
 import json
 from collections.abc import Mapping

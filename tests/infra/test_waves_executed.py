@@ -1,4 +1,4 @@
-"""Waves of a retirement as they run: rounds, blocked nodes, failures and pauses."""
+"""Executed waves of a retirement: rounds, blocked nodes, failures and pauses."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Deletions in the template: the guard is deleted first, and CloudFormation deletes nothing that nodes need."""
+"""Deletions in the template: the guard is deleted first, and CloudFormation deletes no resource that nodes need."""
 
 from dataclasses import replace
 

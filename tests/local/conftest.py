@@ -1,4 +1,4 @@
-"""A local AWS of a test's own; the one that all share is in the conftest above."""
+"""A local AWS for a single test; the shared one is in the parent folder's conftest."""
 
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +11,6 @@ from tests.local.running_aws import RunningAws, started_server
 
 @pytest.fixture
 def own_aws(tmp_path: Path) -> Iterator[tuple[RunningAws, subprocess.Popen[str]]]:
-    """A server of the test's own, to do with as it likes."""
+    """Return a server for this test alone, which may change it in any way."""
     with started_server(tmp_path) as started:
         yield started

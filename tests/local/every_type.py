@@ -31,7 +31,7 @@ def of(kind: str, **properties: Any) -> dict[str, Any]:
 
 
 def every_type(*, bucket: str, key: str, cluster: str) -> dict[str, Any]:
-    """The resources; a layer's zip lies at the key in the bucket, access entries are for the cluster."""
+    """Return the resources; a layer's zip is at the key in the bucket, access entries are for the cluster."""
     return _RESOURCES | {
         "Layer": of(
             "Lambda::LayerVersion", Content={"S3Bucket": bucket, "S3Key": key}, CompatibleRuntimes=["python3.11"]

@@ -1,5 +1,5 @@
-"""A place to launch instances from, as tests need it: a seeded cluster, one launch template of its own, and CreateFleet
-with few words.
+"""Everything that a test needs to launch instances: a seeded cluster, one launch template of its own, and short calls
+of CreateFleet.
 """
 
 import base64
@@ -51,7 +51,7 @@ class LaunchPad:
         user_data: bytes = b"",
         **more: Any,
     ) -> dict[str, Any]:
-        """CreateFleet of type instant; its answer."""
+        """Call CreateFleet of type instant; return its response."""
         specification = {"LaunchTemplateName": self.template, "Version": "$Latest"}
         if user_data:
             specification["LaunchTemplateSpecificationUserData"] = base64.b64encode(user_data).decode()
@@ -71,7 +71,7 @@ class LaunchPad:
     def launch(
         self, override: dict[str, Any] | None = None, count: int = 1, *, spot: bool = False, user_data: bytes = b""
     ) -> list[str]:
-        """Ids of instances that were launched without ado."""
+        """Launch instances, assert that it succeeds, and return their ids."""
         answer = self.fleet([override or self.override()], count, spot=spot, user_data=user_data)
         assert answer["Errors"] == []
         return launched(answer)
@@ -90,19 +90,19 @@ def launched(answer: dict[str, Any]) -> list[str]:
 
 
 def chosen(answer: dict[str, Any]) -> list[tuple[str, str, int]]:
-    """Type, zone and number of what a fleet launched."""
+    """Return type, zone and number of the instances that a fleet launched."""
     return [
         (group["InstanceType"], group["AvailabilityZone"], len(group["InstanceIds"])) for group in answer["Instances"]
     ]
 
 
 def errors(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Code, type and zone of what a fleet did not launch."""
+    """Return code, type and zone of the pools that a fleet did not launch from."""
     overrides = [(error["ErrorCode"], error["LaunchTemplateAndOverrides"]["Overrides"]) for error in answer["Errors"]]
     return [(code, override["InstanceType"], override["AvailabilityZone"]) for code, override in overrides]
 
 
 def tags(told: dict[str, Any]) -> dict[str, str]:
-    """Tags of a described thing, without those that EC2 gives itself."""
+    """Return the tags of a resource, without those that EC2 adds itself."""
     found = told.get("Tags", []) or told.get("TagSet", [])
     return {tag["Key"]: tag["Value"] for tag in found if not tag["Key"].startswith("aws:")}

@@ -1,4 +1,4 @@
-"""The local AWS as tests see it: from outside, through boto3, and the small things that tests put into it."""
+"""The local AWS from the outside, through boto3, and the small resources that tests create in it."""
 
 import http.client
 import io
@@ -21,7 +21,7 @@ from joiner_local.aws_sessions import aws_session
 
 Found = TypeVar("Found")
 
-PATIENCE = 30.0  # seconds; nothing here takes one, except on a busy machine
+PATIENCE = 30.0  # seconds; nothing here takes as long, except on a busy machine
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class RunningAws:
         return self._clients[service]
 
     def knob(self, name: str, /, **asked: Any) -> dict[str, Any]:
-        """Turn a knob: `POST /_local/NAME`."""
+        """Set a control of the local AWS: `POST /_local/NAME`."""
         host = self.endpoint.removeprefix("http://")
         with closing(http.client.HTTPConnection(host, timeout=PATIENCE)) as connection:
             connection.request("POST", f"/_local/{name}", json.dumps(asked))
@@ -57,8 +57,8 @@ class RunningAws:
         return f"{name}-{uuid.uuid4().hex[:8]}"
 
     def role(self, service: str, permissions: list[dict[str, Any]] | None = None) -> str:
-        """The ARN of a role that the service may assume (``lambda.amazonaws.com``); it may everything, unless
-        statements are given.
+        """Return the ARN of a role that the service may assume (``lambda.amazonaws.com``). Without statements,
+        everything is allowed to it.
         """
         trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
         policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
@@ -72,7 +72,7 @@ class RunningAws:
         return arn
 
     def function(self, code: str, **settings: Any) -> str:
-        """Create a function of that source, `handler(event, context)` in it; its name."""
+        """Create a function from this source, which defines `handler(event, context)`; return its name."""
         name = self.fresh("function")
         wanted: dict[str, Any] = {"Runtime": "python3.11", "Handler": "index.handler", "Timeout": 15, **settings}
         wanted.setdefault("Role", self.role("lambda.amazonaws.com"))
@@ -82,7 +82,7 @@ class RunningAws:
         return name
 
     def table(self, name: str = "table") -> str:
-        """Create a table with the keys of Joiner's own, `kind` and `id`. Returns its name."""
+        """Create a table with the same keys as Joiner's, `kind` and `id`; return its name."""
         fresh = self.fresh(name)
         self.client("dynamodb").create_table(
             TableName=fresh,
@@ -93,7 +93,7 @@ class RunningAws:
         return fresh
 
     def queue(self, **attributes: str) -> tuple[str, str]:
-        """A queue's URL and ARN."""
+        """Return a queue's URL and ARN."""
         sqs = self.client("sqs")
         url = sqs.create_queue(QueueName=self.fresh("queue"), Attributes=attributes)["QueueUrl"]
         return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -101,7 +101,7 @@ class RunningAws:
 
 @contextmanager
 def started_server(data: Path) -> Iterator[tuple[RunningAws, subprocess.Popen[str]]]:
-    """The real server process, with that folder for what it unpacks."""
+    """Start the real server process, with this folder for the files that it unpacks."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with (data / "server.log").open("w") as log:
         command = [sys.executable, "-m", "joiner_local.aws.server", "--port", "0", "--data", str(data)]
@@ -126,7 +126,7 @@ def zipped(**files: str) -> bytes:
 
 
 def eventually(look: Callable[[], Found | None], patience: float = PATIENCE) -> Found:
-    """What `look` gives as soon as it gives something."""
+    """Call `look` until it returns something true; return that."""
     until = time.monotonic() + patience
     while not (found := look()) and time.monotonic() < until:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Stacks as tests see them: deployed through boto3, their story read from the events."""
+"""Stacks for tests: deployed through boto3, their history read from the events."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from tests.local.running_aws import RunningAws
 
 @dataclass(slots=True)
 class DeployedStack:
-    """A stack under a name of its own. Operations return its status when they have ended."""
+    """A stack with a unique name. Operations return its status when they have ended."""
 
     aws: RunningAws
     name: str = field(default_factory=lambda: RunningAws.fresh("stack"))
@@ -50,27 +50,27 @@ class DeployedStack:
 
     @property
     def _events(self) -> list[dict[str, Any]]:
-        """Every resource's events since the last operation began, in their order."""
+        """Return every resource's events since the last operation began, in their order."""
         events = list(reversed(self.cloudformation.describe_stack_events(StackName=self.stack_id)["StackEvents"]))
         begun = max(i for i, event in enumerate(events) if event.get("ResourceStatusReason") == "User Initiated")
         return events[begun + 1 :]
 
     @property
     def story(self) -> list[str]:
-        """`LogicalId STATUS` of those events."""
+        """Return those events as `LogicalId STATUS`."""
         return [f"{event['LogicalResourceId']} {event['ResourceStatus']}" for event in self._events]
 
     def of(self, logical_id: str) -> list[str]:
         return [line.split()[1] for line in self.story if line.startswith(f"{logical_id} ")]
 
     def reason(self, logical_id: str) -> str:
-        """Why a resource failed at first."""
+        """Return why a resource failed first."""
         own = [event for event in self._events if event["LogicalResourceId"] == logical_id]
         return next(str(event["ResourceStatusReason"]) for event in own if event["ResourceStatus"].endswith("_FAILED"))
 
     @property
     def failures(self) -> dict[str, str]:
-        """Reasons by resource, to be read when a test fails."""
+        """Return the reasons by resource, for the message of a failed test."""
         failed = [event for event in self._events if event["ResourceStatus"].endswith("_FAILED")]
         return {event["LogicalResourceId"]: event.get("ResourceStatusReason", "") for event in failed}
 
@@ -80,7 +80,7 @@ class DeployedStack:
 
 
 def parameter(value: Any, **more: Any) -> dict[str, Any]:
-    """An SSM parameter: the smallest resource there is."""
+    """Return an SSM parameter, the smallest resource."""
     return {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": value}, **more}
 
 

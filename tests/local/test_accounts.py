@@ -1,4 +1,4 @@
-"""What the deployment calls is counted, what a person calls is not."""
+"""Calls of the deployment are counted, calls of a person are not."""
 
 import subprocess
 

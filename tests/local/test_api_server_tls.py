@@ -1,5 +1,5 @@
-"""The Kubernetes client verifies an API server as EKS needs it: a CA without key identifiers is good, everything else
-wrong is refused.
+"""The Kubernetes client verifies API servers as EKS requires: it accepts a CA without key identifiers, and refuses
+every other defect.
 """
 
 import datetime as dt
@@ -24,7 +24,7 @@ NOW = dt.datetime.now(dt.UTC)
 
 
 class Secret:
-    """A token that must reach nobody who is not verified."""
+    """A token that must not be sent to a server that is not verified."""
 
     def token(self, *, fresh: bool = False) -> str:  # noqa: ARG002 - the protocol's
         return "k8s-aws-v1.secret"
@@ -40,7 +40,7 @@ def client(authority: CertificateAuthority, port: int) -> Kube:
 
 
 def identifiers(certificate: Path) -> set[str]:
-    """Which of the two extensions are there."""
+    """Return which of the two extensions exist."""
     extensions = x509.load_pem_x509_certificate(certificate.read_bytes()).extensions
     wanted = {x509.SubjectKeyIdentifier.oid: "SKI", x509.AuthorityKeyIdentifier.oid: "AKI"}
     return {name for oid, name in wanted.items() if any(each.oid == oid for each in extensions)}

@@ -1,4 +1,4 @@
-"""What the local AWS changes in moto and botocore is exactly what its documentation lists."""
+"""The attributes of moto and botocore that the local AWS patches are exactly those in its documentation."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from joiner_local.aws import attribute_patches, installation
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
-# A process of its own, because the changes are for a whole process.
+# A process of its own, because the patches apply to a whole process.
 PROGRAM = """
 import inspect, json, os, sys, tempfile
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What a token must look like before anybody asks STS about it. (Who may come in: tests/e2e/test_control_plane.py.)"""
+"""The required form of a token, checked before STS is called. (Which identities are accepted:
+tests/e2e/test_control_plane.py.)
+"""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -21,7 +23,7 @@ PARAMETERS = {
 
 
 def token(*, host: str = "sts.eu-west-1.amazonaws.com", path: str = "/", query: str = "", **changed: str) -> str:
-    """`changed` replaces parameters, with _ for -; `query` comes after all of them."""
+    """Return a token; `changed` replaces parameters, with _ for -; `query` is appended to them."""
     parameters = PARAMETERS | {name.replace("_", "-"): value for name, value in changed.items()}
     url = f"https://{host}{path}?" + "&".join(f"{name}={value}" for name, value in parameters.items() if value) + query
     return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""What is costly is made once, whole or not at all, however many want it."""
+"""Expensive results are computed once, completely or not at all, however many callers need them at once."""
 
 import subprocess
 import sys

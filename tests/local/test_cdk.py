@@ -50,7 +50,7 @@ class Cli:
         )
 
     def run(self, *command: str) -> tuple[int, str]:
-        """Exit code and what it said, white space folded."""
+        """Run the CLI; return its exit code and its output, with white space folded."""
         whole = [str(CDK), *command, "--app", str(self.folder / "cdk.out"), "--ci", "--no-notices"]
         done = subprocess.run(
             whole, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False
@@ -94,7 +94,7 @@ def test_the_cdk_deploys_updates_and_destroys_an_app(local_aws: RunningAws, tmp_
     fired = local_aws.knob("schedules/fire", name="small-sweep")
     assert fired["target"] == cli.outputs["MachineArn"]
 
-    code, said = cli.deploy("two")  # by a change set, as is the CLI's way
+    code, said = cli.deploy("two")  # the CLI uses a change set
     assert code == 0, said
     assert ssm.get_parameter(Name="/small/value")["Parameter"]["Value"] == "two"
 

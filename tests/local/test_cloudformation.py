@@ -1,5 +1,5 @@
-"""Stacks: made in order, changed where they changed, rolled back when they fail, and loud about what the local AWS does
-not know.
+"""Stacks: created in order, updated where they differ, rolled back when they fail; types that the local AWS does not
+know are errors.
 """
 
 import json

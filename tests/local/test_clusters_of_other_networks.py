@@ -1,5 +1,5 @@
-"""Clusters whose network Joiner cannot serve, or whose doorbell needs a route: what the deployment and a scale-up make
-of them.
+"""Clusters whose network Joiner does not support, or whose doorbell needs a route: the result of the deployment and of
+a scale-up.
 """
 
 import json
@@ -34,12 +34,14 @@ class Cluster:
         self.aws.knob("eks", name=self.name, **asked)
 
     def described(self) -> dict[str, str]:
-        """What the deployment's custom resource answers to a template."""
+        """Return the response of the deployment's custom resource to a template."""
         answer = describe_cluster.describe(Request("Create", {"Cluster": self.name}))
         return dict(answer.attributes)
 
     def facts(self) -> ClusterFacts:
-        """What the state *Describe the cluster* of the state machines gives to every function, and how that is read."""
+        """Return what the state *Describe the cluster* of the state machines passes to every function, and how
+        functions parse it.
+        """
         sfn = self.aws.client("stepfunctions")
         describe = ServiceIntegrations("aws").describe_cluster(self.name, next="End", assign={}, catch=[])
         states = {"Describe": describe, "End": succeed_state(output={"cluster": "{% $cluster %}"})}

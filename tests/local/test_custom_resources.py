@@ -1,4 +1,4 @@
-"""Custom resources: a function of the template's own decides, and CloudFormation believes only a proper answer."""
+"""Custom resources: a function of the template decides the result, and CloudFormation accepts valid responses only."""
 
 import http.client
 import json
@@ -9,7 +9,7 @@ import pytest
 from tests.local.running_aws import RunningAws
 from tests.local.stacks import DeployedStack, att, parameter
 
-# Does what its properties say, and writes down each request it gets.
+# Does what its properties request, and records each request.
 FUNCTION = """
 import json, urllib.request, boto3
 
@@ -39,7 +39,7 @@ def handler(event, context):
 
 
 class Installer:
-    """A function that custom resources ask, and the requests it got."""
+    """A function behind custom resources, and the requests that it got."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.aws = aws
@@ -54,7 +54,7 @@ class Installer:
         }
 
     def requests(self) -> list[dict[str, Any]]:
-        """Those since the last time, in their order."""
+        """Return the requests since the last call, in their order."""
         found = []
         while (
             messages := self.aws.client("sqs")

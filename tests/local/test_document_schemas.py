@@ -1,4 +1,4 @@
-"""Documents in the bucket carry the number of their schema; one of another schema is refused by name."""
+"""Documents in the bucket contain their schema number; the error for another schema names the key and both schemas."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The doorbell's secret is replaced while the API server rings: at no step is the secret of the webhook refused."""
+"""The doorbell's secret is replaced while the API server rings: no step refuses the secret that the webhook uses."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ NOW = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
 
 
 class Doorbell:
-    """A table, the installer's and the doorbell's view of it."""
+    """A table, as the installer and as the doorbell use it."""
 
     def __init__(self, aws: RunningAws) -> None:
         client, name = aws.client("dynamodb"), aws.table()
@@ -64,7 +64,7 @@ def test_the_previous_secret_ends_a_while_after_the_webhook_has_the_new_one(door
 
 def test_an_installation_that_died_leaves_both_valid_and_the_next_goes_on(doorbell: Doorbell) -> None:
     doorbell.install("first", NOW)
-    doorbell.rotation.begin("second")  # and died: whether the webhook has it, nobody knows
+    doorbell.rotation.begin("second")  # and failed: it is unknown whether the webhook has it
 
     assert doorbell.install("third", NOW + timedelta(hours=1)) == "second"
     assert doorbell.accepts("first", "second", now=NOW + timedelta(hours=1))
@@ -75,6 +75,6 @@ def test_finishing_twice_is_finishing_once(doorbell: Doorbell) -> None:
     doorbell.install("first", NOW)
     begun = doorbell.rotation.begin("second")
     doorbell.rotation.finish(begun, NOW)
-    doorbell.rotation.finish(begun, NOW)  # an answer was lost, and botocore sent it again
+    doorbell.rotation.finish(begun, NOW)  # a response was lost, and botocore sent the request again
 
     assert doorbell.accepts("first", "second")

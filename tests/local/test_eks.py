@@ -1,5 +1,5 @@
-"""EKS as its API documents it: the cluster that is this machine's control plane, access entries, and the images
-recommended for nodes.
+"""EKS as its API documents it: the cluster of this machine's control plane, access entries, and the images recommended
+for nodes.
 """
 
 import json
@@ -28,7 +28,7 @@ def principal(name: str) -> str:
 
 
 def role(aws: RunningAws, name: str) -> str:
-    """The ARN of a role of that path and name, which exists: EKS takes no entry for another."""
+    """Create a role of this path and name, and return its ARN: EKS accepts entries for existing roles only."""
     path, _, name = f"/{name}".rpartition("/")
     trust = json.dumps({"Version": "2012-10-17", "Statement": []})
     arn: str = aws.client("iam").create_role(RoleName=name, Path=f"{path}/", AssumeRolePolicyDocument=trust)["Role"][

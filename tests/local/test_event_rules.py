@@ -1,5 +1,5 @@
-"""EventBridge rules: what they match goes to their targets, in the shape the target asked for, and to a dead-letter
-queue if it cannot.
+"""EventBridge rules: matching events go to their targets in the configured form, or to a dead-letter queue if that
+fails.
 """
 
 import json
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.local
 
 
 class Bus:
-    """Events of one test: a source of its own, so that no other test's rules match."""
+    """Events of one test, with a source of its own, so that they match no other test's rules."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.aws = aws
@@ -28,7 +28,7 @@ class Bus:
         return arn
 
     def queue(self) -> tuple[str, str]:
-        """A queue that rules may send to."""
+        """Return a queue that rules may send to."""
         url, arn = self.aws.queue()
         allow = {
             "Effect": "Allow",

@@ -1,5 +1,5 @@
-"""CreateFleet of type instant as EC2 documents it: which pools launch, what the instances are, and what is refused in
-which way.
+"""CreateFleet of type instant as EC2 documents it: which pools launch, what the instances are, and how each request is
+refused.
 """
 
 import base64
@@ -28,7 +28,7 @@ def pad(local_aws: RunningAws) -> LaunchPad:
 
 @pytest.fixture
 def aws(local_aws: RunningAws) -> Iterator[RunningAws]:
-    """Capacity is plenty again afterwards."""
+    """Return the AWS; restore sufficient capacity afterwards."""
     yield local_aws
     local_aws.knob("capacity", clear=True)
 
@@ -92,7 +92,7 @@ def test_without_any_capacity_there_are_errors_only(pad: LaunchPad, aws: Running
     answer = pad.fleet([pad.override("m5.large"), pad.override("c5.large")], spot=True)
 
     assert (launched(answer), [code for code, _, _ in errors(answer)]) == ([], ["UnfulfillableCapacity"] * 2)
-    assert chosen(pad.fleet([pad.override("m5.large")])) == [("m5.large", A, 1)]  # on demand is another pool
+    assert chosen(pad.fleet([pad.override("m5.large")])) == [("m5.large", A, 1)]  # on-demand is another pool
 
 
 def test_a_pool_can_refuse_for_any_reason_that_ec2_has(pad: LaunchPad, aws: RunningAws) -> None:

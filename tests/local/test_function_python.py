@@ -1,4 +1,4 @@
-"""Which Python the deployed functions run on, by what the settings name and what this machine has."""
+"""The Python that the deployed functions run on, from the settings and from the versions on this machine."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ OWN = "{}.{}.{}".format(*sys.version_info[:3])
 
 @dataclass
 class FakePythons:
-    """A machine with these versions; of some of them pip cannot install Lambda's runtime client."""
+    """A machine with these versions; for some of them pip cannot install Lambda's runtime client."""
 
     versions: tuple[str, ...]
     broken: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ UNKNOWN = "i-00000000000000000"
 
 
 class Yard:
-    """Instances with this cluster's tags, and a table that knows them."""
+    """Instances with this cluster's tags, and a table with their claims."""
 
     def __init__(self, aws: RunningAws, network: Network) -> None:
         self.aws, self.client = aws, aws.client("ec2")
@@ -34,7 +34,7 @@ class Yard:
         self.made: list[str] = []
 
     def launch(self, count: int, zone: str = "a", without: str = "") -> list[str]:
-        """Instances with all our tags but one, each paired with a claim in the ledger."""
+        """Launch instances with all our tags but one, each with a claim in the ledger."""
         ids = self.pad.launch(self.pad.override(zone=zone), count)
         tags = {cluster_tag(self.cluster): "owned", CLUSTER_NAME_TAG: self.cluster, NODEPOOL: "default", LAUNCH: "l-1"}
         self.client.create_tags(

@@ -1,4 +1,4 @@
-"""HTTP APIs through their HTTPS door: routes, payloads, throttles, permissions, and bad weather."""
+"""HTTP APIs through their HTTPS endpoint: routes, payloads, throttles, permissions, and failures."""
 
 import json
 import ssl
@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Api:
-    """An HTTP API in a stack of its own, called over TLS with the door's CA."""
+    """An HTTP API in a stack of its own, called over TLS with the endpoint's CA."""
 
     aws: RunningAws
     stack: DeployedStack
@@ -62,7 +62,7 @@ class Api:
 
     def call(self, method: str, path: str, body: bytes | None = None, timeout: float = 10, **headers: str) -> Answer:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        request = urllib.request.Request(f"{self.url}{path}", body, named, method=method)  # noqa: S310 - our own door
+        request = urllib.request.Request(f"{self.url}{path}", body, named, method=method)  # noqa: S310 - the local AWS
         try:
             with urllib.request.urlopen(request, context=self.trusted, timeout=timeout) as answer:  # noqa: S310
                 return Answer(answer.status, answer.headers, answer.read())
@@ -74,7 +74,7 @@ class Api:
 def api_resources(
     function: str, routes: list[str], *, stage: dict[str, Any] | None = None, permitted: str = "${Api}/*"
 ) -> dict[str, dict[str, Any]]:
-    """An API with those routes, all to one function; `permitted` is what its permission names."""
+    """Return an API with these routes, all to one function; `permitted` is the route in its permission."""
     resources: dict[str, dict[str, Any]] = {
         "Api": {
             "Type": "AWS::ApiGatewayV2::Api",
@@ -92,7 +92,7 @@ def api_resources(
         },
         "Stage": {
             "Type": "AWS::ApiGatewayV2::Stage",
-            # settings of a route that is not there yet are refused
+            # settings of a route that does not exist yet are refused
             "DependsOn": [f"Route{number}" for number in range(len(routes))],
             "Properties": {"ApiId": ref("Api"), "StageName": "$default", "AutoDeploy": True, **(stage or {})},
         },

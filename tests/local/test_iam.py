@@ -1,5 +1,6 @@
-"""Roles of functions and state machines are held to their policies: what a role may not do does not reach the
-service."""
+"""Roles of functions and state machines are limited to their policies: a call that a role does not allow does not reach
+the service.
+"""
 
 import json
 import uuid
@@ -32,7 +33,7 @@ def allow(action: Any, resource: Any = "*", **condition: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def acting(local_aws: RunningAws) -> Callable[..., Act]:
-    """Clients of a new role of a function with these statements."""
+    """Return clients of a new function role with these statements."""
 
     def act(*statements: dict[str, Any]) -> Act:
         role = local_aws.role("lambda.amazonaws.com", list(statements))
@@ -64,7 +65,7 @@ def key(kind: str) -> dict[str, Any]:
 
 
 def refused(call: Callable[..., Any], **asked: Any) -> tuple[str, str, int]:
-    """The error's code, message and HTTP status."""
+    """Return the error's code, message and HTTP status."""
     with pytest.raises(ClientError) as caught:
         call(**asked)
     response: Any = caught.value.response
@@ -104,7 +105,7 @@ def test_each_protocol_says_who_may_not_do_what(acting: Callable[..., Act], tabl
         assert f"User: arn:aws:sts::{ACCOUNT}:assumed-role/" in found[1]
         assert f"/session is not authorized to perform: {action} on resource: " in found[1]
         assert f"because no identity-based policy allows the {action} action" in found[1]
-    assert client("sts").get_caller_identity()["Account"] == ACCOUNT  # which asks for nothing
+    assert client("sts").get_caller_identity()["Account"] == ACCOUNT  # which requires no permission
 
 
 def test_a_role_reaches_only_the_items_of_its_partitions(acting: Callable[..., Act], table: str) -> None:
@@ -357,7 +358,7 @@ def test_the_knobs_name_refusals_what_was_used_and_calls_that_no_table_knows(
     ssm = acting({"Sid": "Reading", **allow("ssm:GetParameter")})("ssm")
     refused(ssm.get_parameter, Name="/none")
     refused(ssm.put_parameter, Name="/none", Value="1")
-    unknown = refused(ssm.start_session, Target=str(uuid.uuid4()))  # which the tables do not have
+    unknown = refused(ssm.start_session, Target=str(uuid.uuid4()))  # the tables do not have this one
     assert unknown[0] == "AccessDeniedException"
     assert "because the local IAM does not know which permissions ssm:StartSession needs" in unknown[1]
     role = acting()("sts").get_caller_identity()["Arn"]

@@ -1,4 +1,4 @@
-"""The installer's access to the cluster: given before it runs, taken after it, and never left behind."""
+"""The installer's access to the cluster: granted before it runs, revoked after it, and never left behind."""
 
 import time
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
 class Entry:
-    """An access entry of a cluster, and what the function makes of it."""
+    """An access entry of a cluster, and how the function changes it."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.eks, self.cluster, self.principal = (
@@ -45,7 +45,7 @@ def entry(local_aws: RunningAws) -> Iterator[Entry]:
 
 @pytest.fixture
 def around(entry: Entry, local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What the deployed function finds in its environment."""
+    """Set the environment that the deployed function has."""
     settings = {
         "AWS_ENDPOINT_URL": local_aws.endpoint,
         "AWS_DEFAULT_REGION": "us-east-1",

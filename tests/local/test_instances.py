@@ -1,4 +1,6 @@
-"""An instance's life as EC2 tells it: its states, an event for each, interruptions, and what terminating refuses."""
+"""The lifecycle of an instance in EC2: its states, an event for each, interruptions, and what TerminateInstances
+refuses.
+"""
 
 import json
 from collections.abc import Callable
@@ -24,7 +26,7 @@ def pad(local_aws: RunningAws) -> LaunchPad:
 
 @pytest.fixture
 def heard(local_aws: RunningAws) -> Heard:
-    """What a rule for all events of EC2 has brought about an instance so far: states, or else the kinds of events."""
+    """Return what a rule for all events of EC2 received about an instance so far: states, or the kinds of events."""
     url, arn = local_aws.queue()
     allow = {
         "Effect": "Allow",

@@ -1,4 +1,4 @@
-"""A key that the launching role may not use: the launch succeeds, and the instance ends seconds later with EC2's
+"""A key that the launching role may not use: the launch succeeds, and the instance terminates seconds later with EC2's
 reason.
 """
 
@@ -31,19 +31,19 @@ class Account:
     network: Network
 
     def key(self, **asked: Any) -> str:
-        """The ARN of a new customer-managed key."""
+        """Create a customer-managed key and return its ARN."""
         found: str = self.aws.client("kms").create_key(**asked)["KeyMetadata"]["Arn"]
         return found
 
     def granted(self, *keys: str) -> list[dict[str, Any]]:
-        """What the deployment grants `launch_instances` where the settings name these keys."""
+        """Return what the deployment grants `launch_instances` if the settings name these keys."""
         settings = Settings(cluster="keys", region=REGION, node_classes=NodeClassSettings(kms_keys=keys))
         made: list[iam.PolicyStatement] = _allow_encryption(settings, AccountRegion("aws", REGION, ACCOUNT))
         return [each.to_statement_json() for each in made]
 
     def launch(self, ebs: dict[str, Any], statements: Sequence[dict[str, Any]]) -> tuple[str, str]:
-        """Launch one instance with this root volume as a role with these permissions: its last state, and the code of
-        the reason.
+        """Launch one instance with this root volume as a role with these permissions; return its last state, and the
+        code of the reason.
         """
         launching = {"Effect": "Allow", "Action": ["ec2:*", "iam:PassRole"], "Resource": "*"}
         role = self.aws.role("lambda.amazonaws.com", [launching, *statements])
@@ -56,7 +56,7 @@ class Account:
             ec2, self.aws.client("ssm"), self.network, self.aws.fresh("keys"), BlockDeviceMappings=mapping
         )
         answer = pad.fleet([pad.override()])
-        assert answer["Errors"] == []  # the launch itself succeeds, whatever becomes of it
+        assert answer["Errors"] == []  # the launch itself succeeds, whatever happens to the instance
         (instance,) = launched(answer)
 
         def ended() -> dict[str, Any] | None:

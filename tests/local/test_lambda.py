@@ -1,4 +1,4 @@
-"""Lambda as AWS documents it: what a function sees, how it fails, how versions stay, what is refused."""
+"""Lambda as AWS documents it: a function's environment, its failures, its versions, and what the API refuses."""
 
 import base64
 import json

@@ -1,5 +1,5 @@
-"""Launch templates that another principal made or changed: no node starts from them, and the refusal says which and
-what to do.
+"""Launch templates that another principal created or changed: no node starts from them, and the error names the
+template and the remedy.
 """
 
 import base64
@@ -34,7 +34,7 @@ def account(local_aws: RunningAws, network: Network) -> Iterator[Account]:
 
 
 def user_data(account: Account, launch: Launch) -> list[str]:
-    """What the instances of a launch boot with."""
+    """Return the user data of the instances of a launch."""
     ec2 = account.aws.client("ec2")
     found = account.ec2.instances_of_launch(launch.id)
     return [
@@ -44,7 +44,7 @@ def user_data(account: Account, launch: Launch) -> list[str]:
 
 
 def foreign(account: Account, launch: Launch, **changes: Any) -> str:
-    """A template of the name that the launch wants, made by somebody else before."""
+    """Create a template of the name that the launch wants, as another principal before it."""
     (template,) = launch.templates
     account.aws.client("ec2").create_launch_template(
         LaunchTemplateName=template.name, LaunchTemplateData={**template.data, **changes}

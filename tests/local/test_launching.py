@@ -1,5 +1,5 @@
-"""The functions that talk to EC2, against the local AWS: classes resolved, one fleet for one launch, whatever was tried
-before.
+"""The functions that call EC2, against the local AWS: classes resolved, one fleet for one launch, after any earlier
+attempts.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ class Account:
         )
 
     def ceilings(self) -> NodeClassPolicy:
-        """Those of the default settings, as the deployment gives them to the function."""
+        """Return the ceilings of the default settings, as the deployment passes them to the function."""
         plain = NodeClassPolicy(
             ("KarpenterNodeRole-launching",), self.network.instance_profile, ("amazon", "self"), account=ACCOUNT
         )
@@ -109,7 +109,7 @@ class Account:
         return answer, documents.get_node_classes(self.store, answer["classes"])
 
     def launch(self, *suffixes: str) -> tuple[str, Launch]:
-        """The key and the launch of claims alike."""
+        """Return the key and the launch of equal claims."""
         resolved = self.resolve()[1]["EC2NodeClass/default"]
         claims = [
             build_node_claim(
@@ -205,7 +205,7 @@ def test_a_launch_whose_answer_was_lost_is_found_by_its_tag(account: Account) ->
     account.ledger.begin_launch(
         documents.record_of(launch, lease_number=account.task.lease_number, execution=account.task.execution.arn)
     )
-    account.ec2.create_fleet(launch.request)  # and here it died
+    account.ec2.create_fleet(launch.request)  # and the function was killed here
 
     answer = account.send(key, account.take_lease("up-2"))
 

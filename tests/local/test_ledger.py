@@ -1,6 +1,4 @@
-"""The ledger against DynamoDB: every rule that keeps two executions from doing one thing twice is a conditional
-write.
-"""
+"""The ledger against DynamoDB: every rule that keeps two executions from doing the same work is a conditional write."""
 
 from collections.abc import Iterator
 
@@ -24,7 +22,7 @@ ME, OTHER = "arn:me", "arn:other"
 
 
 class Table:
-    """A table of this test's own, and what the state machine does with it."""
+    """A table for this test alone, and the writes of the state machine to it."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.client = aws.client("dynamodb")
@@ -32,7 +30,7 @@ class Table:
         self.ledger = Ledger(self.client, self.name)
 
     def take_lease(self, holder: str, until: int = 100) -> int:
-        """As the state *Take the lease*; the number."""
+        """Take the lease as the state *Take the lease* does; return its number."""
         answer = self.client.update_item(
             TableName=self.name,
             Key={"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}},
@@ -43,7 +41,7 @@ class Table:
         return int(answer["Attributes"]["leaseNumber"]["N"])
 
     def sleep(self, wave: str, token: str) -> None:
-        """As the state *Await nodes*."""
+        """Write as the state *Await nodes* does."""
         self.client.update_item(
             TableName=self.name,
             Key={"kind": {"S": "WAVE"}, "id": {"S": wave}},
@@ -141,7 +139,7 @@ def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: Table) ->
     number = table.take_lease(ME)
     for launch_id in ("l-2", "l-1"):
         table.ledger.begin_launch(a_launch(number, launch_id=launch_id))
-    table.ledger.mark_recorded("l-1", now=10)  # it is open: nothing happens
+    table.ledger.mark_recorded("l-1", now=10)  # the launch is open: the write has no effect
     table.ledger.close_launch("l-2", "{}")
     assert [launch.id for launch in table.ledger.unrecorded_launches()] == ["l-1", "l-2"]
 

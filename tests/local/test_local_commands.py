@@ -1,4 +1,4 @@
-"""`joiner local` where no stack runs: what it says, where, and with which exit code. (With one:
+"""`joiner local` without a running stack: its messages, their stream, and its exit codes. (With a stack:
 tests/e2e/test_stack_lifecycle.py.)
 """
 

@@ -1,4 +1,4 @@
-"""Calls that go wrong on purpose: whom they strike, and what has happened when they did."""
+"""Injected faults: which calls they affect, and what such a call has done."""
 
 import json
 import ssl
@@ -33,7 +33,7 @@ MACHINE = {
 
 @dataclass
 class Stage:
-    """A table, and a state machine in whose name things are written into it."""
+    """A table, and a state machine in whose name items are written to it."""
 
     aws: RunningAws
     table: str

@@ -1,8 +1,7 @@
-"""Functions run on the Python that their runtime names, wherever the machine has it; and the Kubernetes client works
-there.
+"""Functions run on the Python of their runtime, if this machine has it; and the Kubernetes client works there.
 
-Since 3.13 Python verifies certificates strictly by default, which EKS CAs without key identifiers do not pass: that is
-what this is about.
+Since 3.13 Python verifies certificates strictly by default. EKS CAs without key identifiers do not pass, which is what
+these tests cover.
 """
 
 import datetime as dt
@@ -61,7 +60,7 @@ def handler(event, context):
 
 @pytest.fixture(scope="module")
 def version() -> str:
-    """The newest Python on this machine that verifies strictly by default, able to play Lambda's runtime."""
+    """Return the newest Python on this machine that verifies strictly by default and can serve as Lambda's runtime."""
     found = next((each for each in STRICT_BY_DEFAULT if runtime_python.interpreter(each) is not None), None)
     if found is None:
         pytest.skip(f"this machine has neither Python {' nor '.join(STRICT_BY_DEFAULT)}")
@@ -77,14 +76,14 @@ def aws(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runn
 
 @pytest.fixture
 def api_server(tmp_path: Path) -> Iterator[tuple[TlsServer, str]]:
-    """With the CA of an older EKS cluster."""
+    """Start an API server with the CA of an older EKS cluster."""
     authority = CertificateAuthority(tmp_path, now=dt.datetime.now(dt.UTC))
     with serving(authority.server("apiserver", "127.0.0.1")) as server:
         yield server, authority.certificate.read_text()
 
 
 def invoke(aws: RunningAws, function: str, **event: str) -> Any:
-    """The function's answer."""
+    """Invoke the function and return its response."""
     answer = aws.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event).encode())
     told = json.loads(answer["Payload"].read())
     assert "FunctionError" not in answer, told
@@ -92,7 +91,7 @@ def invoke(aws: RunningAws, function: str, **event: str) -> Any:
 
 
 def beginning(aws: RunningAws, function: str) -> str:
-    """The line with which the function's log begins."""
+    """Return the first line of the function's log."""
 
     def lines() -> list[str]:
         try:
@@ -107,7 +106,7 @@ def beginning(aws: RunningAws, function: str) -> str:
 
 
 def layers(aws: RunningAws, version: str) -> list[str]:
-    """The deployment's own, packed for that Python."""
+    """Return the deployment's own layers, packed for this Python."""
     target = BundleTarget(version, "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64")
     packed = [
         bundle_sources("joiner", {"python": ROOT / "layers/joiner/python"}, target),

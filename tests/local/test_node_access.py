@@ -1,5 +1,5 @@
-"""What lets nodes into the cluster stays as long as an instance uses it, and goes when none does. On the local IAM, EKS
-and EC2.
+"""Whatever gives nodes access to the cluster stays while an instance uses it, and is removed afterwards. On the local
+IAM, EKS and EC2.
 """
 
 import json
@@ -23,7 +23,7 @@ HALF_AN_HOUR = 1800
 
 @dataclass
 class Memory:
-    """Since when things have been unused."""
+    """The times since which resources have been unused."""
 
     known: dict[str, int] = field(default_factory=dict)
 
@@ -35,7 +35,7 @@ class Memory:
 
 
 class World:
-    """A role that a deployment made, its profile below the deployment's path, and an access entry for its nodes."""
+    """A role that a deployment created, its profile below the deployment's path, and an access entry for its nodes."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.aws, self.cluster, self.handler = aws, aws.fresh("access"), keep_node_access
@@ -77,7 +77,7 @@ class World:
         return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profile": "", **said})
 
     def there(self) -> tuple[bool, bool, bool]:
-        """Entry, profile and role."""
+        """Return whether entry, profile and role exist."""
         return (
             self._has("eks", "describe_access_entry", clusterName=self.cluster, principalArn=self.arn),
             self._has("iam", "get_instance_profile", InstanceProfileName=self.profile),
@@ -116,7 +116,7 @@ def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after
     assert tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR - 1)["removed"] == []
     assert world.there() == ALL
     assert world.arn in tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)["removed"]
-    tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)  # the role was in its profile until then
+    tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)  # until then the profile contained the role
     tidy(world.access, world.settings(), memory, ended + 2 * HALF_AN_HOUR)
     assert world.there() == NOTHING
 
@@ -166,7 +166,7 @@ def test_what_the_settings_name_is_never_removed(world: World) -> None:
 
 
 def test_what_a_deployment_did_not_make_is_never_removed(world: World) -> None:
-    """The entry and the role of somebody else's nodes, although no settings name them and no instance uses them."""
+    """The entry and the role of another owner's nodes, although no settings name them and no instance uses them."""
     iam, eks, memory = world.aws.client("iam"), world.aws.client("eks"), Memory()
     foreign = world.network.node_role_arn
     assert not world.access.admit(foreign)  # it had an entry before

@@ -1,4 +1,4 @@
-"""What node classes may reach, by the default settings and against what EC2 really answers."""
+"""What node classes may use, by the default settings and against the responses of EC2."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ def account(local_aws: RunningAws) -> Iterator[Account]:
 
 
 def refusals(account: Account, **node_class: Any) -> list[tuple[str, str]]:
-    """Reason and message of each error of the class."""
+    """Return reason and message of each error of the class."""
     answer, classes = account.resolve(**node_class)
     errors = [each for each in classes["EC2NodeClass/default"].problems if each.severity == "error"]
     assert answer["ready"] == (0 if errors else 1)

@@ -1,5 +1,5 @@
-"""A function's token goes to its own cluster and to nobody else, whatever the payload says: shown by a process with a
-server to listen.
+"""A function's token is sent to its own cluster only, whatever the payload contains: a process with a listening server
+shows it.
 """
 
 import base64
@@ -40,9 +40,7 @@ except known_cluster.ForeignCluster as refused:
 
 @dataclass
 class World:
-    """A table with the record of a cluster, the cluster's API server, and a server of somebody else with a CA of their
-    own.
-    """
+    """A table with the record of a cluster, the cluster's API server, and a foreign server with a CA of its own."""
 
     aws: RunningAws
     table: str
@@ -58,7 +56,7 @@ class World:
         known_cluster.record_known_cluster(self.aws.client("dynamodb"), self.table, KnownCluster(endpoint, ca), at=1)
 
     def ask(self, *, name: str = NAME, endpoint: str = "", ca: str = "", loopback: bool = True) -> str:
-        """What a function with this payload ends with; by default the payload is the true one."""
+        """Return the result of a function with this payload; by default the payload is the correct one."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")} | {
             "AWS_ENDPOINT_URL": self.aws.endpoint,
             "AWS_REGION": "us-east-1",

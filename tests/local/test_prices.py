@@ -1,4 +1,4 @@
-"""What offerings cost here, from the APIs that a catalogue reads."""
+"""Prices of offerings in the local AWS, from the APIs that a catalogue reads."""
 
 import json
 from collections import Counter
@@ -25,7 +25,7 @@ ON_DEMAND = {
 
 
 def price_list(aws: RunningAws, **filters: str) -> dict[str, float]:
-    """On-demand dollars an hour by type."""
+    """Return the on-demand price by type, in dollars an hour."""
     wanted = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in filters.items()]
     found = {}
     for page in aws.client("pricing").get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=wanted):
@@ -68,7 +68,7 @@ def test_the_catalogue_reads_the_price_of_linux_on_demand_and_of_no_other_produc
 
 
 def test_products_that_are_not_on_demand_have_other_prices(local_aws: RunningAws) -> None:
-    """So that a reader without that filter is seen."""
+    """These prices differ, so that a test notices a reader without that filter."""
     shared = {field: value for field, value in ON_DEMAND.items() if field != "marketoption"}
 
     assert price_list(local_aws, **shared, marketoption="CapacityBlock")["m5.large"] == 0.024

@@ -1,4 +1,4 @@
-"""Programs end with whoever started them; strangers are never touched."""
+"""Programs end when the process that started them ends; other processes are never affected."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""SQS under many hands, and functions fed from queues."""
+"""SQS with many concurrent consumers, and functions with queues as event sources."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
-# Each batch that the function gets, as one message in another queue; the ids of bodies that say "bad" are reported as
+# The function sends each batch as one message to another queue; it reports the ids of bodies that contain "bad" as
 # failed.
 RECORDING = """
 import boto3, json, os
@@ -36,11 +36,11 @@ def receive(aws: RunningAws, url: str, wait: int = 20) -> list[Any]:
     return [json.loads(message["Body"]) for message in messages]
 
 
-VISIBLE_AGAIN = 6  # seconds: no less than the function may take, with time for a cold start on a busy machine
+VISIBLE_AGAIN = 6  # seconds: at least the function's timeout, with time for a cold start on a busy machine
 
 
 def fed_function(aws: RunningAws, queue_arn: str, **mapping: Any) -> str:
-    """A recording function behind the queue; the URL of the queue in which it records."""
+    """Create a recording function behind the queue; return the URL of the queue in which it records."""
     seen, _ = aws.queue()
     name = aws.function(RECORDING, Environment={"Variables": {"SEEN": seen}}, Timeout=VISIBLE_AGAIN)
     aws.client("lambda").create_event_source_mapping(EventSourceArn=queue_arn, FunctionName=name, **mapping)
@@ -100,7 +100,7 @@ def test_a_batching_window_gathers_messages_for_one_invocation(local_aws: Runnin
         counts = local_aws.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
         return int(counts["ApproximateNumberOfMessages"]) + int(counts["ApproximateNumberOfMessagesNotVisible"])
 
-    assert eventually(lambda: left() == 0)  # they are deleted once the function has answered
+    assert eventually(lambda: left() == 0)  # they are deleted after the function has succeeded
 
 
 def test_without_a_window_a_message_is_not_kept_waiting(local_aws: RunningAws) -> None:

@@ -34,7 +34,7 @@ CONSISTENCY: Final = "EC2 developer guide, eventual consistency"
 
 
 class Bench:
-    """An account with a network, and calls that are about to be refused."""
+    """An account with a network, and calls that EC2 refuses."""
 
     def __init__(self, aws: RunningAws, network: Network) -> None:
         self.aws, self.network = aws, network
@@ -44,7 +44,7 @@ class Bench:
         return LaunchPad.build(self.ec2, self.aws.client("ssm"), self.network, self.aws.fresh("template"), **data)
 
     def hidden(self) -> str:
-        """An instance that was launched a moment ago."""
+        """Return an instance that was launched a moment ago."""
         self.aws.knob("visibility", seconds=60)
         pad = self.pad()
         return launched(pad.fleet([pad.override()]))[0]
@@ -56,7 +56,7 @@ def tagged(*kinds: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A call that AWS refuses. `pool`: only this pool of the fleet, in the answer's `Errors`."""
+    """A call that AWS refuses. `pool`: AWS refuses this pool of the fleet only, in the response's `Errors`."""
 
     what: str
     call: Callable[[Bench], Any]

@@ -1,8 +1,8 @@
-"""What RunInstances refuses of volumes beyond its schema: the table, a row a test. The local EC2 answers as EC2 does.
+"""What RunInstances refuses of volumes beyond its schema: a table with one test a row. The local EC2 answers as EC2
+does.
 
-All rows are of one call, CreateFleet of type instant: what RunInstances would refuse of a launch template's volumes is
-an error in the answer, beside which other pools launch. A key that cannot be used is refused by no call:
-`test_kms_keys.py`.
+All rows are of one call, CreateFleet of type instant. Volumes of a launch template that RunInstances would refuse are
+an error in the response; other pools still launch. No call refuses a key that cannot be used: `test_kms_keys.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,9 @@ Ebs = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`ebs` is the volume, or makes it of what the account has; `message` is a part of what EC2 says."""
+    """One refusal. `ebs` is the volume, or creates it from resources of the account; `message` is a part of EC2's
+    message.
+    """
 
     what: str
     ebs: Ebs | Callable[["Account"], Ebs]
@@ -44,13 +46,13 @@ class Account:
     pad: LaunchPad
 
     def snapshot(self, gib: int, *, encrypted: bool = False) -> str:
-        """A snapshot of a volume of that size."""
+        """Return a snapshot of a volume of this size."""
         volume = self.pad.ec2.create_volume(AvailabilityZone="us-east-1a", Size=gib, Encrypted=encrypted)["VolumeId"]
         found: str = self.pad.ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
         return found
 
     def foreign_snapshot(self) -> str:
-        """One that another account has, and shares with nobody: as good as none."""
+        """Return a snapshot that another account has and does not share: it counts as missing."""
         role = "arn:aws:iam::210987654321:role/backup"
         found_keys = self.aws.client("sts").assume_role(RoleArn=role, RoleSessionName="backup")["Credentials"]
         session = aws_session(found_keys["AccessKeyId"], found_keys["SecretAccessKey"], found_keys["SessionToken"])
@@ -194,7 +196,7 @@ def account(local_aws: RunningAws) -> Iterator[Account]:
 
 
 def fleet_with(account: Account, device: str, ebs: Ebs) -> dict[str, Any]:
-    """One instance with this volume, asked for by a launch template of its own."""
+    """Launch one instance with this volume, from a launch template of its own."""
     pad = account.pad
     name = account.aws.fresh("volumes")
     data = {

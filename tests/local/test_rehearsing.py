@@ -1,4 +1,4 @@
-"""Dry runs of a launch on the local EC2: each request is answered as a dry run, and nothing is made."""
+"""Dry runs of a launch on the local EC2: each request is answered as a dry run, and nothing is created."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ STEPS = {"launch-template", "run-instances", "create-fleet"}
 
 @pytest.fixture
 def launch(local_aws: RunningAws) -> Launch:
-    """As `joiner accept` makes it of a resolved class."""
+    """Return a launch as `joiner accept` makes it from a resolved class."""
     network = seed_network(local_aws.endpoint, "joiner-demo")
     pad = LaunchPad(local_aws.client("ec2"), local_aws.client("ssm"), network, "none")
     subnets = [{"id": subnet, "zone": zone} for zone, subnet in sorted(network.subnets.items())]
@@ -66,13 +66,13 @@ def test_each_request_is_a_dry_run_and_nothing_is_made(local_aws: RunningAws, la
     assert {name: answer["code"] for name, answer in answers.items()} == {
         "launch-template": "DryRunOperation",
         "run-instances": "DryRunOperation",
-        "create-fleet": "InvalidLaunchTemplateName.NotFoundException",  # only a real launch makes the template
+        "create-fleet": "InvalidLaunchTemplateName.NotFoundException",  # only a real launch creates the template
     }
     assert counts(ec2) == before
 
 
 def test_what_ec2_refuses_is_answered_with_its_code(launch: Launch) -> None:
-    """A client that cannot send at all: no request, no answer, and a code that says so."""
+    """With a client that cannot send at all there is no request and no response, and the code shows that."""
     import boto3
 
     client = boto3.client(

@@ -1,4 +1,4 @@
-"""EventBridge Scheduler: by the clock, by hand, held; and what happens when the target is not there."""
+"""EventBridge Scheduler: schedules that are due, run by hand, or held; and a target that does not exist."""
 
 import datetime as dt
 import json
@@ -15,14 +15,14 @@ MACHINE = {"QueryLanguage": "JSONata", "StartAt": "End", "States": {"End": {"Typ
 
 
 class Target:
-    """A queue that schedules send to, and the role they come with."""
+    """A queue that schedules send to, and their role."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.aws, self.role = aws, aws.role("scheduler.amazonaws.com")
         self.url, self.arn = aws.queue()
 
     def schedule(self, expression: str, **settings: Any) -> str:
-        """Create a schedule that sends to the queue; its name."""
+        """Create a schedule that sends to the queue; return its name."""
         name = self.aws.fresh("schedule")
         target = {"Arn": self.arn, "RoleArn": self.role, **settings.pop("target", {})}
         self.aws.client("scheduler").create_schedule(

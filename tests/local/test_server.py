@@ -1,4 +1,4 @@
-"""The server process: one line when it is ready, nobody else's credentials, and nothing left behind."""
+"""The server process: one line when it is ready, no credentials of others, and nothing left behind."""
 
 import json
 import os

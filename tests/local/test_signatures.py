@@ -1,4 +1,4 @@
-"""STS believes only whoever signed with the right secret: an EKS token is nothing else."""
+"""STS accepts a request only if it is signed with the right secret: an EKS token is exactly such a request."""
 
 import datetime as dt
 import hashlib
@@ -31,7 +31,7 @@ def handler(event, context):
 
 
 def presigned(credentials: Credentials, cluster: str) -> str:
-    """The URL inside an EKS token for that cluster."""
+    """Return the URL inside an EKS token for this cluster."""
     url = "https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15"
     request = AWSRequest("GET", url, headers={"x-k8s-aws-id": cluster})
     SigV4QueryAuth(credentials, "sts", "us-east-1", expires=60).add_auth(request)
@@ -39,7 +39,7 @@ def presigned(credentials: Credentials, cluster: str) -> str:
 
 
 def asked(aws: RunningAws, url: str, cluster: str) -> tuple[int, str]:
-    """What STS says to a presigned URL, as an authenticator that was told the cluster's name sends it."""
+    """Return STS's response to a presigned URL that an authenticator sends with the cluster's name."""
     parsed = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(aws.endpoint.removeprefix("http://"), timeout=30)
     connection.request("GET", f"{parsed.path}?{parsed.query}", headers={"Host": parsed.netloc, "x-k8s-aws-id": cluster})

@@ -1,5 +1,5 @@
-"""Step Functions as AWS documents it: states, data, errors, tokens, names, the history; and what is refused at
-creation.
+"""Step Functions as AWS documents it: states, data, errors, tokens, names, the history; and what CreateStateMachine
+refuses.
 """
 
 import json
@@ -19,7 +19,7 @@ OPTIMIZED = "arn:aws:states:::"
 
 
 def machine(states: Mapping[str, Any], **top: Any) -> str:
-    """A definition whose states follow each other as they are written, where they do not say otherwise."""
+    """Return a definition whose states follow each other in the written order, unless they name a next state."""
     names = list(states)
     written = {}
     for name, following in zip(names, [*names[1:], None], strict=True):
@@ -31,7 +31,7 @@ def machine(states: Mapping[str, Any], **top: Any) -> str:
 
 
 class Sfn:
-    """Step Functions for one test: short ways to run a machine and to read how it went."""
+    """Step Functions for one test: short methods to run a machine and to read its result."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.aws = aws
@@ -57,7 +57,7 @@ class Sfn:
         return eventually(look)
 
     def run(self, states: Mapping[str, Any], given: Any = None) -> Any:
-        """The output of a machine that must succeed."""
+        """Run a machine that must succeed; return its output."""
         ended = self.end(self.start(self.create(machine(states)), given))
         assert ended["status"] == "SUCCEEDED", ended
         return json.loads(ended["output"])
@@ -311,7 +311,7 @@ def test_a_task_that_takes_too_long_times_out(sfn: Sfn, local_aws: RunningAws) -
 
 
 def lease(table: str, holder: str, resource: str, **more: Any) -> dict[str, Any]:
-    """A task that takes the lease, as SCALE UP does."""
+    """Return a task that takes the lease, as in SCALE UP."""
     return {
         "Type": "Task",
         "Resource": resource,
@@ -452,7 +452,7 @@ def test_a_token_in_a_table_wakes_the_task_that_wrote_it(sfn: Sfn, table: str) -
     assert json.loads(sfn.end(execution)["output"]) == {"rings": 3}
     types = [event["type"] for event in sfn.events(execution)]
     assert types[2:6] == ["TaskScheduled", "TaskStarted", "TaskSubmitted", "TaskSucceeded"]
-    with pytest.raises(sfn.api.exceptions.TaskTimedOut):  # a second ring comes too late
+    with pytest.raises(sfn.api.exceptions.TaskTimedOut):  # a second ring is too late
         sfn.api.send_task_success(taskToken=token, output="{}")
 
 
@@ -522,7 +522,7 @@ def stored_token(sfn: Sfn, table: str, wave: str) -> str:
     return token
 
 
-# -- how executions end, and what is told of them
+# -- how executions end, and what is reported about them
 
 
 def test_a_stopped_execution_enters_no_further_state(sfn: Sfn) -> None:
@@ -758,4 +758,4 @@ def test_three_warm_function_states_take_a_few_milliseconds_each(sfn: Sfn, local
     ended = [sfn.end(sfn.start(arn)) for _ in range(10)]
     assert {json.loads(each["output"])["turn"] for each in ended} == {2}
     spent = sorted((each["stopDate"] - each["startDate"]).total_seconds() for each in ended)
-    assert spent[0] < 0.05, spent  # 15 ms on an idle machine, where 30 is the target for most
+    assert spent[0] < 0.05, spent  # 15 ms on an idle machine; the target for most executions is 30

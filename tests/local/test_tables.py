@@ -1,4 +1,4 @@
-"""DynamoDB: the conditional writes that leases and launches stand on, when many want the same item at once."""
+"""DynamoDB: the conditional writes that leases and launches depend on, with many concurrent writers of one item."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -127,7 +127,7 @@ def test_removing_the_token_gives_the_old_one_to_one_caller(table: Table) -> Non
 
 
 def launch(table: Table, launch_id: str, lease_number: str) -> list[dict[str, Any]]:
-    """What is written right before CreateFleet: only under the current lease, only once."""
+    """Return the transaction that precedes CreateFleet: it succeeds only under the current lease, and only once."""
     return [
         {
             "ConditionCheck": {
@@ -181,7 +181,7 @@ def test_a_transaction_that_fails_half_way_leaves_everything_as_it_was(table: Ta
 
 
 def test_transactions_against_each_other_are_isolated(table: Table) -> None:
-    """Money moved between two items by many at once: the sum stays."""
+    """Concurrent transactions move money between two items: the sum is constant."""
     for name in ("A", "B"):
         table.put(name, sum={"N": "50"})
 

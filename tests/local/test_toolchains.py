@@ -1,4 +1,4 @@
-"""Go and Node come from the machine where they are new enough."""
+"""The machine's own Go and Node are used if they are new enough."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ NEW_GO = "go version go1.27.3 linux/amd64"
 
 
 def program(path: Path, answer: str) -> Path:
-    """A program that answers every question alike."""
+    """Write a program that prints the same answer to all arguments."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho '{answer}'\n")
     path.chmod(0o755)
@@ -21,7 +21,7 @@ def program(path: Path, answer: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is the whole PATH; shells are found by their full path."""
+    """Return a folder that is the whole PATH; shells are found by their full path."""
     folder = tmp_path / "machine"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

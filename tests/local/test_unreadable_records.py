@@ -1,4 +1,4 @@
-"""One item of the memory table that cannot be read stops no other: a broken item between good ones, for each kind."""
+"""A table item that cannot be parsed stops no other: one broken item among correct ones, for each kind."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ Attributes = Mapping[str, Mapping[str, Any]]
 
 
 class Memory:
-    """A table, and items put into it as somebody else's hand or another version would."""
+    """A table, and items in it as another program or another version would write them."""
 
     def __init__(self, aws: RunningAws) -> None:
         self.client, self.name = aws.client("dynamodb"), aws.table("memory")

@@ -1,6 +1,4 @@
-"""A TLS server that answers as an API server does, and records the headers of each request that gets through the
-handshake.
-"""
+"""A TLS server that responds like an API server, and records the request headers after each successful handshake."""
 
 import json
 import ssl
@@ -15,7 +13,7 @@ from joiner_local.control_plane.pki import KeyPair
 
 @dataclass
 class TlsServer:
-    """Where it listens, and the Authorization headers that it received."""
+    """The server's address, and the Authorization headers that it received."""
 
     port: int = 0
     tokens: list[str] = field(default_factory=list)
@@ -25,7 +23,7 @@ class _Quiet(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A refused handshake is what these tests are about."""
+        """Ignore refused handshakes: these tests cause them."""
 
 
 @contextmanager
@@ -44,7 +42,7 @@ def serving(pair: KeyPair) -> Iterator[TlsServer]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """No output."""
+            """Write nothing."""
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)

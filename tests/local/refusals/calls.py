@@ -1,5 +1,5 @@
-"""Every call of AWS that Joiner makes, by service: from functions and adapters, from state machines, and the types of
-the template.
+"""Every AWS call that Joiner makes, by service: from functions and adapters, from state machines, and the types of the
+template.
 """
 
 import ast
@@ -29,7 +29,7 @@ SERVICES: Final = (
     "stepfunctions",
     "sts",
 )
-"""Those of which a client is made; `clients` finds any other."""
+"""The services for which a client is created; `clients` finds any other."""
 
 ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
     ("ec2", "CreateFleet"): "tests/local/test_refusals_of_launches.py",
@@ -63,7 +63,7 @@ SERVICE_OF_TYPE: Final = {
 
 @cache
 def operations() -> Mapping[str, tuple[tuple[str, str], ...]]:
-    """The methods of boto3's clients -> the services and operations that they may be."""
+    """Return the possible services and operations of each method of boto3's clients."""
     found: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for service in SERVICES:
         for operation in get_session().get_service_model(service).operation_names:
@@ -72,7 +72,7 @@ def operations() -> Mapping[str, tuple[tuple[str, str], ...]]:
 
 
 def _names(tree: ast.AST) -> Iterator[str]:
-    """Names of attributes, and strings: paginators are named by strings."""
+    """Return names of attributes, and strings: paginators are named by strings."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
@@ -87,12 +87,12 @@ def _trees() -> Iterator[ast.AST]:
 
 
 def of_code() -> set[tuple[str, str]]:
-    """Service and operation of every method of boto3 that our code names."""
+    """Return service and operation of every method of boto3 that our code names."""
     return {call for tree in _trees() for name in _names(tree) for call in operations().get(name, ())}
 
 
 def clients() -> set[str]:
-    """The services of which our code makes a client."""
+    """Return the services for which our code creates a client."""
     found = set()
     for tree in _trees():
         for node in ast.walk(tree):
@@ -106,7 +106,7 @@ def clients() -> set[str]:
 
 
 def of_machines(definition: str) -> set[tuple[str, str]]:
-    """Service and operation of every integration that a state machine's definition names."""
+    """Return service and operation of every integration that a state machine's definition names."""
     found = set()
     for service, action in re.findall(r":states:::(?:aws-sdk:)?([a-z0-9]+):([A-Za-z]+)", definition):
         boto = {"states": "stepfunctions", "sfn": "stepfunctions"}.get(service, service)
@@ -115,7 +115,7 @@ def of_machines(definition: str) -> set[tuple[str, str]]:
 
 
 def of_template(template: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Service and type of every resource; custom resources are one type."""
+    """Return service and type of every resource; custom resources are one type."""
     types = {str(each["Type"]) for each in template["Resources"].values()}
     return {
         ("cloudformation", "a custom resource")

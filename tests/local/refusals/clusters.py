@@ -1,4 +1,4 @@
-"""EKS: access entries, and the cluster that is asked for."""
+"""EKS: access entries, and the cluster in a call."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ ADMIN: Final = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPoli
 
 
 def enter(aws: RunningAws, principal: str = "", **asked: Any) -> str:
-    """Create an access entry, by default for a role of its own; the principal's ARN."""
+    """Create an access entry, by default for a new role; return the principal's ARN."""
     seed_network(aws.endpoint, CLUSTER)
     principal = principal or aws.role("lambda.amazonaws.com")
     aws.client(EKS).create_access_entry(**{"clusterName": CLUSTER, "principalArn": principal, **asked})

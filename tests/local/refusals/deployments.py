@@ -14,7 +14,7 @@ HTTP_QUOTAS: Final = "API Gateway developer guide, Quotas for HTTP APIs"
 
 
 def create(aws: RunningAws, resources: dict[str, Any], **sections: Any) -> DeployedStack:
-    """Create a stack; raises why a resource could not be created."""
+    """Create a stack; raise the reason for which a resource could not be created."""
     stack = DeployedStack(aws)
     stack.create(resources, **sections)
     if stack.status != "CREATE_COMPLETE":
@@ -139,7 +139,7 @@ def a_long_answer(aws: RunningAws) -> None:
 
 
 def api(aws: RunningAws, routes: list[str], settings: dict[str, Any]) -> None:
-    """An HTTP API with these routes, and a stage with these settings of routes."""
+    """Create an HTTP API with these routes, and a stage with these route settings."""
     made: dict[str, Any] = {
         "Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "ring", "ProtocolType": "HTTP"}},
         "Stage": {

@@ -1,4 +1,4 @@
-"""Lambda: what it refuses when a function is created, changed or invoked, and how it ends a function that exceeds its
+"""Lambda: what it refuses when a function is created, updated or invoked, and how it stops a function that exceeds its
 limits.
 """
 
@@ -22,7 +22,7 @@ HOG: Final = (
 
 
 def invoke(aws: RunningAws, name: str, event: Any = None) -> None:
-    """Invoke and wait; an error of the function's is raised."""
+    """Invoke a function and wait; raise the function's error."""
     answer = aws.client(LAMBDA).invoke(FunctionName=name, Payload=json.dumps(event))
     said = json.loads(answer["Payload"].read() or "null")
     if "FunctionError" in answer:

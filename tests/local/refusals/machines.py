@@ -1,4 +1,4 @@
-"""EC2 beside launches, and the price list: what is asked about instances, types and images, and how instances end."""
+"""EC2 apart from launches, and the price list: describe calls for instances, types and images, and terminations."""
 
 from typing import Final
 

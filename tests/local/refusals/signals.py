@@ -1,4 +1,4 @@
-"""Queues, rules, schedules, logs and alarms: what starts functions, and what tells of them."""
+"""Queues, rules, schedules, logs and alarms: the services that start functions, and those that report on them."""
 
 import json
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Step Functions: what it refuses when a machine is created, started or answered, and what fails an execution."""
+"""Step Functions: what it refuses when a machine is created, started or called back, and failures of executions."""
 
 import json
 import time
@@ -10,7 +10,7 @@ from tests.local.running_aws import RunningAws, eventually
 
 SFN: Final = "stepfunctions"
 EXECUTION: Final = "an execution"
-"""What fails an execution is listed under this name: no call is refused."""
+"""Causes of failed executions are listed under this name: no call is refused."""
 
 QUOTAS: Final = "Step Functions developer guide, Service quotas"
 ERRORS: Final = "Step Functions developer guide, Handling errors in Step Functions workflows"
@@ -25,12 +25,12 @@ END: Final = {"Type": "Succeed"}
 
 
 def machine(states: Mapping[str, Any], **top: Any) -> str:
-    """A definition that begins with the first of these states."""
+    """Return a definition that begins with the first of these states."""
     return json.dumps({"QueryLanguage": "JSONata", "StartAt": next(iter(states)), "States": states, **top})
 
 
 def branch(states: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The states of a Map."""
+    """Return the states of a Map."""
     return {"StartAt": next(iter(states)), "States": states}
 
 
@@ -43,7 +43,7 @@ def create(aws: RunningAws, states: Mapping[str, Any], kind: str = "STANDARD", *
 
 
 def run(aws: RunningAws, states: Mapping[str, Any], given: Any = None) -> None:
-    """Run a Standard machine to its end; raises how it failed."""
+    """Run a Standard machine to its end; raise its failure."""
     execution = aws.client(SFN).start_execution(stateMachineArn=create(aws, states), input=json.dumps(given))[
         "executionArn"
     ]
@@ -254,7 +254,7 @@ def a_name_in_use(aws: RunningAws) -> None:
 
 @refuses(SFN, "StartExecution", "a name above 80 characters", code="InvalidName", source=f"{API}, StartExecution")
 def a_long_name(aws: RunningAws) -> None:
-    # boto3 refuses 81 characters of its own accord: this is what the service says to a client that does not
+    # boto3 itself refuses 81 characters: this is the service's message to a client that does not
     aws.client(SFN).start_execution(stateMachineArn=create(aws, {"End": END}), name="a:b")
 
 
@@ -294,7 +294,7 @@ def an_input_that_is_no_json(aws: RunningAws) -> None:
 
 @refuses(SFN, "StartExecution", "an input above 256 KiB", code="InvalidExecutionInput", source=QUOTAS)
 def a_large_input(aws: RunningAws) -> None:
-    # Fewer characters than boto3 lets through, more bytes than the service takes
+    # Fewer characters than boto3's limit, more bytes than the service's
     aws.client(SFN).start_execution(
         stateMachineArn=create(aws, {"End": END}), input=json.dumps("é" * 200_000, ensure_ascii=False)
     )
@@ -370,7 +370,7 @@ def _token(aws: RunningAws, seconds: int = 20) -> str:
     return str(received[0]["Body"])
 
 
-# What fails an execution
+# Failures of an execution
 
 
 @refuses(SFN, EXECUTION, "seconds with a fraction", code="States.QueryEvaluationError", source=LANGUAGE)

@@ -1,4 +1,4 @@
-"""S3, Systems Manager's parameters and IAM's profiles: what functions read and write beside the table."""
+"""S3, Systems Manager's parameters and IAM's profiles: what functions read and write apart from the table."""
 
 from typing import Any, Final
 
@@ -140,7 +140,7 @@ def a_long_value(aws: RunningAws) -> None:
 
 nothing_known(SSM, "AWS::SSM::Parameter", why="the refusals of Systems Manager's API are listed")
 
-# Roles and profiles: their sizes and names; what policies allow is evaluated elsewhere
+# Roles and profiles: their sizes and names; other tests cover what policies allow
 
 
 @refuses(IAM, "GetInstanceProfile", "a profile that does not exist", code="NoSuchEntity", source="IAM API reference")

@@ -1,4 +1,4 @@
-"""A row of the table of refusals, and how rows are written: a function that makes the call, under `refuses`."""
+"""One row of the table of refusals. To write a row, decorate the function that makes the call with `refuses`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Attempt = Callable[[RunningAws], None]
 
 
 class Refused(Exception):
-    """A refusal that is no error of an API: a failed execution, a resource that CloudFormation could not create."""
+    """A refusal that is not an error of an API: a failed execution, a resource that CloudFormation could not create."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -22,8 +22,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One refusal. `message` is a part of AWS's message, empty where no source gives its words. Without `attempt` it is
-    not modelled.
+    """One refusal. `message` is a part of AWS's message, empty if no source quotes it. A row without `attempt` is not
+    modelled.
     """
 
     service: str
@@ -42,12 +42,12 @@ class Row:
 
 ROWS: Final[list[Row]] = []
 NOTHING_KNOWN: Final[dict[tuple[str, str], str]] = {}
-"""Calls of which nothing is known beyond their schema, and why nothing is expected."""
+"""Calls for which no refusal beyond their schema is known, and why none is expected."""
 
 
 def refuses(service: str, *calls: str, code: str, source: str, message: str = "") -> Callable[[Attempt], Attempt]:
-    """A row that is modelled: `calls` are the call, then what is refused. The function makes the call, and raises what
-    AWS raises.
+    """Add a row that is modelled: `calls` are the call, then what is refused. The function makes the call, and raises
+    what AWS raises.
     """
     call, what = calls
 
@@ -59,17 +59,17 @@ def refuses(service: str, *calls: str, code: str, source: str, message: str = ""
 
 
 def not_modelled(service: str, call: str, what: str, *, code: str, source: str, why: str) -> None:
-    """A row that the local AWS does not refuse; docs/local-stack.md lists it."""
+    """Add a row that the local AWS does not refuse; docs/local-stack.md lists it."""
     ROWS.append(Row(service, call, what, code, "", source, None, why))
 
 
 def nothing_known(service: str, *calls: str, why: str) -> None:
-    """Calls for which no refusal beyond the schema is known."""
+    """Add calls for which no refusal beyond the schema is known."""
     NOTHING_KNOWN.update({(service, call): why for call in calls})
 
 
 def refusal_of(row: Row, aws: RunningAws) -> tuple[str, str]:
-    """The code and the message with which the local AWS refuses a row; empty if it does not."""
+    """Return the code and the message with which the local AWS refuses a row, empty if it does not."""
     assert row.attempt is not None
     try:
         row.attempt(aws)

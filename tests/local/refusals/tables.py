@@ -14,7 +14,7 @@ KEY: Final = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 
 def table(aws: RunningAws) -> str:
-    """A table with the keys of Joiner's own."""
+    """Create a table with the same keys as Joiner's."""
     return aws.table("refusing")
 
 

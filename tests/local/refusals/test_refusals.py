@@ -1,4 +1,4 @@
-"""Each row of the table: the local AWS refuses the call with the error of AWS."""
+"""For each row of the table, the local AWS refuses the call with the error of AWS."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_every_row_is_named_once_and_has_a_source() -> None:
 
 
 def test_our_own_questions_about_many_instances_stay_below_the_limit_of_filters(local_aws: RunningAws) -> None:
-    """500 instances are asked for by several calls, with their states as values of the same filters."""
+    """500 instances need several calls; their states are values of the same filters."""
     ids = [f"i-{number:017x}" for number in range(500)]
     ec2 = Ec2(local_aws.client("ec2"))
 

@@ -1,4 +1,4 @@
-"""What a class changes of the room on a node: kubelet settings, volumes, instance store."""
+"""How a class changes the allocatable of a node: kubelet settings, volumes, instance store."""
 
 from typing import Any
 

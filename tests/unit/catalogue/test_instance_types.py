@@ -1,6 +1,6 @@
 """Labels and allocatable of every instance type, computed from EC2's description, against Karpenter's published table.
 
-The descriptions are moto's copy of DescribeInstanceTypes. Where the two differ, one of them is older: each difference
+The descriptions are moto's copy of DescribeInstanceTypes. Where the two differ, one of them is older. Each difference
 is listed here with its reason, and a new one fails the test.
 """
 
@@ -43,11 +43,10 @@ SINCE_THEN = frozenset(
         "r8in",
     ]
 )
-"""Families with sizes whose branch interfaces were added to the limits after Karpenter's table was made; ours has them.
-"""
+"""Families with sizes whose branch interfaces are newer than Karpenter's table; our limits have them."""
 
 UNTOLD_CLOCKS = frozenset({"c1", "m1", "m2", "t1"})
-"""Families of which EC2 tells no clock speed: the table writes 0 where we leave the label out."""
+"""Families whose clock speed EC2 does not publish: the table has 0, and we omit the label."""
 
 NEW_CLOCKS = frozenset({"c9g", "c9gd", "i7i", "i7ie", "m9g", "m9gd"})
 """Families whose clock speed EC2 has corrected since."""
@@ -92,7 +91,7 @@ def test_labels_are_those_that_karpenter_publishes(
     assert {key for _, key in differing} == {"cpu-sustained-clock-speed-mhz", "network-bandwidth"}
     clocks = {family for family, key in differing if key == "cpu-sustained-clock-speed-mhz"}
     assert clocks == UNTOLD_CLOCKS | NEW_CLOCKS
-    # our own table of bandwidths is the newer one
+    # our own table of bandwidths is newer
     assert {family for family, key in differing if key == "network-bandwidth"} == {"g7"}
 
 
@@ -107,7 +106,7 @@ def test_allocatable_is_what_karpenter_publishes(
         if known.allocatable.get(key, 0) != published[name][1].get(key, 0)
     }
 
-    # EC2 describes these with fewer interfaces on their first network card than the table was made with
+    # EC2 now describes fewer interfaces on the first network card of these than the table assumes
     recabled = {"i7ie.48xlarge", "i7ie.metal-48xl", "i8ge.48xlarge", "i8ge.metal-48xl"}
     assert {name for name, key in differing if key in ("pods", "memory")} == recabled
     branching = {name for name, key in differing if key == "vpc.amazonaws.com/pod-eni"}

@@ -1,4 +1,4 @@
-"""Pods: their class, whether a node could help them, and where their rules let them run."""
+"""Pods: their class, whether a node could help them, and where their rules allow them to run."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a pod requests, against the cases of Kubernetes' own documentation."""
+"""A pod's requests, against the cases of Kubernetes' own documentation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Amounts: read exactly, added exactly, written back as people write them."""
+"""Quantities: parsed exactly, added exactly, and written in the usual notation."""
 
 from fractions import Fraction
 

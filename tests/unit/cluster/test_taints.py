@@ -1,4 +1,4 @@
-"""Which tolerations let a pod onto a tainted node: the whole table of Kubernetes' documentation."""
+"""Which tolerations allow a pod on a tainted node: the whole table of Kubernetes' documentation."""
 
 import pytest
 

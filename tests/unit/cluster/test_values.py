@@ -36,7 +36,7 @@ SAID = [
 
 
 def kubernetes_says(operator: str, values: list[str], value: Value) -> bool:
-    """The operator as its documentation puts it, for one label that is there or not."""
+    """Return what the operator's documentation specifies, for one label that may be absent."""
     if operator == "In":
         return value in values
     if operator == "NotIn":

@@ -1,4 +1,4 @@
-"""Where volumes let a pod run, or why no node would help it."""
+"""Where volumes allow a pod to run, or why no node would help it."""
 
 from typing import Any
 

@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.unit.functions.invariants")  # its assertions are to tell what they saw
+pytest.register_assert_rewrite("tests.unit.functions.invariants")  # its failures show the values

@@ -1,4 +1,4 @@
-"""An AWS in memory for the ledger and the bucket, made once; every world in it has a table and a bucket of its own."""
+"""An in-memory AWS for the ledger and the bucket, created once; each test has a table and a bucket of its own."""
 
 import itertools
 import os

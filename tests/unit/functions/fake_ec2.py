@@ -1,7 +1,7 @@
-"""EC2 as far as a scale-up goes, behind the real adapter: instant fleets with their tokens, instances with their tags.
+"""EC2 for a scale-up, behind the real adapter: instant fleets with their tokens, instances with their tags.
 
-A test says which offerings are short; the fleet takes the first of its offers that is not, as "lowest-price" does with
-priorities.
+A test declares which offerings are short. The fleet takes the first of its offers that is not, as "lowest-price" does
+with priorities.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ def lost(operation: str) -> ReadTimeoutError:
 
 @dataclass
 class FakeEc2Client:
-    """What a boto3 client of EC2 offers to `joiner.adapters.ec2_client`; `asked` lists every call."""
+    """The methods of a boto3 client of EC2 that `joiner.adapters.ec2_client` uses; `asked` lists every call."""
 
     short: set[tuple[str, str]] = field(default_factory=set)
     """Type and zone of offerings that have no capacity."""

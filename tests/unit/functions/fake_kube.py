@@ -1,7 +1,7 @@
 """An API server in a dictionary, behind the real client: it passes the contract of the real one
 (`tests/kube_contract.py`).
 
-It can be told to fail any call: refuse it, lose it, or do it and lose the answer.
+A test can make any call fail: the server refuses it, or loses it, or does it and loses the response.
 """
 
 import copy
@@ -21,7 +21,7 @@ Key = tuple[str, str, str]
 """Plural, namespace, name."""
 
 Fault = Callable[[str, str, Callable[[], Manifest]], Manifest]
-"""Gets method, path and what the server would do; answers in the server's place."""
+"""A function of method, path, and the server's own action; its result replaces the server's response."""
 
 
 class FakeKube(Kube):
@@ -30,14 +30,14 @@ class FakeKube(Kube):
     def __init__(self, objects: Iterable[Mapping[str, Any]] = (), *, fault: Fault | None = None) -> None:
         self.objects: dict[Key, Manifest] = {}
         self.asked: list[str] = []
-        self.held: set[str] = set()  # names of pods that a disruption budget keeps
+        self.held: set[str] = set()  # names of pods that a disruption budget protects
         self.fault = fault
         self._versions = itertools.count(100)
         for each in objects:
             self.put(each)
 
     def put(self, manifest: Mapping[str, Any]) -> Manifest:
-        """An object as it stands, status and all; its kind and version said."""
+        """Store an object unchanged, with its status; add its kind and version."""
         kind = KINDS[manifest["apiVersion"], manifest["kind"]]
         made: Manifest = copy.deepcopy(dict(manifest))
         metadata = made["metadata"]
@@ -50,7 +50,7 @@ class FakeKube(Kube):
         return made
 
     def all(self, kind: Kind) -> list[Manifest]:
-        """What is there of a kind, by name."""
+        """Return the objects of a kind, by name."""
         return [each for (plural, _, _), each in sorted(self.objects.items()) if plural == kind.plural]
 
     def ask(
@@ -63,7 +63,7 @@ class FakeKube(Kube):
         content_type: str = "application/json",
         accept: str = "application/json",
     ) -> Manifest:
-        del accept  # the fake's objects are small: who wants their metadata only gets them whole
+        del accept  # a client that requests metadata only gets whole objects: the fake's objects are small
         self.asked.append(f"{method} {path}")
         sent = copy.deepcopy(body)
 
@@ -146,7 +146,7 @@ class FakeKube(Kube):
         return self._store(key, present)
 
     def _evict(self, key: Key, preconditions: Mapping[str, str]) -> Manifest:
-        """A pod that may leave is gone at once."""
+        """Evict a pod; if it may be evicted, it is gone at once."""
         if key[2] in self.held:
             raise EvictionBlocked("Cannot evict pod as it would violate the pod's disruption budget.", status=429)
         return self._delete(key, preconditions)
@@ -172,7 +172,7 @@ OWN_STATUS = {kind.plural for kind in KINDS.values() if kind.group.startswith("k
 
 
 def _parsed(path: str) -> tuple[Kind, str, str, str]:
-    """Kind, namespace, name, subresource of a REST path."""
+    """Return kind, namespace, name and subresource of a REST path."""
     parts = path.strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
@@ -197,13 +197,13 @@ def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: M
 
 
 def _suits(fields: Mapping[str, str], term: str) -> bool:
-    """One term of a field selector: ``name=value`` or ``name!=value``."""
+    """Return whether an object matches one term of a field selector: ``name=value`` or ``name!=value``."""
     field, _, value = term.partition("!=" if "!=" in term else "=")
     return (fields[field] == value) is ("!=" not in term)
 
 
 def _merged(present: Any, changes: Any) -> Any:
-    """RFC 7386."""
+    """Merge as RFC 7386 does."""
     if not isinstance(changes, Mapping):
         return changes
     after = dict(present) if isinstance(present, Mapping) else {}

@@ -1,4 +1,4 @@
-"""One fault at one call, wherever in a scale-up that is: the API server, EC2, DynamoDB and S3 are counted together."""
+"""One fault at one call, anywhere in a scale-up: calls of the API server, EC2, DynamoDB and S3 are counted together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tests.unit.functions.scale_up import World
 
 
 class Fault(Enum):
-    """What happens to one call, and whether the execution lives on."""
+    """What happens to one call, and whether the execution continues."""
 
     REFUSED = "refused"
     ANSWER_LOST = "done, but the answer lost"
@@ -30,7 +30,7 @@ class Fault(Enum):
 
 @dataclass
 class Trouble:
-    """Counts all calls, and makes the one with the number `at` go wrong."""
+    """Counts all calls, and makes call number `at` fail."""
 
     world: World
     fault: Fault | None = None

@@ -1,4 +1,4 @@
-"""What must hold once everything came to rest."""
+"""What must hold when no execution runs any more."""
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import FILLING, UNREGISTERED
@@ -7,7 +7,7 @@ from tests.unit.functions.scale_up import World
 
 
 def nothing_is_left(world: World) -> None:
-    """One instance a claim, one claim an instance, all pods running, no lease, no wave, no launch, no assignment, no
+    """Assert one instance a claim, one claim an instance, all pods running, and no lease, wave, launch, assignment or
     taint of ours.
     """
     claims = [read_node_claim(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]

@@ -1,4 +1,4 @@
-"""Handlers by the name of their folder, for tests that run whatever function a state machine names."""
+"""Handlers by the name of their folder, for tests that run the function that a state machine names."""
 
 import importlib
 from pathlib import Path

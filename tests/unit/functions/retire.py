@@ -1,4 +1,4 @@
-"""RETIRE in a test: the state machine's states in its order, each by its real function, over the fakes of a `World`."""
+"""RETIRE in a test: the state machine's states in order, each by its real function, over the fakes of a `World`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, Ret
 from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, World
 
-LOOKS = 12  # of one execution, before it ends and waits for the sweep
+LOOKS = 12  # of one execution, before it ends and leaves the rest to the sweep
 GIVING_WAY = (RetirementReason.EMPTY, RetirementReason.EXPIRED)
 
 Entries = list[dict[str, Any]]
@@ -29,8 +29,8 @@ def express_arn(name: str) -> str:
 
 @dataclass
 class Retirement:
-    """One execution in a world, Standard or Express. `told` is what its last wave came to, `left_out` who was not
-    retired and why.
+    """One execution in a world, Standard or Express. `told` is the result of its last wave; `left_out` are the claims
+    that were not retired, with the reason.
     """
 
     world: World
@@ -56,7 +56,7 @@ class Retirement:
         return Execution(self.name, self.arn, self.started.isoformat())
 
     def run(self, *asked: RetirementRequest, looks: int = LOOKS) -> "Retirement":
-        """From the beginning to its end, or until it dies."""
+        """Run from the start until the execution ends or fails."""
         self.started = self.world.now
         try:
             for voluntary in (False, True):
@@ -152,7 +152,7 @@ class Retirement:
         return any(each["stage"] == stage for each in wave)
 
     def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """One state: its function, tried again as the state machine does."""
+        """Run one state: its function, retried as the state machine does."""
         self.before_state(name)
         for attempt in range(TRIES):
             try:

@@ -1,8 +1,8 @@
-"""SCALE UP in a test: the state machine's states in its order, each by its real function, over fakes that can fail.
+"""SCALE UP in a test: the state machine's states in their order, each by its real function, over fakes that can fail.
 
 The ledger and the bucket are real code over an in-memory AWS (moto); the API server and EC2 are `fake_kube` and
-`fake_ec2`. Every function gets what its state would send; what it raises is tried again twice and then ends the
-execution, which gives the lease back.
+`fake_ec2`. Every function gets the input that its state sends. A function that raises is retried twice; then the
+execution ends and releases the lease.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,12 +38,12 @@ from tests.unit.functions.loading import load
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CLUSTER = ClusterFacts("demo", "https://127.0.0.1:1", "LS0tLS1CRUdJTg==", "1.36", "10.100.0.0/16")
-TRIES = 3  # the state machine's: once, and twice more
-LOOKS = 12  # at a wave, before a test gives up
+TRIES = 3  # attempts, as in the state machine: one and two retries
+LOOKS = 12  # checks of a wave before a test gives up
 
 
 class Died(Exception):
-    """The execution ended here: StopExecution, or a function that failed for good."""
+    """The execution ended here: StopExecution, or a function that failed after its retries."""
 
 
 def offering_type(name: str, cores: int, price: float) -> InstanceType:
@@ -102,7 +102,7 @@ NODECLASS: Mapping[str, Any] = {
 
 
 def pending(name: str, cpu: str = "1500m") -> dict[str, Any]:
-    """A pod that found no node; two of them fit no node of two cores."""
+    """Return a pod that is unschedulable; two of them do not fit onto one node of two cores."""
     waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no nodes available"}
     owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-1", "controller": True}
     return {
@@ -120,7 +120,7 @@ def pending(name: str, cpu: str = "1500m") -> dict[str, Any]:
 
 @dataclass
 class FakePause:
-    """The switch that stops Joiner."""
+    """The parameter that pauses Joiner."""
 
     paused: bool = False
     draining: bool = False
@@ -134,15 +134,15 @@ class FakePause:
 
 @dataclass
 class World:
-    """A cluster, an account and a deployment; the clock stands unless a test moves it. Executions are `dead` or have
-    `ended` well.
+    """A cluster, an account and a deployment. The clock does not advance unless a test advances it. Executions are
+    `dead` (failed) or have `ended` (succeeded).
     """
 
     ledger: Ledger
     store: Store
     kube: FakeKube
     machine: Ledger
-    """The table as the state machine itself writes it, which no test disturbs."""
+    """The table through the state machine's own writes, which never fail in tests."""
     ec2: FakeEc2Client = field(default_factory=FakeEc2Client)
     now: datetime = NOON
     dead: set[str] = field(default_factory=set)
@@ -156,11 +156,11 @@ class World:
 
     @property
     def known(self) -> PlanningBackOffs:
-        """What was answered to hopeless pods, in the ledger's own table."""
+        """Return the back-offs of pods that no node helps, from the ledger's own table."""
         return PlanningBackOffs(self.ledger._client, self.ledger._table)
 
     def prepare(self, *pods: Mapping[str, Any]) -> "World":
-        """A pool, its class, a catalogue, and these pods."""
+        """Create a pool, its class, a catalogue, and these pods."""
         for manifest in (
             NODEPOOL,
             NODECLASS,
@@ -174,7 +174,7 @@ class World:
     # The machine
 
     def scale_up(self, name: str) -> bool:
-        """One execution from its start to its end; False if it died."""
+        """Run one execution from start to end; return False if it failed."""
         try:
             lease = self._take_lease(name)
             if lease is None:
@@ -215,13 +215,13 @@ class World:
                 if not self._round(task):
                     break
         except Died:
-            if not self.stop_after:  # a Catch gives the lease back; StopExecution gives nothing back
+            if not self.stop_after:  # a Catch releases the lease; after StopExecution nothing does
                 self.machine.break_lease(arn(name), lease)
             raise
         self.machine.break_lease(arn(name), lease)
 
     def _round(self, task: Task) -> bool:
-        """Find, plan, record, launch, record; True to plan again."""
+        """Find, plan, record, launch, record; return True to plan again."""
         until = int(self.now.timestamp()) + 90
         view = ListedCluster(self.kube)
         found = self._state(
@@ -261,7 +261,7 @@ class World:
         return bool(launched["again"]) or recorded["postponed"] > 0
 
     def _launch(self, task: Task, launches: str, index: int, until: int) -> None:
-        """One group of the map: one that was not launched does not stop the others."""
+        """Launch one group of the Map; a group that fails does not stop the others."""
         ec2 = Ec2(self.ec2)
         try:
             self._state(
@@ -289,12 +289,12 @@ class World:
         )
 
     def _untold(self) -> list[Event]:
-        """The events that this execution has kept, as the state machine hands them on once."""
+        """Return the events that this execution has collected, as the state machine passes them on once."""
         keys, self.untold = self.untold, []
         return [event for key in keys for event in documents.get_events(self.store, key)]
 
     def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """One state: its function, tried again as the state machine does."""
+        """Run one state: its function, retried as the state machine does."""
         for attempt in range(TRIES):
             try:
                 self.answers[name] = run(load(name))
@@ -310,10 +310,10 @@ class World:
             raise Died(f"stopped after {name}")
         return self.answers[name]
 
-    # What happens around it
+    # Events around the machine
 
     def boot(self) -> None:
-        """Every instance whose user data says so joins as a node that is Ready."""
+        """Boot every instance, if instances boot in this world: each joins as a node that is Ready."""
         if not self.boots:
             return
         for instance in list(self.ec2.instances.values()):
@@ -345,7 +345,7 @@ class World:
             )
 
     def sweep(self, name: str) -> dict[str, Any]:
-        """SWEEP: survey both sides, start a scale-up if one is due."""
+        """Run SWEEP: survey both sides, start a scale-up if one is needed."""
         cluster, instances = self.survey(name)
         due = (
             cluster["pendingPods"]
@@ -359,7 +359,7 @@ class World:
         return {**cluster, **instances}
 
     def survey(self, name: str, *, apart: int = 45) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Both surveys of one sweep; what they find is not acted upon."""
+        """Run both surveys of one sweep, without acting on their findings."""
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
         table = (self.ledger._client, self.ledger._table)
         retirements, emptiness, absences = Retirements(*table), EmptyNodes(*table), Absences(*table)
@@ -378,7 +378,7 @@ class World:
         return cluster, both.answer(task, cluster["survey"], cluster["retire"])
 
     def status(self, execution: str) -> str:
-        """As `Executions.status`."""
+        """Return the status, as `Executions.status` does."""
         if is_express(execution):
             return UNTOLD
         if execution in self.ended:

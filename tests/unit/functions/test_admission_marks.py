@@ -1,4 +1,6 @@
-"""What our requests carry for the admission policies: without it the cluster refuses them (manifests/policies)."""
+"""The marks in our requests that the admission policies require: without them the cluster refuses the requests
+(manifests/policies).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +17,7 @@ from tests.unit.functions.fake_kube import FakeKube
 
 
 class Recorder(FakeKube):
-    """Keeps what it is sent."""
+    """Records the requests that it gets."""
 
     def __init__(self, *objects: Mapping[str, Any]) -> None:
         super().__init__(objects)

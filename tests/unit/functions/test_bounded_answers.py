@@ -1,7 +1,7 @@
-"""What functions answer does not grow with the cluster: 5,000 claims give an answer as large as a hundred do.
+"""Responses of functions do not grow with the cluster: 5,000 claims give a response as large as a hundred do.
 
-The answers are inputs and results of states, which may have 256 KiB; `tests/infra/test_payloads_executed.py` adds them
-up.
+The responses are inputs and results of states, which are limited to 256 KiB; `tests/infra/test_payloads_executed.py`
+adds them up.
 """
 
 import json
@@ -27,7 +27,7 @@ TASK: Final = Task(Execution("x", arn("x"), ""), CLUSTER, 0, 1)
 
 
 def deleted_claim(number: int) -> dict[str, Any]:
-    """A claim that somebody deleted, of an instance that is not there."""
+    """Return a claim that a user deleted, of an instance that does not exist."""
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
@@ -56,7 +56,7 @@ def deleted_claim(number: int) -> dict[str, Any]:
 
 @pytest.fixture
 def crowded(world: World) -> World:
-    """A cluster in which all of 5,000 claims have to go."""
+    """Return a cluster in which all of 5,000 claims must be retired."""
     world.prepare()
     for number in range(MANY):
         world.kube.put(deleted_claim(number))

@@ -1,5 +1,5 @@
-"""Looks at a wave in which something is wrong: a pod nobody can read, nodes that never come, go, or never take pods,
-taints left on.
+"""Checks of a wave that has problems: a pod that cannot be parsed, nodes that never join, disappear or never become
+ready, startup taints that stay.
 """
 
 from datetime import timedelta
@@ -18,7 +18,7 @@ from tests.unit.lifecycle.world import LINGERING
 
 
 def launched(world: World, *others: dict[str, Any]) -> World:
-    """One pod, and others, whose nodes were launched and have not booted; nobody has looked yet."""
+    """Return a world with one pod, and others, whose nodes were launched and have not booted; no check has run yet."""
     world.prepare(pending("web-1"), *others)
     world.stop_after = "record_launches"
     world.scale_up("up-1")
@@ -68,7 +68,7 @@ def test_a_pod_that_cannot_be_read_closes_no_node(world: World) -> None:
 
 
 def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(world: World) -> None:
-    """A function that is killed while it lists pods has opened it."""
+    """If the function is killed while it lists pods, the node is already open."""
     launched(world).boot()
     world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
     world.kube.asked.clear()
@@ -202,7 +202,7 @@ def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_op
         node["spec"]["taints"].append(LINGERING)
 
     world.check("up-1")
-    assert not node_of(world, "patient")  # its kubelet may not have seen yet that the node is registered
+    assert not node_of(world, "patient")  # its kubelet may not have observed yet that the node is registered
 
     answer = world.check("up-1")
     assert (answer["done"], answer["registered"], answer["initialized"]) == (False, 2, 0)
@@ -227,13 +227,13 @@ def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(world: Wo
 
 
 def waits_for_another_node(world: World, manifest: dict[str, Any]) -> None:
-    """A pod for which a node is on its way that does not boot in this test."""
+    """Return a pod for which a node is in flight that does not boot in this test."""
     world.kube.put(manifest)
     world.ledger.assign("another", {Pod.from_kube(manifest).class_key: 1}, 1)
 
 
 def urgent(created: str = "") -> dict[str, Any]:
-    """A pod that others make way for."""
+    """Return a pod that preempts others."""
     manifest = pending("urgent")
     manifest["spec"]["priority"] = 1000
     if created:

@@ -1,5 +1,5 @@
-"""Writes that meet a transaction on the same item are sent again: a ring that is lost would be a pod that waits for the
-sweep.
+"""Writes that conflict with a transaction on the same item are sent again: without it a ring would be lost, and its pod
+would wait for the sweep.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tests.unit.functions.scale_up import World, arn
 
 @dataclass
 class ContendedTable:
-    """A client of DynamoDB whose first writes meet a transaction, as DynamoDB says it."""
+    """A client of DynamoDB whose first writes conflict with a transaction, with the error of DynamoDB."""
 
     client: Any
     conflicts: int

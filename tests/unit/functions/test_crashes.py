@@ -1,8 +1,8 @@
-"""The crash table of a scale-up: whichever call fails, and wherever it is killed, two sweeps later all is as if nothing
-had happened.
+"""The crash table of a scale-up: whichever call fails, and wherever the execution is killed, two sweeps later the state
+is as without the fault.
 
-One instance a claim, no instance without a claim, every pod running, nothing held, nothing left open. A seeded part of
-the table is tried each time; `JOINER_CRASHES=all` tries all of it.
+One instance a claim, no instance without a claim, every pod running, no lease, wave or launch. Each run tries a seeded
+part of the table; `JOINER_CRASHES=all` tries all of it.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""Instances that EC2 launches and ends within seconds: claim, pool, class and pods say why, and the same is not
-launched again at once.
+"""Instances that EC2 launches and terminates within seconds: claim, pool, class and pods show the reason, and the same
+launch is not repeated at once.
 """
 
 from datetime import timedelta
@@ -23,7 +23,7 @@ DEFAULT = back_off_id_of_class("default", legacy=False)
 
 
 def die(world: World, code: str, message: str) -> list[str]:
-    """All instances end; their ids."""
+    """Terminate all instances; return their ids."""
     for instance in world.ec2.instances.values():
         instance["State"] = {"Name": "shutting-down"}
         instance["StateReason"] = {"Code": code, "Message": message}
@@ -37,7 +37,7 @@ def at(world: World) -> int:
 
 @pytest.fixture
 def launched(world: World) -> World:
-    """Two nodes on their way."""
+    """Return a world with two nodes in flight."""
     world.prepare(pending("web-1"), pending("web-2"))
     world.stop_after = "record_launches"
     world.scale_up("up-1")
@@ -52,7 +52,7 @@ def test_the_class_of_instances_that_died_of_its_settings_waits(launched: World)
     launched.survey("s1")
 
     wait = launched.ledger.back_offs(at(launched))[DEFAULT]
-    assert (wait.tries, wait.until) == (1, at(launched) + 60)  # two that die together are one failure
+    assert (wait.tries, wait.until) == (1, at(launched) + 60)  # two instances that end together are one failure
     assert wait.said.startswith(f"instance {first} ended at its launch: Client.InternalError: Client error on launch. ")
     assert "kms:CreateGrant" in wait.said
 
@@ -155,7 +155,7 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
     ]
     events = [each for each in launched.kube.all(kinds.EVENTS) if each["reason"] == "InstanceEndedAtLaunch"]
     kinds_told = sorted(each["regarding"]["kind"] for each in events)
-    assert kinds_told == ["NodeClaim", "NodeClaim", "NodePool"]  # one of the pool for all that die of the same
+    assert kinds_told == ["NodeClaim", "NodeClaim", "NodePool"]  # one of the pool for each reason
     assert all("Client.InternalError: Client error on launch" in each["note"] for each in events)
 
 

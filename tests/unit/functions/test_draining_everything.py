@@ -1,4 +1,4 @@
-"""`joiner uninstall --nodes drain`: every claim is retired by the sweep, and nothing is launched."""
+"""`joiner uninstall --nodes drain`: the sweep retires every claim, and nothing is launched."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from tests.unit.functions.scale_up import World, pending
 
 @pytest.fixture
 def standing(world: World) -> World:
-    """Three nodes with a pod each, whose pool allows no disruption."""
+    """Return a world with three nodes with a pod each, whose pool allows no disruption."""
     world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
     never = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
     world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": never}})

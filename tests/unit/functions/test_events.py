@@ -1,4 +1,4 @@
-"""Every function folder says what it does and takes the input that it shows."""
+"""Every function folder describes the function, and the function accepts the input that the folder shows."""
 
 import json
 from pathlib import Path

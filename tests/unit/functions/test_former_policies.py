@@ -1,5 +1,5 @@
-"""The installer removes admission policies of an earlier version that the present one does not have, and nobody
-else's.
+"""The installer removes admission policies of an earlier version that the present one does not have, and no policies of
+others.
 """
 
 from typing import Any

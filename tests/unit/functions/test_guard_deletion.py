@@ -1,5 +1,5 @@
-"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; else the refusal says what to
-run.
+"""The stack may be deleted when no instance of Joiner runs, or when nodes are kept; otherwise the error names the
+command to run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ class Instance:
 
 @dataclass
 class Switch:
-    """The parameter; `written` is all that was written to it."""
+    """The parameter; `written` lists all values that were written to it."""
 
     current: str = ACTING
     written: list[str] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Switch:
 
 @dataclass
 class World:
-    """`leases` says at each look whether a scale-up runs; `launches` comes with its end."""
+    """`leases` has one answer for each check whether a scale-up runs; `launched` appears when it ends."""
 
     switch: Switch = field(default_factory=Switch)
     running: list[Instance] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""What EC2 says of instances: strangers cost nothing, warnings bring a replacement before the drain, losses are told
-once.
+"""EC2's messages about instances: other instances cost no calls, warnings launch a replacement before the drain, losses
+are reported once.
 """
 
 import json
@@ -28,9 +28,7 @@ NEXT_SECOND = "retire-20261121T051731-interrupted"
 
 
 class FakeStepFunctions:
-    """Executions by machine and name, in the order in which they were started; `ended` are names of those that run no
-    more.
-    """
+    """Executions by machine and name, in the order of their start; `ended` are names of those that have ended."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, str]] = []
@@ -51,7 +49,7 @@ class FakeStepFunctions:
 
 
 class Told:
-    """A desk over a ledger, and what came of what it was told."""
+    """An interruption desk over a ledger, and the effects of the messages that it got."""
 
     def __init__(self, world: World) -> None:
         module = handle_interruption
@@ -76,7 +74,7 @@ class Told:
         }
 
     def ended(self, state: str) -> None:
-        """EC2 shows the instance in a state in which it runs nothing."""
+        """Make EC2 show the instance in this state, in which it runs no pods."""
         self.world.ec2.instances[MINE]["State"] = {"Name": state}
 
     def tell(self, *bodies: Any) -> list[str]:

@@ -1,5 +1,5 @@
-"""The name of its claim reaches every instance, although EC2 may not know an instance that was launched a moment
-ago.
+"""Every instance gets the name of its claim, although EC2 may not find an instance in the first seconds after its
+launch.
 """
 
 from datetime import timedelta
@@ -15,19 +15,19 @@ from tests.unit.functions.scale_up import World, pending
 
 
 def names(world: World) -> dict[str, tuple[str, str]]:
-    """The two tags of each instance."""
+    """Return the two tags of each instance."""
     tags = {name: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for name, each in world.ec2.instances.items()}
     return {name: (each.get(NODECLAIM, ""), each.get(NAME_TAG, "")) for name, each in tags.items()}
 
 
 def claimed(world: World) -> dict[str, tuple[str, str]]:
-    """As `names`, as the claims say it."""
+    """Return the same as `names`, from the claims."""
     claims = world.kube.all(kinds.NODECLAIMS)
     return {each["status"]["providerID"].rpartition("/")[2]: (each["metadata"]["name"],) * 2 for each in claims}
 
 
 def refuse_tags(world: World, code: str, *instances: str) -> None:
-    """CreateTags refuses these, or all."""
+    """Make CreateTags fail for these instances, or for all."""
     tag = world.ec2._tag
 
     def fault(operation: str, do: Any) -> Any:
@@ -46,7 +46,7 @@ def refuse_tags(world: World, code: str, *instances: str) -> None:
 
 @pytest.fixture
 def nameless(world: World) -> World:
-    """Three nodes whose instances EC2 did not know yet when they were to be tagged."""
+    """Return a world with three nodes whose instances EC2 did not find when they were to be tagged."""
     world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
     refuse_tags(world, "InvalidInstanceID.NotFound")
     world.scale_up("up-1")

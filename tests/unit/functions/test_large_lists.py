@@ -1,5 +1,5 @@
-"""Lists of large clusters: read a page at a time, a page that fails does not discard the others, and memory stays
-within bounds.
+"""Lists of large clusters are read page by page, a page that fails does not discard the others, and memory stays within
+its limit.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ EXPIRED = (
 
 
 class Refusing:
-    """Answers the first requests for one page with these answers, then lets all pass."""
+    """Answers the first requests for one page with these responses, then serves all requests."""
 
     def __init__(self, page: str, *answers: Refusal) -> None:
         self._page = page
@@ -47,7 +47,7 @@ def client(api: StandIn) -> Kube:
 
 
 def pages(api: StandIn) -> list[str]:
-    """The continue tokens of the pages of pods that were asked for."""
+    """Return the continue tokens of the requested pages of pods."""
     return [query.get("continue", "") for _, path, query in api.asked if path.endswith("/pods")]
 
 
@@ -94,7 +94,7 @@ def test_a_server_that_asks_for_too_much_patience_is_left_to_the_state_machine(a
 
 
 def test_one_list_waits_no_longer_than_its_patience() -> None:
-    """Every page is refused once; the list gives up although each page would come at its second try."""
+    """Every page fails once. The list gives up although each page would succeed at its second attempt."""
     slept: list[float] = []
     asked: list[str] = []
 
@@ -156,7 +156,7 @@ def test_what_is_read_of_a_page_makes_the_snapshot_that_whole_manifests_make(api
 
 @pytest.mark.parametrize("name", ["check_registration", "survey_cluster", "find_pending_pods"])
 def test_a_function_that_lists_12_000_pods_uses_less_than_half_of_its_memory(name: str) -> None:
-    """With 12,000 pods of 4.8 kB check_registration held 383 of 512 MB; near 16,000 it was killed before it opened a
+    """With 12,000 pods of 4.8 kB check_registration used 383 of 512 MB; near 16,000 it was killed before it opened a
     node.
     """
     (measured,) = measures(ClusterShape(12_000, pending=2_000, booting=10), [name])

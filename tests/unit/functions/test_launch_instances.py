@@ -1,5 +1,5 @@
-"""One launch, whatever was tried before and however much of it EC2 shows: each claim gets one instance, and each
-refusal is told.
+"""One launch, with any earlier attempts, and however many of its instances EC2 shows: each claim gets one instance, and
+each refusal is reported.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ NODE_CLASS = NodeClass("default", uid="class-1")
 
 
 class LaunchPad:
-    """A lease that is held, and the launch of two claims alike."""
+    """A held lease, and the launch of two equal claims."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -52,7 +52,7 @@ class LaunchPad:
         return LaunchOutcome.from_json(record.outcome)
 
     def lose_the_answer(self) -> None:
-        """Send it; EC2 launches, and the answer does not come."""
+        """Send the request; EC2 launches, and the response is lost."""
 
         def fault(name: str, do: Any) -> Any:
             answer = do()
@@ -80,7 +80,7 @@ def pad(world: World) -> LaunchPad:
 
 
 def show_only(ec2: FakeEc2Client, *shown: str) -> None:
-    """DescribeInstances lags: it shows these alone."""
+    """Make DescribeInstances, which is eventually consistent, return these instances only."""
 
     def fault(name: str, do: Any) -> Any:
         if name != "DescribeInstances":

@@ -1,5 +1,5 @@
-"""A mass outage: 24,000 pods become pending at once. A round ends within its timeouts, and events are few and told
-after the launch.
+"""A mass outage: 24,000 pods become pending at once. A round ends within its timeouts; events are few and written after
+the launch.
 """
 
 import time
@@ -24,11 +24,11 @@ from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import World, pending
 
 LATE = TimeLeft(lambda: 1.0)
-"""A function that is about to be stopped."""
+"""The time left of a function that Lambda is about to stop."""
 
 
 def asked(world: World, what: str) -> list[int]:
-    """Where in the requests of this world these stand."""
+    """Return the positions of these among the requests of this world."""
     return [position for position, each in enumerate(world.kube.asked) if each.startswith(what)]
 
 
@@ -43,7 +43,7 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
     assert world.answers["record_node_claims"]["claims"] == len(list_claims(world.kube).claims) >= 24_000 // 29
     assert world.answers["record_launches"]["launched"] == world.answers["record_node_claims"]["claims"]
     assert took < sum(CONFIGURATIONS[name].timeout_seconds for name in names)
-    assert asked(world, "POST /apis/events.k8s.io") == []  # under the lease nothing is told
+    assert asked(world, "POST /apis/events.k8s.io") == []  # no event is written while the lease is held
 
     world.stop_after = ""
     world.untold = [*world.answers["record_node_claims"]["events"], *world.answers["record_launches"]["events"]]

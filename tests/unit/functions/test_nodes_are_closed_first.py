@@ -1,5 +1,5 @@
-"""The cluster lets Joiner empty and delete closed nodes only, so a node that is open again at the end is closed
-first.
+"""The admission policies let Joiner drain and delete closed nodes only, so a node that is open again at the end is
+closed first.
 """
 
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest

@@ -1,4 +1,4 @@
-"""What a recording leaves alone: the assignments of a successor, whose claims it did not list."""
+"""A recording does not change the assignments of a later execution, whose claims it did not list."""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""What keeps Joiner from acting: another autoscaler, a pause, and pods that were told already why no node comes."""
+"""Reasons for which Joiner does not act: another autoscaler, a pause, and pods whose events already show why no node
+helps them.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -16,7 +18,7 @@ FLEET = "CreateFleet"
 
 
 def events(world: World, kind: str) -> list[tuple[str, str]]:
-    """Reason and note of the events on objects of a kind."""
+    """Return reason and note of the events on objects of a kind."""
     return [
         (event["reason"], event["note"]) for event in world.kube.all(kinds.EVENTS) if event["regarding"]["kind"] == kind
     ]
@@ -132,7 +134,7 @@ def test_whoever_pauses_before_the_launch_finds_nothing_launched_and_whoever_res
     assert [claim.launched for claim in list_claims(world.kube).claims] == [True]
 
 
-# Pods without hope
+# Pods that no node helps
 
 
 def test_a_pod_without_hope_is_planned_after_one_two_four_eight_minutes_and_costs_two_small_looks_between(

@@ -1,6 +1,4 @@
-"""Nodes and pods that the cluster does not let Joiner change: their instances go all the same, and so do their
-claims.
-"""
+"""Nodes and pods that the cluster does not let Joiner change: their instances and claims are deleted anyway."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +21,8 @@ SUFFIX = "ValidatingAdmissionPolicy 'joiner-nodes' with binding 'joiner-nodes' d
 
 
 def enforced(world: World) -> None:
-    """The API server refuses what `manifests/policies` refuse: changes of nodes without a pool label, and pod deletions
-    from open nodes.
+    """Make the API server refuse what `manifests/policies` refuse: changes of nodes without a pool label, and pod
+    deletions from open nodes.
     """
 
     def fault(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def enforced(world: World) -> None:
 
 
 def unregistered(world: World, **labels: str) -> NodeClaim:
-    """A claim whose node is there and has not joined: it has no pool label, no owner and no finalizer."""
+    """Return a claim whose node exists and has not registered: it has no pool label, no owner and no finalizer."""
     grow(world)
     claim = first(world)
     node = node_of(world, claim)
@@ -85,7 +83,7 @@ def test_the_refusal_stands_on_the_node_and_on_its_claim(world: World) -> None:
 
 
 def test_a_registered_node_that_may_not_be_closed_keeps_its_instance_and_its_claim(world: World) -> None:
-    """Its pods were never asked to leave: somebody took its pool label off, and gets to know."""
+    """Its pods were never evicted. A user removed the node's pool label, and the execution reports that."""
     grow(world)
     claim = first(world)
     enforced(world)
@@ -114,6 +112,6 @@ def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(
     done = Retirement(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), looks=1)
 
     assert [each["stage"] for each in done.told] == ["forgotten"]
-    assert pods_on(world, claim.node_name) == [refused]  # the garbage collector of pods deletes it: its node is gone
+    assert pods_on(world, claim.node_name) == [refused]  # the pod garbage collector deletes it later
     world.kube.objects.pop(("pods", "default", refused))
     nothing_is_left_of(world, claim)

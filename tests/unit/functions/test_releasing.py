@@ -1,4 +1,4 @@
-"""What the installer takes off claims and nodes when the stack is deleted, so that nothing waits for Joiner."""
+"""What the installer removes from claims and nodes when the stack is deleted, so that nothing waits for Joiner."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_nodes_open_and_owe_joiner_nothing(kube: FakeKube) -> None:
         assert not manifest["metadata"].get("ownerReferences")
         assert [each["key"] for each in manifest["spec"].get("taints") or ()] == taints
     excluded = "node.kubernetes.io/exclude-from-external-load-balancers"
-    assert excluded in kube.get(NODES, "filled")["metadata"]["labels"]  # somebody else's
+    assert excluded in kube.get(NODES, "filled")["metadata"]["labels"]  # another owner's
     assert excluded not in kube.get(NODES, "drained")["metadata"]["labels"]
 
 

@@ -1,4 +1,4 @@
-"""Classes are resolved each for itself: a mistake in one does not stop the pools of the others."""
+"""Each class is resolved by itself: a mistake in one does not stop the pools of the others."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,7 @@ FOUND = {
 
 @dataclass
 class FakeAccount:
-    """EC2, SSM and IAM where there is one of everything; IAM checks names of profiles as it does."""
+    """EC2, SSM and IAM with one of everything; IAM validates names of profiles as the real one does."""
 
     error: Exception = field(default_factory=lambda: refused("GetInstanceProfile", "ValidationError", "invalid name"))
     page: str = ""
@@ -52,7 +52,7 @@ class FakeAccount:
 
 
 def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
-    """Two classes, of which one names a profile with a slash."""
+    """Return the response for two classes, of which one names a profile with a slash."""
     lease = world._take_lease("up-1")
     assert lease is not None
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)

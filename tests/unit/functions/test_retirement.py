@@ -1,4 +1,4 @@
-"""RETIRE over fakes: every function in its order, what each leaves behind, and what is left when one dies."""
+"""RETIRE over fakes: every function in its order, the state that each leaves, and the state after one fails."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def grown(world: World) -> World:
 
 
 def grow(world: World) -> World:
-    """A world with two nodes that run a pod each, as a scale-up leaves them."""
+    """Return a world with two nodes that run a pod each, as a scale-up leaves them."""
     world.prepare()
     for number in (1, 2):
         _node(world, f"default-{number}", f"i-000{number}", f"node-{number}")
@@ -84,7 +84,7 @@ def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
 
 
 def written(world: World) -> NodeClaim:
-    """A claim that was written under lease 3, and not launched."""
+    """Write a claim under lease 3 that is not launched."""
     claim = NodeClaim(
         "default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"}
     )
@@ -118,7 +118,7 @@ def daemon(node: str) -> dict[str, Any]:
 
 
 def empty(world: World, claim: NodeClaim) -> None:
-    """Its pods have ended."""
+    """Make the node empty: its pods have ended."""
     for name in pods_on(world, claim.node_name):
         del world.kube.objects["pods", "default", name]
 
@@ -146,7 +146,7 @@ def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: World) -> No
     assert claims(grown) == others
     assert grown.ledger.lease().holder == ""
     evicted = [asked for asked in grown.kube.asked if asked.endswith("/eviction")]
-    assert len(evicted) == 1  # the daemon's pod stayed to the end
+    assert len(evicted) == 1  # the daemon's pod ran until the end
 
 
 def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_claim_says_what_it_waits_for(
@@ -203,7 +203,7 @@ def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grow
     "met", ["begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes", "nothing"]
 )
 def test_an_express_execution_that_runs_twice_at_one_time_or_once_more_harms_nothing(grown: World, met: str) -> None:
-    """The other run of the same execution goes its whole way before a state of the first, or after all of them."""
+    """The second run of the execution runs completely before a state of the first, or after all of its states."""
     claim, other = claims(grown)
     empty(grown, claim)
     went: list[Retirement] = []
@@ -405,7 +405,7 @@ def test_a_claim_that_was_never_launched_just_goes(world: World) -> None:
     world.machine._update(
         "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", _lease(world)
     )
-    world.now += timedelta(minutes=5)  # its lease has passed
+    world.now += timedelta(minutes=5)  # its lease has expired
 
     done = retire(world, (claim.name, "deleted"))
 
@@ -464,7 +464,7 @@ def test_whatever_call_fails_the_next_execution_finishes_it(make_world: MakeWorl
 
 
 def _as_the_sweep_would(world: World, claim: NodeClaim, reason: str, attempt: int) -> None:
-    """Dead owners and holders lose what they had; a claim that is still there is asked for again."""
+    """Do what the sweep does: release what ended owners and holders have; retire a claim that still exists again."""
     world.now += timedelta(seconds=60)
     retirements, lease = Retirement(world, "").retirements, world.machine.lease()
     if lease.holder:

@@ -1,4 +1,4 @@
-"""RETIRE where something is not as it should be: nothing ends that runs pods, and nothing waits for ever."""
+"""RETIRE with faults and missing objects: no instance that runs pods is terminated, and no wait is endless."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -32,7 +32,7 @@ def evictions(world: World) -> list[str]:
 
 
 def failing(world: World, error: KubeError, *said: tuple[str, str]) -> None:
-    """Calls of these methods, to paths that end so, fail."""
+    """Make calls of these methods fail for paths that end like this."""
 
     def fault(method: str, path: str, do: Answers) -> Any:
         if any(method == each and path.endswith(end) for each, end in said):
@@ -43,7 +43,9 @@ def failing(world: World, error: KubeError, *said: tuple[str, str]) -> None:
 
 
 def may_only_end_what_it_sees(world: World) -> None:
-    """EC2's policy asks for tags, and what is not there has none."""
+    """Allow terminating only instances that EC2 shows: the IAM policy requires tags, and an instance that does not
+    exist has none.
+    """
 
     def fault(operation: str, do: Answers) -> Any:
         if operation == "TerminateInstances":
@@ -212,7 +214,7 @@ def test_every_function_says_that_its_execution_is_there(grown: World, stage: st
         "stage": stage
     }
     grown.now += timedelta(seconds=90)
-    grown.pause.paused = True  # it looks all the same
+    grown.pause.paused = True  # the checks continue in spite of it
     failing(grown, Unreachable("no answer"), ("DELETE", f"/nodes/{claim.node_name}"))
     read = [RetiringClaim.from_json(entry)]
 
@@ -271,7 +273,7 @@ def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World)
             raise Unreachable("no answer")
         return list_of(kind, **said)
 
-    grown.kube.packed = unlisted  # type: ignore[method-assign]  # the fake's paths do not say which pods are asked for
+    grown.kube.packed = unlisted  # type: ignore[method-assign]  # the fake's paths do not contain the pods' selector
     told = Retirement(grown, "retire-1")._look(wave, 1)
 
     assert [each["why"] for each in told["claims"]] == ["no answer", "1 pods leave"]

@@ -1,5 +1,5 @@
-"""Names of nodes come from private IP addresses and are given out again: what retires or opens a node never touches
-another of its name.
+"""Node names come from private IP addresses, which are reused: a retirement or an opening never changes another node of
+the same name.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def grown(world: World) -> World:
 
 
 def take_the_name(world: World, name: str, **metadata: Any) -> None:
-    """The node is deleted, another instance gets its address, and a pod runs there."""
+    """Delete the node, give its address to another instance, and run a pod there."""
     spec = dict(world.kube.objects["nodes", "", name]["spec"]) if ("nodes", "", name) in world.kube.objects else {}
     for key in [
         key for key, pod in world.kube.objects.items() if key[0] == "pods" and pod["spec"].get("nodeName") == name
@@ -55,7 +55,7 @@ def take_the_name(world: World, name: str, **metadata: Any) -> None:
 
 
 def before(state: str, act: Callable[[], None]) -> Callable[[str], None]:
-    """Once, before the first run of a state."""
+    """Do this once, before the first run of a state."""
     done: list[str] = []
 
     def hook(name: str) -> None:

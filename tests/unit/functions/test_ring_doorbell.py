@@ -1,4 +1,4 @@
-"""The doorbell always allows, believes nothing, and costs a conditional write."""
+"""The doorbell always allows the request, trusts nothing in it, and costs one conditional write."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ SECRET = "3f1c-secret"
 
 
 class FakeStepFunctions:
-    """Executions by name, as boto3's client starts them; tokens that were woken."""
+    """Executions by name, as boto3's client starts them; task tokens that were answered."""
 
     def __init__(self) -> None:
         self.started: dict[str, datetime] = {}
@@ -33,7 +33,7 @@ class FakeStepFunctions:
         self.now = NOW
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
-        if stateMachineArn == "arn:sweep":  # of Express executions many may share a name
+        if stateMachineArn == "arn:sweep":  # several Express executions may have the same name
             self.sweeps.append(json.loads(input)["after"])
             return {"startDate": self.now}
         if name in self.ended:
@@ -48,7 +48,7 @@ class FakeStepFunctions:
 
 
 class Rung:
-    """A doorbell over a ledger, and what came of it."""
+    """A doorbell over a ledger, and its effects."""
 
     def __init__(self, ledger: Ledger, secret: str = SECRET) -> None:
         module = ring_doorbell
@@ -178,7 +178,7 @@ def test_a_burst_of_deletions_starts_one_sweep(rung: Rung) -> None:
 
 
 def test_no_deletion_of_a_long_series_is_lost_and_sweeps_stay_few(rung: Rung) -> None:
-    """Every ring is followed by a look that comes after its deletion is stored."""
+    """A survey follows every ring, after the deletion is stored."""
     rings = [milliseconds / 1000 for milliseconds in range(0, 20_000, 130)]
     looks: list[float] = []
     for at in rings:

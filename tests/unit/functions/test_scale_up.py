@@ -22,7 +22,7 @@ from tests.unit.functions.scale_up import CLASS, CLUSTER, World, arn, pending
 
 
 def reasons(world: World, kind: str, name: str) -> list[str]:
-    """The reasons of the events on one object, as they came."""
+    """Return the reasons of the events on one object, in their order."""
     return [
         event["reason"]
         for event in world.kube.all(kinds.EVENTS)
@@ -323,13 +323,13 @@ def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: Wor
     world.machine.assign("default-unseen", {"x": 1}, lease_number=1)
     world.scale_up("up-1")
 
-    # twice for the snapshot, once a recording
+    # twice for the snapshot, once for each recording
     assert world.kube.asked.count("GET /apis/karpenter.sh/v1/nodeclaims") >= 4
     nothing_is_left(world)
 
 
 def test_what_one_round_writes_again_is_the_same(world: World) -> None:
-    """The state machine tries a function again whose answer was lost."""
+    """The state machine retries a function whose response was lost."""
     world.prepare(pending("web-1"))
     seen: list[str] = []
 
@@ -355,7 +355,7 @@ def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: W
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        world.kube.put(pending("web-1"))  # what rang is there from now on
+        world.kube.put(pending("web-1"))  # the pod that rang is stored from now on
 
     look = find_pending_pods.PendingPodSearch(
         view, world.ledger, world.known, world.store, AutoscalerDetection(world.kube), sleep=sleep

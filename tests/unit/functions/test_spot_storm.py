@@ -1,5 +1,5 @@
-"""Hundreds of interruptions at once: each is noted, few retirements are started, and each note is read by one of them
-in time.
+"""Hundreds of interruptions at once: each is noted, few retirements are started, and one of them reads each note in
+time.
 """
 
 import json
@@ -29,7 +29,7 @@ BATCH = 10
 
 
 class FakeStepFunctions:
-    """Executions run on and on, as a drain does: the same name with the same input is a success that starts nothing."""
+    """Executions that do not end, as a drain: a start with the same name and input succeeds and starts nothing."""
 
     def __init__(self) -> None:
         self.now = STORM
@@ -49,7 +49,7 @@ class FakeStepFunctions:
 
     @property
     def retirements(self) -> dict[str, float]:
-        """When each retirement reads what was noted (epoch seconds), by its name."""
+        """Return when each retirement reads the notes (epoch seconds), by its name."""
         return {
             name: max(self.began[machine, name].timestamp(), said["notBefore"])
             for (machine, name), said in self.inputs.items()
@@ -58,7 +58,7 @@ class FakeStepFunctions:
 
 
 class Storm:
-    """A desk over the ledger of a cluster with many spot nodes."""
+    """An interruption desk over the ledger of a cluster with many spot nodes."""
 
     def __init__(self, world: World, nodes: int) -> None:
         module = handle_interruption
@@ -83,7 +83,7 @@ class Storm:
             }
 
     def deliver(self, numbers: range | list[int], at: datetime) -> list[str]:
-        """One call of the function; the messages that come again."""
+        """Invoke the function once; return the messages that are delivered again."""
         self.states.now = at
         event = {
             "source": "aws.ec2",
@@ -104,7 +104,7 @@ class Storm:
 
 @contextmanager
 def calls_counted(world: World) -> Iterator[Counter[str]]:
-    """What the ledger's client is asked for, by operation; updates and reads with the kind of their item."""
+    """Count the calls of the ledger's client, by operation; updates and reads with the kind of their item."""
     counted: Counter[str] = Counter()
     client = world.machine._client
 
@@ -129,7 +129,7 @@ def test_500_warnings_in_seven_seconds_start_eight_retirements_at_most_and_each_
         waits.append(min(read - at.timestamp() for read in storm.states.retirements.values() if read >= at.timestamp()))
 
     assert len(storm.states.retirements) <= 8
-    assert waits[0] == 0  # nothing waits for others if there are none
+    assert waits[0] == 0  # no message waits if there are no others
     assert max(waits) < 2
     deadline = int((STORM + timedelta(minutes=2)).timestamp())
     assert {claim: (one.reasons, one.deadline, one.instance) for claim, one in storm.noted.items()} == {
@@ -164,13 +164,13 @@ def test_losses_of_a_batch_are_looked_up_once(world: World) -> None:
     with calls_counted(world) as ledger:
         assert storm.desk.handle(records, lambda: STORM) == []
 
-    assert ledger["BatchGetItem"] == 2  # before EC2 is asked, and after it
+    assert ledger["BatchGetItem"] == 2  # before the call of EC2, and after it
     assert world.ec2.asked == ["DescribeInstances"]
     assert storm.states.asked == {"retire": 1, "scale-up": 1}
     assert {one.reasons for one in storm.noted.values()} == {("lost",)}
 
 
-# What goes wrong
+# Failures
 
 
 def test_one_message_that_cannot_be_noted_comes_again_alone(world: World) -> None:
@@ -205,7 +205,7 @@ def test_if_no_retirement_starts_all_messages_that_need_one_come_again(world: Wo
 def test_whatever_call_fails_when_its_messages_came_again_all_is_noted_and_read(
     make_world: MakeWorld, fault: Fault
 ) -> None:
-    """A call of the function that dies brings all its messages again, half a minute later."""
+    """A failed invocation returns all its messages to the queue, which delivers them again half a minute later."""
     later = STORM + timedelta(seconds=30)
 
     def delivered(number: int) -> tuple[Storm, Trouble, list[int]]:
@@ -291,7 +291,7 @@ def test_another_error_is_no_name_that_is_taken() -> None:
         start(states, "m-0", STORM)
 
 
-# What Begin retirement reads
+# Notes that Begin retirement reads
 
 NOW = int(STORM.timestamp())
 ME = "arn:retire-me"

@@ -1,5 +1,5 @@
-"""The two looks of a sweep over a cluster, an account and a ledger: whom they want retired, ended, rebuilt, and what
-they remember.
+"""The two surveys of a sweep over a cluster, an account and a ledger: which claims and instances they retire, terminate
+or rebuild, and what they remember.
 """
 
 from datetime import timedelta
@@ -30,7 +30,7 @@ WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "bu
 
 @pytest.fixture
 def standing(world: World) -> World:
-    """Three nodes with a pod each, an hour after they came; empty ones go after 30 s."""
+    """Return a world with three nodes with a pod each, an hour after they joined; empty ones are retired after 30 s."""
     world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
     world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
     world.scale_up("up-1")
@@ -57,7 +57,7 @@ def retired(answer: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def looked(world: World, number: int, *, after: int = 60) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The surveys of one sweep, some seconds after the last."""
+    """Run the surveys of one sweep, some seconds after the last."""
     world.now += timedelta(seconds=after)
     return world.survey(f"s{number}")
 
@@ -141,7 +141,7 @@ def test_a_claim_that_somebody_retires_is_left_to_them_until_they_run_no_more(st
 def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its_express_execution_has_ended(
     standing: World,
 ) -> None:
-    """Nobody can ask whether it runs: what it said of itself counts."""
+    """No API shows whether an Express execution runs: its own record decides."""
     claim = claims(standing)[0]
     end_pods(standing, claim)
     Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), looks=1)
@@ -180,7 +180,7 @@ def test_a_lease_of_an_express_execution_is_broken_when_it_has_run_out_and_no_so
 
 
 def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:
-    """A node whose pod is held by its budget; the execution ends and says so."""
+    """Return a node whose pod is protected by its budget; the execution has ended and recorded that."""
     claim = claims(world)[0]
     world.kube.held.update(each["metadata"]["name"] for each in world.kube.all(kinds.PODS))
     Retirement(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), looks=2)
@@ -199,7 +199,7 @@ def test_a_retirement_that_ended_for_what_keeps_its_node_rests_before_the_next_o
         rests.append((standing.now - ended).total_seconds())
         assert claim.name in memory(standing, Retirements).all()
 
-    assert rests == [70, 130, 250]  # the first look frees it
+    assert rests == [70, 130, 250]  # the first survey releases it
 
 
 def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_execution_died(standing: World) -> None:
@@ -225,7 +225,7 @@ def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(sta
 
 
 def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(standing: World) -> None:
-    """The spot warning was written down, and whoever wrote it died before it could start anything."""
+    """The spot warning was noted, and its handler failed before it started a retirement."""
     claim = claims(standing)[0]
     memory(standing, Retirements).hurry(
         claim.name, "spot", int(standing.now.timestamp()) + 120, int(standing.now.timestamp())
@@ -235,7 +235,7 @@ def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(stand
 
 
 def test_of_several_reasons_the_most_urgent_one_counts_whoever_says_it(standing: World) -> None:
-    """A node that was closed when it was empty looks half begun, and its spot instance is about to go."""
+    """A node that was closed when it was empty seems half retired, and its spot instance is about to be interrupted."""
     claim = claims(standing)[0]
     retirements, now = memory(standing, Retirements), int(standing.now.timestamp())
     standing.kube.patch(
@@ -306,9 +306,7 @@ def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None
 
 
 def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing: World) -> None:
-    """Both functions may wait for a sandbox: the instance was launched, and its claim told, after the cluster was
-    read.
-    """
+    """Both functions may start late: the instance was launched, and its claim updated, after the cluster was read."""
     claim = claims(standing)[0]
     without_claim(standing, claim)
     without_node(standing, claim)
@@ -344,7 +342,7 @@ def test_a_read_of_ec2_that_fails_ends_nothing_and_forgets_nothing(standing: Wor
 
 
 def without_claim(world: World, claim: NodeClaim) -> None:
-    """A person took the claim away with its finalizer."""
+    """Remove the claim and its finalizer, as a person does."""
     del world.kube.objects["nodeclaims", "", claim.name]
 
 
@@ -434,7 +432,7 @@ def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_
         standing.ec2.instances[claim.instance_id]["State"] = {"Name": became}
 
     first, second = (retired(looked(standing, number)[1]) for number in (1, 2))
-    standing.now += timedelta(minutes=5)  # so long EC2 may not know a new instance
+    standing.now += timedelta(minutes=5)  # EC2 may not find a new instance for this long
     Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.LOST, claim.instance_id))
 
     assert (first, second) == ([], [(claim.name, "lost")])
@@ -520,8 +518,8 @@ def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(stand
 
 
 def given_up_late(world: World) -> NodeClaim:
-    """A claim whose node has not come for sixteen minutes, given up by whoever awaited it; a second later the node
-    joins.
+    """Return a claim whose node has not joined for sixteen minutes, given up by the execution that waited for it; a
+    second later the node joins.
     """
     world.prepare(pending("web-1"))
     world.boots = False
@@ -531,7 +529,7 @@ def given_up_late(world: World) -> NodeClaim:
     world.dead.add(arn("up-1"))
     world.boots = True
     world.boot()
-    # nobody wants it any more, so nothing but its being there calls for a look
+    # no execution waits for it, so only its existence requires a survey
     del world.kube.objects["pods", "default", "web-1"]
     return claims(world)[0]
 

@@ -1,4 +1,4 @@
-"""A launch whose item holds something else than a launch stops no other launch, and is reported at each look."""
+"""A launch whose item does not contain a launch stops no other launch, and every survey reports it."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.unit.functions.scale_up import World, pending
 
 
 def broken_launch(world: World, launch_id: str, state: str, **texts: str) -> None:
-    """An item that DynamoDB holds and no version of Joiner wrote."""
+    """Return an item that DynamoDB can store and no version of Joiner wrote."""
     said: dict[str, Any] = {":state": state, ":no": False, ":claims": ("nobody",)}
     said |= {f":{name}": value for name, value in texts.items()}
     sets = ", ".join(f"#{name} = :{name}" for name in texts)

@@ -1,5 +1,5 @@
-"""What the settings do not allow is refused with the field, the value and the remedy, and never replaced by something
-that they allow.
+"""Values that the settings do not allow are refused with the field, the value and the remedy, and never replaced by
+something allowed.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ def image(identifier: str, owner: str, alias: str = "") -> dict[str, Any]:
 
 
 def refusals(node_class: NodeClass, ceilings: NodeClassPolicy = CEILINGS, **answers: Any) -> list[tuple[str, str, str]]:
-    """Condition, reason and message of each error."""
+    """Return condition, reason and message of each error."""
     there = resolve_node_class(node_class, found(**answers), ceilings, kubernetes_version=VERSION)
     return [(each.condition, each.reason, each.message) for each in there.problems if each.severity == "error"]
 

@@ -1,4 +1,4 @@
-"""Claims become fleet requests: what stands in them, and which claims share one."""
+"""Claims become fleet requests: the content of the requests, and which claims share one."""
 
 import base64
 import json

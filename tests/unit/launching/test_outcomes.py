@@ -1,4 +1,4 @@
-"""What EC2 answered: who got an instance, which offerings are short, and what somebody must mend."""
+"""Outcomes of a fleet request: which claims got an instance, which offerings are short, what a person must fix."""
 
 from typing import Any
 

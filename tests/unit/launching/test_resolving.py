@@ -1,4 +1,6 @@
-"""What EC2 has becomes what nodes are made of; what it lacks becomes a condition with its remedy."""
+"""Resolving a class: resources of EC2 become the parts of a node; a missing resource becomes a condition with its
+remedy.
+"""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which differences between a wanted launch template and the one that EC2 shows matter."""
+"""Which differences between a wanted launch template and the one in EC2 matter."""
 
 import base64
 from dataclasses import replace
@@ -18,7 +18,9 @@ PUBLIC = dict(
 
 
 def as_ec2_shows(data: dict[str, Any]) -> dict[str, Any]:
-    """In another order, with what was not set, the profile by its ARN and the user data in lines."""
+    """Return the content as EC2 shows it: in another order, with defaults, the profile by its ARN and the user data in
+    lines.
+    """
     encoded = data["UserData"]
     return {
         **data,

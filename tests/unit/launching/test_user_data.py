@@ -1,6 +1,4 @@
-"""What a node reads at its first start: who its cluster is, its taints and labels; and nothing that a manifest could
-smuggle in.
-"""
+"""What a node reads at its first boot: its cluster, its taints and labels, and nothing that a manifest injects."""
 
 import email
 import json

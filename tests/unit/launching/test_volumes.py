@@ -1,4 +1,4 @@
-"""What EBS would refuse of a class's volumes is a condition that names the field, the value and the remedy."""
+"""Volumes of a class that EBS would refuse give a condition that names the field, the value and the remedy."""
 
 from dataclasses import replace
 from typing import Any

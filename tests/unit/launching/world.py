@@ -1,4 +1,4 @@
-"""A small world for the tests of launching: scenario c's pool and class, two types, three zones."""
+"""A small cluster for the tests of launching: scenario c's pool and class, two types, three zones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ CEILINGS: Final = NodeClassPolicy(
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What DescribeCluster says."""
+    """The response of DescribeCluster."""
 
     name: str = "prod"
     endpoint: str = "https://ABC.gr7.us-east-1.eks.amazonaws.com"
@@ -79,7 +79,7 @@ GROUPS: Final = ({"GroupId": "sg-1", "GroupName": "nodes", "Tags": TAGGED},)
 
 
 def parameters(node_class: NodeClass = TEMPLATE) -> dict[str, str]:
-    """An image id for each of the class's parameters, recognisable by architecture and variant."""
+    """Return an image id for each of the class's parameters; it shows architecture and variant."""
     return {one.name: "ami-" + "-".join(one.name.split("/")[7:9]) for one in list_image_parameters(node_class, VERSION)}
 
 

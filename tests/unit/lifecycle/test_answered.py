@@ -1,4 +1,6 @@
-"""When it is worth to look again at pods that no plan helped: at once if anything changed, else later each time."""
+"""When to plan again for pods that no plan helped: at once if anything changed, otherwise after longer and longer
+intervals.
+"""
 
 from itertools import pairwise
 from typing import Any
@@ -37,7 +39,7 @@ def waiting(
     labels: dict[str, str] | None = None,
     **spec: Any,
 ) -> Pod:
-    """A pod that found no node."""
+    """Return a pod that is unschedulable."""
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     return Pod.from_kube(
         {
@@ -58,7 +60,9 @@ def asked(
 
 
 def asking(first: dict[str, PendingPodClass], then: dict[str, PendingPodClass]) -> bool:
-    """Whether pods that asked `first`, and were answered, are looked at again a second later when they ask `then`."""
+    """Return whether pods that requested `first`, and were refused, are planned again a second later when they request
+    `then`.
+    """
     answers = back_off_after_plan(first, set(first), {}, at=1000)
     return bool(find_classes_to_plan(then, answers, at=1001))
 

@@ -1,4 +1,4 @@
-"""What a sweep finds: each check by itself, over small surveys."""
+"""The findings of a sweep: each check by itself, over small surveys."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,7 +27,7 @@ def pool(name: str = "default", **said: Any) -> NodePool:
 
 
 def running(name: str = "a", **said: Any) -> NodeClaim:
-    """A claim that was initialized an hour ago, of instance i-<name> and node node-<name>."""
+    """Return a claim that was initialized an hour ago, of instance i-<name> and node node-<name>."""
     made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO, **said).with_condition(
         "Launched", "True", at=AGO
     )
@@ -39,7 +39,7 @@ def its_node(name: str = "a", **said: Any) -> Node:
 
 
 def survey(*claims: NodeClaim, pods: tuple[Pod, ...] = (), **said: Any) -> ClusterSurvey:
-    """All claims with their nodes, in the pool `default`."""
+    """Return a survey with these claims and their nodes, in the pool `default`."""
     nodes = said.pop("nodes", tuple(its_node(each.name) for each in claims))
     return ClusterSurvey(now=NOON, claims=claims, pods=pods, **{"pools": (pool(),), "nodes": nodes, **said})
 
@@ -220,7 +220,7 @@ def test_a_pod_that_cannot_be_read_keeps_its_node() -> None:
 
 
 def test_slots_that_a_node_got_while_it_opened_keep_it_from_nothing() -> None:
-    """A plan may count on a node that another execution opens at this very moment: its pods come by the scheduler."""
+    """A plan may use a node that another execution opens at this moment: the scheduler binds its pods."""
     assert empty_claims(survey(running("a"), assignments={"a": {"class": 1}})) == [running("a")]
 
 
@@ -261,7 +261,7 @@ def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() ->
     assert going(DisruptionBudget("10%")) == ["b"]
     assert going(DisruptionBudget("0")) == []
     assert going(DisruptionBudget("0", reasons=("Drifted",))) == ["b", "c", "a"]
-    # One that was asked for and has not begun, one that is not ready: both count
+    # one that was requested and has not begun, one that is not ready: both count
     assert going(DisruptionBudget("2"), asked_until={"b": AT + 1}) == ["c"]
     not_ready = (its_node("a"), its_node("b"), its_node("c", ready=False))
     assert going(DisruptionBudget("2"), nodes=not_ready) == ["b"]

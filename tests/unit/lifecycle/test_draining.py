@@ -1,4 +1,4 @@
-"""Who leaves a node that is being drained, in which order, and until when they are asked."""
+"""Which pods are evicted from a draining node, in which order, and until when."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

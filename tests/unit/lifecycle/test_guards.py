@@ -1,4 +1,4 @@
-"""Who else makes nodes in the cluster, and whether Joiner may act beside them."""
+"""Which other autoscalers create nodes in the cluster, and whether Joiner may act beside them."""
 
 from datetime import timedelta
 from pathlib import Path

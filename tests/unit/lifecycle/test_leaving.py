@@ -1,4 +1,4 @@
-"""Which nodes are on their way out, whose pods will want another place, and what was begun and not ended."""
+"""Which nodes are being retired, which pods will need another node, and which retirements have begun and not ended."""
 
 from dataclasses import replace
 from typing import Any

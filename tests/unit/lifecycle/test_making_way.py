@@ -1,4 +1,4 @@
-"""Which empty nodes stay for pods that have to leave others, and for how long."""
+"""Which empty nodes stay for pods that must leave other nodes, and for how long."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Instances and claims that do not fit together, and what may be done about it when."""
+"""Instances without claims and claims without instances: the action for each, and when it is allowed."""
 
 from typing import Any
 
@@ -18,7 +18,9 @@ def seen(name: str, instance: str = "", **said: Any) -> SeenClaim:
 
 
 def survey(*claims: SeenClaim, instances: dict[str, str] | None = None, **said: Any) -> InstanceSurvey:
-    """`instances` gives states by id; each claim has a running instance with a node, unless it is said otherwise."""
+    """Return a survey; `instances` gives states by id. Each claim has a running instance with a node, unless an
+    argument differs.
+    """
     states = {claim.instance: "running" for claim in claims if claim.instance} if instances is None else instances
     nodes = said.pop("nodes", {claim.instance: f"node-{claim.name}" for claim in claims if claim.instance})
     return InstanceSurvey(
@@ -31,7 +33,7 @@ def cases(given: InstanceSurvey) -> list[Mismatch]:
 
 
 def said(given: InstanceSurvey) -> list[tuple[str, str, str, bool]]:
-    """Action, claim or instance, reason, and whether one look is enough."""
+    """Return action, claim or instance, reason, and whether one survey is enough."""
     return [(case.action, case.claim or case.instance, case.reason, not case.absent) for case in cases(given)]
 
 
@@ -132,7 +134,7 @@ def test_more_orphans_than_can_be_true_end_nothing_at_all() -> None:
 
 
 def test_claims_without_instances_count_as_orphans_too() -> None:
-    """An empty answer of EC2 to a good question must not drain a cluster."""
+    """An empty response of EC2 to a correct request must not drain a cluster."""
     nothing = cases(survey(*(seen(f"c{index}", f"i-{index}") for index in range(20)), instances={}))
 
     assert judged(nothing, seen_at=0, instances=0) == OrphanVerdict(refused=20)

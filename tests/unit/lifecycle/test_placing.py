@@ -16,13 +16,13 @@ WEB = {"app": "web"}
 
 
 def bound(target: Node, slots: Mapping[str, int], pods: Sequence[Pod], *others: Node) -> list[str]:
-    """The pods bound to one node, in the order of the bindings."""
+    """Return the pods bound to one node, in the order of the bindings."""
     world = BindingInput({each.name: each for each in (target, *others)}, pods)
     return [binding.pod for binding in choose_bindings([(target, slots)], world)[target.name].bindings]
 
 
 def refusal(target: Node, waiting: Pod, *others: Any) -> str:
-    """Why the one pod that waits is left to the scheduler."""
+    """Return why the one pending pod is left to the scheduler."""
     nodes = [each for each in others if isinstance(each, Node)]
     pods = [waiting, *(each for each in others if isinstance(each, Pod))]
     placement = choose_bindings(

@@ -1,4 +1,4 @@
-"""Where claims stand, what they keep room for, and what the sweep makes of it."""
+"""Stages of claims, the capacity that claims reserve, and what the sweep does at each stage."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ STATUSES: tuple[Status, ...] = ("Unknown", "False")
 
 
 def written(name: str, lease: int = 3) -> NodeClaim:
-    """A claim that was written and not launched."""
+    """Return a claim that was written and not launched."""
     return claim(name, provider_id="", annotations={"joiner.dev/lease": str(lease)} if lease else {})
 
 

@@ -1,4 +1,4 @@
-"""A claim read back from its node."""
+"""A claim rebuilt from its node."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A node joins its claim: it is found by its instance, and carries from then on what the claim says."""
+"""A node registers: it is matched to its claim by its instance, and gets what the claim specifies."""
 
 from joiner.cluster import Taint
 from joiner.lifecycle.registration import is_registered, joined_without_taint, match_nodes, registration_patch

@@ -1,4 +1,4 @@
-"""Which retirements rest after an execution that ended, and until when."""
+"""Which retirements wait after an execution has ended, and until when."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What is written to the status of claims, pools and classes."""
+"""The status that is written to claims, pools and classes."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +25,7 @@ def conditions(changes: Any) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Instance:
-    """What a fleet answered."""
+    """One instance in the response of a fleet."""
 
     instance_id: str = "i-9"
     image_id: str = "ami-9"

@@ -1,4 +1,4 @@
-"""Small worlds in which nodes join: a claim, its node, the pods that it was for."""
+"""Small clusters in which nodes join: a claim, its node, and the pods that it was planned for."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def claim(name: str = "default-a", **said: Any) -> NodeClaim:
-    """A claim that was launched as i-1 in us-east-1a, unless `said` says otherwise."""
+    """Return a claim that was launched as i-1 in us-east-1a, unless an argument differs."""
     launched = {
         "uid": f"uid-of-{name}",
         "class_ref": NodeClassRef("EC2NodeClass", "default"),
@@ -27,7 +27,7 @@ def claim(name: str = "default-a", **said: Any) -> NodeClaim:
 
 
 def node(name: str = "node-1", **said: Any) -> Node:
-    """A node of two cores that is Ready and closed."""
+    """Return a node of two cores that is Ready and closed."""
     return Node.from_kube(node_manifest(name, **said))
 
 
@@ -72,7 +72,7 @@ def pod_manifest(
     created: str = "2026-11-21T11:59:00Z",
     unschedulable: bool = True,
 ) -> dict[str, Any]:
-    """A pod of the namespace default that waits, or runs `on` a node."""
+    """Return a pod of the namespace default that is pending, or runs `on` a node."""
     waiting = [
         {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/0 nodes are available"}
     ]
@@ -98,7 +98,7 @@ def pod_manifest(
 def daemon_pod(
     name: str, node_name: str, *, cpu: str = "100m", tolerations: list[dict[str, str]] | None = None, on: str = ""
 ) -> Pod:
-    """What the daemon set controller makes for one node."""
+    """Return what the daemon set controller creates for one node."""
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     term = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}

@@ -1,4 +1,4 @@
-"""Plans of small worlds as tests look at them: always checked, drawn as lines, with their reasons."""
+"""Plans of small clusters for tests: every plan is checked, drawn as lines, and has its reasons."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from tests.unit.planning.worlds import CATALOGUE, Json, node_pool, planned
 
 
 def drawn(plan: Plan) -> list[str]:
-    """Each planned node as one line: type, zone, capacity type, pods."""
+    """Return each planned node as one line: type, zone, capacity type, pods."""
     return [
         f"{node.instance_type} {node.zone[-1]} {node.capacity_type}: {' '.join(name[8:] for name in node.pods)}"
         for node in plan.nodes

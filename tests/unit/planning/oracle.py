@@ -25,7 +25,7 @@ UNSCHEDULABLE = {
 
 @dataclass(frozen=True)
 class Case:
-    """One small world and Karpenter's answer."""
+    """A small cluster and Karpenter's answer."""
 
     name: str
     features: tuple[str, ...]
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def dearest(self) -> float:
-        """The most that Karpenter paid: its answer may depend on the order of the pods."""
+        """Return the highest price that Karpenter paid: its answer may depend on the order of the pods."""
         return float(self.expected["cost"] if self.expected["exact"] else self.expected["costRange"][1])
 
     def plan(self) -> Plan:
@@ -80,5 +80,5 @@ def in_our_words(instance_type: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def left_out(plan: Plan) -> Counter[str]:
-    """Pending pods by deployment: a pod's name without its number."""
+    """Return the number of pending pods by deployment, which is the pod's name without its number."""
     return Counter(pending.pod.rpartition("/")[2].rpartition("-")[0] for pending in plan.pending)

@@ -1,6 +1,4 @@
-"""Worlds drawn at random with the rarer rules in them: volumes, namespaces, revisions, wishes, minimums, overlays,
-reservations.
-"""
+"""Random clusters with rarer rules: volumes, namespaces, revisions, preferences, minValues, overlays, reservations."""
 
 from typing import Any
 
@@ -45,7 +43,7 @@ SPACES = [
 
 @st.composite
 def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
-    """What the pods of one deployment say of their neighbours."""
+    """Draw the affinity and spread rules of one deployment's pods."""
     key, other = draw(st.sampled_from([ZONE, HOST])), draw(st.sampled_from(APPS))
     reach: dict[str, Any] = draw(
         st.sampled_from(
@@ -80,7 +78,7 @@ def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
 
 @st.composite
 def workloads(draw: st.DrawFn, app: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Pods of one deployment or stateful set, and their claims."""
+    """Draw the pods of one deployment or stateful set, and their volume claims."""
     space = draw(st.sampled_from(["default", "default", "shop"]))
     said = {
         "cpu": draw(st.sampled_from(["100m", "900m", "2"])),
@@ -110,7 +108,7 @@ def workloads(draw: st.DrawFn, app: str) -> tuple[list[dict[str, Any]], list[dic
 
 @st.composite
 def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
-    """Lists of manifests, as the API server would give them."""
+    """Draw lists of manifests, as the API server returns them."""
     drawn = [draw(workloads(app)) for app in APPS[: draw(st.integers(1, 3))]]
     waiting, claims = [pod for pods, _ in drawn for pod in pods], [claim for _, each in drawn for claim in each]
     volumes = [

@@ -1,4 +1,6 @@
-"""Bundles of pods beside the programme that knows each kind: never above the optimum, and next to nothing below it."""
+"""Bundles of pods against the linear program that treats each kind by itself: never above the optimum, and almost never
+below it.
+"""
 
 from dataclasses import replace
 
@@ -13,7 +15,7 @@ from tests.unit.planning.test_kernel import problem
 
 
 def flowing(known: PackingProblem, found: Relaxation) -> Floats:
-    """Pods of each item that flow anywhere."""
+    """Return how many pods of each item the relaxation assigns."""
     flows: Floats = np.bincount(found.item, weights=found.flow, minlength=known.items).astype(float)
     return flows
 
@@ -25,7 +27,7 @@ def test_bundles_come_close_to_the_optimum_from_below(seed: int) -> None:
 
     found = solve_aggregated(known, known.demand, np.ones(20, bool), NO_OFFERS, rough=False)
 
-    if found is not None:  # otherwise the programme is asked
+    if found is not None:  # otherwise the linear program decides
         assert exact.value * (1 - 4e-4) <= found.value <= exact.value * (1 + 1e-6)
         assert flowing(known, found) == pytest.approx(known.demand)
 

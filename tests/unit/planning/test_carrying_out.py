@@ -1,5 +1,5 @@
-"""From a proposal to a plan where pods clash with their neighbours: places are changed, and a trial that fails leaves
-nothing behind.
+"""A proposal becomes a plan although pods conflict with their neighbours: pods are moved, and an attempt that fails
+changes nothing.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ CATALOGUE = Catalogue.from_json({"m.xlarge": {**ONE_OFFER, "offerings": ONE_OFFE
 
 
 def waiting(app: str, cpu: str, *, shuns: Sequence[str] = (), **said: Any) -> Json:
-    """A pod that shares no node with pods of these apps."""
+    """Return a pod that shares no node with pods of these apps."""
     apart = affinity(podAntiAffinity=[near(HOST, other) for other in shuns]) if shuns else {}
     return pod(f"{app}-0", app=app, cpu=cpu, **apart, **said)
 
 
 def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> PlanState:
-    """What becomes of a proposal: a node each, with the apps whose pods are meant to go there, in the order in which
-    they are put in.
+    """Apply a proposal: one node for each entry, with the apps whose pods belong there, in the order in which the pods
+    are placed.
     """
     snapshot = Snapshot.from_lists({"pods": pods, "nodepools": [node_pool()]})
     world = build_state(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
@@ -51,12 +51,12 @@ def item_of(problem: PackingProblem, app: str) -> int:
 
 
 def told(world: PlanState) -> list[list[str]]:
-    """Who is on which new node."""
+    """Return the pods on each new node."""
     return [sorted(group.labels["app"] for group in room.planned) for room in world.new]
 
 
 def amounts(world: PlanState) -> object:
-    """All that is counted: what is free, who is left, what domains may still take, and what rules see."""
+    """Return all counters: free capacity, pods left, what topology domains can still take, and what rules count."""
     tallies = [
         [{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds]
         for own in world.rules
@@ -66,7 +66,7 @@ def amounts(world: PlanState) -> object:
 
 STEADY = waiting("steady", "1", topologySpreadConstraints=[spread(app="steady")])
 NOISY = waiting("noisy", "1", topologySpreadConstraints=[spread(app="noisy"), spread(HOST, app="noisy")])
-"""Of one size; their zones are dealt out, so there are quotas to keep. Who spreads over hosts is put in first."""
+"""Equal in size. Their zones are assigned, so quotas apply. The planner places pods with a host spread first."""
 SHY = waiting("shy", "2500m", shuns=["noisy"])
 
 
@@ -89,7 +89,9 @@ def test_where_no_neighbour_can_make_way_nothing_has_changed() -> None:
 
 
 def test_what_a_pod_asks_of_its_neighbours_goes_with_it_when_it_finds_no_place() -> None:
-    """The shy one bears one loud pod beside it at most; as it is not there in the end, a second one may come."""
+    """The pod `shy` accepts at most one pod `loud` on its node. `shy` finds no node in the end, so a second `loud` pod
+    may come.
+    """
     loud = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["noisy", "small"]}]}
     shy = {**SHY, "spec": {**SHY["spec"], "topologySpreadConstraints": [{**spread(HOST), "labelSelector": loud}]}}
     pods = [NOISY, STEADY, shy, waiting("large", "2", shuns=["noisy", "small"]), waiting("small", "500m")]

@@ -1,4 +1,4 @@
-"""The checker must be able to say no: right plans made wrong in one place each, and what it says of them."""
+"""The checker finds mistakes: correct plans with one change each, and the message of the checker."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,4 +1,6 @@
-"""When the clock stops what the count would not: at the deadline, or as much earlier as what comes next will take."""
+"""When the clock stops the search before the effort limit does: at the deadline, or earlier by the time that the next
+step takes.
+"""
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.unit.planning.worlds import CATALOGUE, CLASSES, pod
 
 
 def after(seconds: float, effort_seconds: float | None) -> Meter:
-    """A meter after so many seconds, with this deadline."""
+    """Return a meter after this number of seconds, with this deadline."""
     times = iter([100.0, *[100.0 + seconds] * 9])
     return Meter(Effort(seconds=effort_seconds, clock=lambda: next(times)))
 
@@ -51,7 +53,7 @@ def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_s
     snapshot, catalogue = Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE)
 
     def found(late: float) -> Plan:
-        """With a clock that stands still after ``late`` seconds."""
+        """Return the plan under a clock that shows zero once and then stays at ``late`` seconds."""
         told = iter([0.0])
         return plan(snapshot, catalogue, classes=CLASSES, effort=Effort(seconds=0.25, clock=lambda: next(told, late)))
 

@@ -1,4 +1,4 @@
-"""Batches in which pods must be beside others, or apart from them, and there are too many of them to try every way."""
+"""Batches in which pods have affinity or anti-affinity to others, and which are too large for an exhaustive search."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Capacity on its way counts: nobody asks twice for what is coming, and its spare room is used."""
+"""In-flight capacity counts: the planner does not request it twice, and uses what is free on it."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def claim(name: str = "default-1", *, launched: bool = True, initialized: bool =
 
 
 def joined(*taints: Json, ready: bool = True) -> dict[str, Any]:
-    """The node of the claim."""
+    """Return the node of the claim."""
     known = CATALOGUE[TYPE]
     return {
         "metadata": {"name": "ip-10-0-0-1", "labels": {**known["labels"], **LABELS, HOST: "ip-10-0-0-1"}},

@@ -1,5 +1,5 @@
-"""The compiled loops beside what they stand for: the same nodes as numpy fills, and plans that are never dearer and
-lose no pod.
+"""The compiled loops against their numpy equivalents: the same nodes as numpy's, and plans that are never more
+expensive and lose no pod.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ compiled = pytest.mark.skipif(not supported_processors(), reason="the kernel is 
 
 
 def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> PackingProblem:
-    """Items and offers of every size, some closed to each other, with rules about hosts of every kind."""
+    """Draw items and offers of every size, some incompatible, with host rules of every kind."""
     dice = np.random.default_rng(seed)
     need = np.stack([dice.integers(1, 40, items), dice.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
     room = np.stack(
@@ -145,7 +145,7 @@ def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None
 
 @pytest.mark.parametrize("machine", PROCESSORS)
 def test_the_libraries_were_compiled_from_the_source_beside_them(machine: str) -> None:
-    """Otherwise run ``python -m bench.build_kernel``."""
+    """If this fails, run ``python -m bench.build_kernel``."""
     digest = hashlib.sha256((Path(FOLDER) / "fill.c").read_bytes()).hexdigest()
 
     assert digest.encode() in Path(library_path(machine)).read_bytes()

@@ -1,4 +1,4 @@
-"""What holds for every plan, whatever the world: looked at by the independent checker over worlds drawn at random."""
+"""Properties of every plan, verified by the independent checker over random clusters."""
 
 import random
 from itertools import combinations
@@ -59,7 +59,7 @@ def test_a_plan_survives_being_written_down(world: dict[str, list[Json]]) -> Non
 @SLOW_IS_FINE
 @given(worlds())
 def test_a_plan_that_is_carried_out_leaves_nothing_to_do(world: dict[str, list[Json]]) -> None:
-    """Its pods bound and its nodes there, the planner only repeats why the rest stays pending."""
+    """When its pods are bound and its nodes exist, the planner only repeats why the other pods stay pending."""
     plan = planned(world)
     where = {name: node.name for node in plan.nodes for name in node.pods} | {
         name: one.node for one in plan.existing for name in one.pods
@@ -103,7 +103,7 @@ def test_a_tiny_plan_is_as_cheap_as_any_and_the_bound_is_below_it(asked: list[tu
 
 
 def cheapest_of_all(asked: list[tuple[int, int]]) -> float:
-    """By trying every way to divide the pods among nodes."""
+    """Return the lowest price of all divisions of the pods among nodes."""
     if not asked:
         return 0.0
     first, rest = asked[0], asked[1:]

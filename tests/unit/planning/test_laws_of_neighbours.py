@@ -1,4 +1,4 @@
-"""Tiny worlds in which pods want to be beside, apart from and level with each other, against every plan there is."""
+"""Tiny clusters whose pods have affinity, anti-affinity and spread rules, against all possible plans."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -38,8 +38,8 @@ OWN_OVERHEAD = (80, 400)
 
 @dataclass(frozen=True)
 class App:
-    """Some pods that are alike. ``cpu`` is in millicores, ``memory`` in MiB; rules are pairs of a topology key and an
-    app, or a skew.
+    """Pods that are alike. ``cpu`` is in millicores, ``memory`` in MiB. A rule is a topology key with an app, or with a
+    skew.
     """
 
     name: str
@@ -68,7 +68,7 @@ class App:
 
 @st.composite
 def neighbours(draw: st.DrawFn) -> list[App]:
-    """At most six pods."""
+    """Draw at most six pods."""
     keys, names = st.sampled_from([ZONE, HOST]), st.sampled_from(APPS[: draw(st.integers(1, 3))])
     found = []
     for name in APPS[:3]:
@@ -119,7 +119,7 @@ Where = list[tuple[App, str, str]]
 
 
 def cheapest_of_all(apps: list[App], types: Mapping[str, Json]) -> float | None:
-    """By trying every way to divide the pods among nodes in every zone; None if no way keeps to the rules."""
+    """Return the lowest price of all divisions of the pods among nodes in all zones; None if none keeps the rules."""
     prices = [
         (
             known["offerings"][0]["pricePerHour"],
@@ -175,8 +175,8 @@ def keeps_to_rules(where: Where, apps: Mapping[str, App]) -> bool:
 
 
 def all_find_each_other(where: Where, there: frozenset[int]) -> bool:
-    """Whether the pods can come one after the other, each beside those it wants there, or as the first of its own
-    kind.
+    """Return whether the pods can be placed one after the other, each beside those that its affinity requires, or as
+    the first of its own kind.
     """
     while more := {
         at for at, one in enumerate(where) if at not in there and beside(one, [where[other] for other in there])

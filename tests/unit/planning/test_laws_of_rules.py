@@ -1,4 +1,4 @@
-"""The laws of plans once more, in worlds with the rarer rules in them."""
+"""The properties of plans in clusters with the rarer rules."""
 
 import random
 

@@ -1,6 +1,4 @@
-"""What a pool's limits do to the bound: they make it higher where they bind, and never higher than what some plan
-costs.
-"""
+"""A pool's limits raise the lower bound where they restrict plans, and never above the cost of a possible plan."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -30,7 +28,7 @@ ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["
 
 
 def pools(limit: Json, weight: int = 1) -> list[Json]:
-    """A cheap one that is limited, and one that is not."""
+    """Return a cheap pool with a limit, and a pool without one."""
     return [
         node_pool("cheap", requirements=[SPOT], limits=limit, weight=weight),
         node_pool("dear", requirements=[ON_DEMAND], weight=1),
@@ -76,7 +74,9 @@ def test_no_bound_beside_a_limit_is_above_the_cheapest_plan(
 
 
 def cheapest_of_all(asked: Sequence[tuple[int, int]], cpus: int) -> float:
-    """By trying every way to divide the pods among nodes, and every way to make these nodes within the limit."""
+    """Return the lowest price of all divisions of the pods among nodes, and of all ways to create these nodes within
+    the limit.
+    """
     best = float("inf")
     for parts in divided(list(asked)):
         for ways in product(*map(ways_to_make, parts)):
@@ -96,7 +96,7 @@ def divided(asked: list[Any]) -> Iterator[list[list[Any]]]:
 
 
 def ways_to_make(part: list[tuple[int, int]]) -> list[tuple[float, int]]:
-    """Price, and what counts against the limit of the cheap pool, of each type that holds these."""
+    """Return, for each type that holds these pods, its price and what counts against the limit of the cheap pool."""
     cpu, memory = map(sum, zip(*part, strict=True))
     return [
         (offering["pricePerHour"], int(known["capacity"]["cpu"]) if offering["capacityType"] == "spot" else 0)

@@ -1,4 +1,4 @@
-"""Pods read from the bytes of a list are those that plain manifests would have given."""
+"""Pods parsed from the bytes of a list equal the pods parsed from plain manifests."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""A plan's numbers are Python's own, so that anything can write it down; and what it says of itself is true."""
+"""A plan contains Python's own numbers, so that any serialiser can write it; and its statistics are correct."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -89,7 +89,7 @@ def test_a_first_plan_tells_a_bound_and_a_search_a_sharper_one(pools: list[Json]
 
 
 def test_a_plan_that_the_clock_cut_short_says_so() -> None:
-    """A clock on which every look costs a second: no machine is that slow, and it still plans everything."""
+    """Each reading of this clock takes a second. No machine is that slow, and the planner still plans all pods."""
     ticks = iter(range(10**9))
     cut = planned(40, Effort(seconds=2.0, clock=lambda: float(next(ticks))))
 

@@ -1,4 +1,4 @@
-"""Karpenter's own scheduler as an oracle: a hundred recorded cases (see ``oracle.py`` for where they come from)."""
+"""Karpenter's own scheduler as an oracle: a hundred recorded cases (``oracle.py`` describes their source)."""
 
 from pathlib import Path
 

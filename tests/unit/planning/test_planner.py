@@ -1,4 +1,4 @@
-"""What a user sees of the planner: which node for which pods, in small whole worlds."""
+"""The planner from the user's side: which node it plans for which pods, in small complete clusters."""
 
 from typing import Any
 
@@ -103,7 +103,7 @@ def test_a_node_that_is_going_takes_no_pods_and_its_own_need_a_place() -> None:
         [old, alone], nodes=[node("going", taints=[{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}])]
     )
 
-    assert drawn(planned(lists)) == ["g.large a spot: old"]  # nobody makes the other one anew
+    assert drawn(planned(lists)) == ["g.large a spot: old"]  # no controller creates the other one again
 
 
 def test_daemons_take_their_part_of_every_new_node_they_run_on() -> None:

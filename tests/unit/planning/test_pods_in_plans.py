@@ -1,5 +1,5 @@
-"""What pods say, in plans: each rule of the scheduler in a small whole world, and the plan held against the independent
-checker.
+"""Pod rules in plans: each rule of the scheduler in a small complete cluster; the independent checker verifies every
+plan.
 """
 
 from typing import Any
@@ -328,9 +328,7 @@ def test_two_spreads_hold_at_once() -> None:
 
 @pytest.mark.parametrize("number", [120, 240])
 def test_who_only_counts_for_others_spreads_costs_no_node(number: int) -> None:
-    """A few of many pods bear one pod of some team on their host, not more: all others go twelve to a node in spite of
-    them.
-    """
+    """A few of many pods accept at most one pod of a certain team on their host. The others go twelve to a node."""
     teams = ("red", "green", "blue")
     waiting = pods(number, cpu="150m", memory="256Mi")
     for position, one in enumerate(waiting):
@@ -407,7 +405,7 @@ def test_a_pod_that_is_ending_keeps_nobody_away() -> None:
 
 
 def test_other_tenants_are_kept_away_and_ones_own_are_not() -> None:
-    """mismatchLabelKeys: nodes for one tenant each."""
+    """mismatchLabelKeys: each tenant has nodes of its own."""
     apart = {
         "topologyKey": HOST,
         "labelSelector": {"matchExpressions": [{"key": "tenant", "operator": "Exists"}]},
@@ -561,7 +559,7 @@ def test_a_buffer_that_says_too_little_is_a_problem() -> None:
 def test_whoever_is_meant_for_where_no_offer_is_and_is_kept_off_there_keeps_nobody_else_from_a_place(
     there: list[Json], waiting: list[Json], left: int | None
 ) -> None:
-    """The node has room for it, and something else forbids it."""
+    """The node has the capacity for the pod, and another rule excludes it."""
     plan = checked(world([*there[1:], *waiting, *pods(5, "web")], nodes=there[:1]))
 
     placed = {name for one in plan.nodes for name in one.pods} | {name for one in plan.existing for name in one.pods}

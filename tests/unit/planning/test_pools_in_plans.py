@@ -1,4 +1,4 @@
-"""What a pool says, in plans: minValues, replicas, overlays, reservations, mixes of capacity types, zone ids."""
+"""Pool settings in plans: minValues, replicas, overlays, reservations, mixes of capacity types, zone ids."""
 
 from joiner.planning import Plan
 from tests.plan_checker import check_plan
@@ -178,7 +178,7 @@ def test_pods_spread_over_capacity_types() -> None:
 
 
 def test_a_ratio_of_capacity_types_is_a_spread_over_a_label_that_two_pools_share_out() -> None:
-    """One part on demand, three parts spot: Karpenter's documented way ("On-Demand/Spot Ratio Split")."""
+    """One part on-demand, three parts spot: Karpenter's documented way ("On-Demand/Spot Ratio Split")."""
     spot = node_pool(
         "spot",
         requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": ["spot"]}, capacity_spread("2", "3", "4")],

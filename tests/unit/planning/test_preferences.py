@@ -1,4 +1,4 @@
-"""Wishes are fulfilled where that costs nothing, and given up where it would: no pod waits for one, no price rises."""
+"""The planner fulfils preferences that cost nothing and relaxes the others: no pod waits, and no price rises."""
 
 from typing import Any
 

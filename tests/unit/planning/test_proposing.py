@@ -1,4 +1,4 @@
-"""Large packings: what was found for a part of the pods is repeated, and nobody is lost; who may go to few nodes is
+"""Large packings: the solution for a part of the pods is repeated, and no pod is lost; pods that can use few nodes are
 packed first.
 """
 
@@ -44,7 +44,7 @@ def test_pods_are_urgent_where_nodes_that_could_hold_them_are_closed_to_them() -
         known,
         need=np.array([[10.0, 10, 1], [10, 10, 1], [90, 10, 1]]),
         room=np.array([[50.0, 90, 9], [100, 90, 9]]),
-        # the second is not wanted there, the third too large
+        # the second is not allowed there, the third too large
         open=np.array([[True, False, False], [True, True, True]]),
     )
 

@@ -1,4 +1,4 @@
-"""Where limits do not let everybody in: the important first, then as many as can be, in plans of any size."""
+"""Limits that do not admit all pods: highest priority first, then as many pods as possible, in plans of any size."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def placed(lists: Json, name: str = "", **more: object) -> int:
 
 
 def test_cpu_that_is_limited_is_not_wasted_on_nodes_that_are_cheap() -> None:
-    """Two of 96 hold 137 each, one of 8 holds 11."""
+    """Two nodes of 96 CPUs hold 137 pods each, one node of 8 holds 11."""
     assert placed(world(plain(500), LIMITED)) == 285
 
 
@@ -38,7 +38,7 @@ def test_the_important_come_first_however_many_wait(many: int) -> None:
 
 
 def test_of_pods_alike_in_importance_the_small_ones_come_in() -> None:
-    """As many as fit: a hundred CPUs hold 490 of 200m."""
+    """As many pods as fit: a hundred CPUs hold 490 pods of 200m."""
     both = [*plain(300), *plain(600, "small", cpu="200m", memory="256Mi")]
 
     assert placed(world(both, node_pool(limits={"cpu": "100"})), "small") >= 480

@@ -1,4 +1,4 @@
-"""The solver behind the bound: it comes to an end even where it would go round in circles."""
+"""The solver behind the bound terminates, also where it would cycle."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.unit.planning.test_kernel import problem
 
 
 class Circling:
-    """A solver that comes nowhere as long as it is not perturbed: it may not even take a step."""
+    """A solver that makes no progress, not one step, until it is perturbed."""
 
     def __init__(self) -> None:
         self._solver = quiet_solver()

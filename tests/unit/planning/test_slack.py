@@ -1,6 +1,6 @@
-"""What rules leave open is used for the price: slack of spreads, cheap zones, the smallest of types that minValues ask
-for; and places that
-few pods can take are left to them."""
+"""Plans use the freedom that rules leave to lower the price: slack of spreads, cheap zones, the smallest of the types
+that minValues requires. Capacity that few pods can use is left to those pods.
+"""
 
 import pytest
 
@@ -28,7 +28,7 @@ TAINTED = [{"key": "for", "value": "api", "effect": "NoSchedule"}]
 
 
 def dearer_by_zone(known: Json, *factors: float) -> Json:
-    """The same type with its price multiplied in each zone."""
+    """Return the same type with its price multiplied in each zone."""
     by_zone = dict(zip(ZONES, factors, strict=True))
     return {
         **known,
@@ -39,7 +39,7 @@ def dearer_by_zone(known: Json, *factors: float) -> Json:
 
 
 def zones(plan: Plan) -> dict[str, int]:
-    """Pods by zone."""
+    """Return the number of pods by zone."""
     found: dict[str, int] = {}
     for one in plan.nodes:
         found[one.zone] = found.get(one.zone, 0) + len(one.pods)
@@ -126,7 +126,7 @@ def test_of_nodes_that_stand_the_one_is_taken_that_the_pod_prefers() -> None:
 
 
 def elsewhere(*zones: str) -> Json:
-    """A pool in these zones that only the pods of ``api`` may use."""
+    """Return a pool in these zones that only the pods of ``api`` may use."""
     where = {"key": ZONE, "operator": "In", "values": list(zones)}
     return node_pool("elsewhere", requirements=[where], taints=TAINTED)
 
@@ -170,7 +170,7 @@ def test_pods_whose_policy_looks_past_their_own_selector_are_kept_to_it_alone() 
 
 @pytest.mark.parametrize("number", [3, 12, 120])
 def test_who_spreads_over_other_pods_shares_a_node_with_its_like(number: int) -> None:
-    """Each asks that at most one of ``api`` is on its node, and none of them is of ``api``."""
+    """Each pod accepts at most one pod of ``api`` on its node, and none of them is of ``api``."""
     asking = pods(number, cpu="100m", memory="64Mi", topologySpreadConstraints=[spread(HOST, app="api")])
     alone = checked(world(pods(number, cpu="100m", memory="64Mi")))
 
@@ -180,7 +180,7 @@ def test_who_spreads_over_other_pods_shares_a_node_with_its_like(number: int) ->
 
 @pytest.mark.parametrize("closed", [{"cpu": "1000"}, {}])
 def test_a_zone_that_none_of_those_who_wait_could_get_is_not_spread_over(closed: Json) -> None:
-    """Who could use the pool in the third zone is too large for it, or the pool's limit is reached."""
+    """The pods that could use the pool in the third zone are too large for it, or the pool's limit is reached."""
     theirs = pod(
         "api", app="api", nodeSelector={ZONE: ZONES[2]}, tolerations=[{"key": "for", "operator": "Exists"}], **closed
     )
@@ -200,7 +200,7 @@ def test_a_pod_in_a_zone_without_offers_waits_whatever_its_spread_looks_past() -
 
 @pytest.mark.parametrize(("leaders", "followers", "cpu"), [(1, 2, "900m"), (10, 20, "900m"), (10, 40, "300m")])
 def test_nodes_are_large_enough_for_who_must_be_beside_a_pod_on_them(leaders: int, followers: int, cpu: str) -> None:
-    """A node that has just its leader and whoever fits leaves the others nowhere to go, ever."""
+    """A node that holds only its leader and other pods that fit leaves its followers without any possible node."""
     leading = pods(leaders, "web", cpu="900m", **affinity(podAntiAffinity=[near(HOST, "web")]))
     following = pods(followers, "cache", cpu=cpu, **affinity(podAffinity=[near(HOST, "web")]))
 

@@ -1,4 +1,4 @@
-"""Snapshots: what is kept of the world is all that a plan needs."""
+"""A snapshot keeps everything of the cluster that a plan needs."""
 
 from typing import Any
 

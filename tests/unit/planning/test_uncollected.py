@@ -1,4 +1,6 @@
-"""Plans are made without the collector of cycles: it is as it was before, afterwards, and would have found nothing."""
+"""The planner runs without the cyclic garbage collector: its state is restored afterwards, and the collector would have
+found nothing.
+"""
 
 import gc
 from collections.abc import Iterator
@@ -35,7 +37,7 @@ def made(effort: Effort) -> Plan:
 
 @pytest.fixture(params=[True, False], ids=["on", "off"])
 def on(request: pytest.FixtureRequest) -> Iterator[bool]:
-    """Whether the collector is on before; on again in the end."""
+    """Set whether the collector is on before the test; it is on again at the end."""
     (gc.enable if request.param else gc.disable)()
     yield request.param
     gc.enable()
@@ -64,7 +66,7 @@ def test_the_collector_is_as_it_was_where_there_is_no_plan(on: bool) -> None:
 @pytest.mark.usefixtures("on")
 @pytest.mark.parametrize("on", [False], indirect=True)
 def test_a_plan_leaves_no_cycles_with_what_it_was_made_of() -> None:
-    made(Effort(steps=0))  # whatever is loaded or remembered once is there now
+    made(Effort(steps=0))  # what is loaded or cached only once exists from here on
     gc.collect()
     made(Effort(steps=0))
 

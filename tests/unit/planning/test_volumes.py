@@ -1,4 +1,4 @@
-"""Volumes in plans: places, attachments that are limited, claims for one pod at a time and for many."""
+"""Volumes in plans: zones, attachment limits, claims for one pod at a time and for many."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -197,7 +197,7 @@ def test_a_volume_in_a_zone_keeps_a_pod_pending_where_no_offer_is() -> None:
 def csi_worlds(
     *waiting: Json, most: int, there: Sequence[Json] = (), claims: Sequence[Json], volumes: Sequence[Json] = ()
 ) -> dict[str, Any]:
-    """A node named there, of which the driver can attach so many volumes, and pods that wait."""
+    """Draw a node on which the driver can attach this number of volumes, and pending pods."""
     return world(
         [*there, *waiting],
         nodes=[node("there")],
@@ -270,7 +270,7 @@ def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:
 
 
 def typed(name: str, instance: str) -> Json:
-    """A node of this type that takes nobody: it is here for what it tells of its type."""
+    """Return a node of this type that takes no pods: it shows the attachment limit of its type."""
     return node(
         name, labels={"node.kubernetes.io/instance-type": instance}, taints=[{"key": "x", "effect": "NoSchedule"}]
     )
@@ -318,7 +318,9 @@ def test_min_values_count_types_that_can_attach_all_volumes_shared_ones_included
 
 
 def test_pods_in_pairs_that_share_many_volumes_are_planned_soon_and_by_the_rules() -> None:
-    """More volumes than are counted once for all: each pod then counts its own, which no node has too many of."""
+    """More volumes than the planner counts once for all pods: each pod then counts its own, which are within every
+    node's limit.
+    """
     told = [typed(f"n-{name}", name) for name in CATALOGUE]
     lists = world(
         [mounting(f"db-{number}", f"data-{number // 2}", cpu="100m", memory="64Mi") for number in range(200)],
@@ -352,7 +354,7 @@ BY_HAND = {
 
 
 def disk(name: str, zone: str, **more: Any) -> Json:
-    """A volume that somebody made, free for claims of the class ``local``."""
+    """Return a volume that a person created, free for claims of the class ``local``."""
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
     said = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
     metadata = {"name": name, "labels": more.pop("labels", {})}

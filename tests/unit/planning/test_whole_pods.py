@@ -1,5 +1,5 @@
-"""What whole pods say of a node: inequalities that no node breaks, nodes that nothing beats, and bounds that no plan is
-below.
+"""Cuts from whole pods: inequalities that no node violates, nodes that no other node improves on, and bounds that no
+plan is below.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from tests.unit.planning.test_kernel import compiled, problem
 
 
 def contents(known: PackingProblem, offer: int) -> Iterator[tuple[int, ...]]:
-    """Everything that fits onto one node of an offer."""
+    """Return everything that fits onto one node of an offer."""
 
     def add(item: int, held: tuple[int, ...], room: Floats) -> Iterator[tuple[int, ...]]:
         if item == known.items:
@@ -51,9 +51,9 @@ def test_no_node_holds_more_than_one_node_however_its_pods_are_counted(sizes: li
 
 
 def few(seed: int, *, items: int = 4) -> PackingProblem:
-    """A problem that can be solved exactly: few pods, and an offer that every one of them may use. Some pods ask for
-    devices, which some
-    offers lack."""
+    """Draw a problem that can be solved exactly: few pods, and an offer that each of them may use. Some pods request
+    devices, which some offers lack.
+    """
     dice = np.random.default_rng(seed)
     made = problem(seed, items=items, offers=5, rules=0)
     devices, there = dice.integers(0, 2, items) * (seed % 3), dice.integers(0, 3, 5) * 2
@@ -88,7 +88,7 @@ def test_offers_that_were_left_out_would_change_nothing(seed: int, items: int) -
 @pytest.mark.parametrize("seed", range(30))
 def test_one_more_offer_raises_no_bound(seed: int) -> None:
     known = problem(seed, items=20, offers=12, rules=0)
-    for new in range(len(known.price) - 1):  # the last one is open to everybody
+    for new in range(len(known.price) - 1):  # every pod may use the last one
         rest = np.arange(len(known.price)) != new
         without = replace(
             known, room=known.room[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest]
@@ -115,7 +115,7 @@ def test_an_offer_comes_in_although_whole_pods_alone_set_the_prices() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
-    """As they do in the cloud: twice the room at about twice the price."""
+    """As in the cloud: twice the capacity at about twice the price."""
     dice = np.random.default_rng(seed)
     size, mix = np.repeat([2, 4, 8, 16, 32, 64], 3), np.tile([2.0, 4.0, 8.0], 6)
     order = np.argsort(price := size * (1 + 0.12 * mix) * dice.uniform(0.97, 1.03, 18))
@@ -146,7 +146,7 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
 
 @pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other room", "none"])
 def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_of_no_use(rates: list[float]) -> None:
-    """It holds ten pods worth five, for twenty."""
+    """The offer holds ten pods worth five, for twenty."""
     worth, room, need, open_to = (
         np.array([5.0]),
         np.array([[100.0, 0.0]]),
@@ -170,7 +170,7 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
         for offer in range(len(known.price))
     }
     worthy = {offer: value for offer, value in dearest.items() if value > known.price[offer] * (1 + 1e-5)}
-    # after haste by prices of its own; haste alone in the end
+    # a second search at the offer's own prices follows the first; the last case needs only the first
     for patience, haste in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):
         priced = pricer.look(worth, patience, haste)
 
@@ -186,8 +186,8 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
 
 
 def _best(known: PackingProblem, worth: Floats, patterns: Sequence[NodePattern]) -> dict[int, float]:
-    """By offer what the best of these nodes is worth, if that is more than the offer costs by more than sums may
-    err.
+    """Return, by offer, the value of the best of these nodes, if it exceeds the offer's price by more than rounding
+    errors.
     """
     found: dict[int, float] = {}
     for one in patterns:
@@ -223,7 +223,7 @@ def test_what_columns_prove_no_packing_is_below(seed: int) -> None:
 
 
 def _cheapest_mix(known: PackingProblem) -> float:
-    """The programme over everything that one node of each offer can hold."""
+    """Solve the program over every set of pods that one node of each offer can hold."""
     master = MasterProblem(known, known.demand)
     for offer in range(len(known.price)):
         for held in contents(known, offer):

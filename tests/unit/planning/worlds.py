@@ -1,4 +1,4 @@
-"""Small worlds drawn at random: pools, daemons, nodes and pods with every rule that the planner knows, as plain
+"""Random small clusters: pools, daemons, nodes and pods with every rule that the planner implements, as plain
 manifests.
 """
 
@@ -30,7 +30,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 def instance_type(
     name: str, cpu: int, gib: int, price: float, *, arch: str = "amd64", pods: int = 12, zones: Sequence[str] = ZONES
 ) -> Json:
-    """One type at one price in each zone, on demand, and at a third of it as spot."""
+    """Return a type at one price in each zone, on-demand, and at a third of it as spot."""
     return {
         "labels": {
             "node.kubernetes.io/instance-type": name,
@@ -72,7 +72,7 @@ def node_pool(
 def pod(
     name: str, *, app: str = "web", cpu: str = "500m", memory: str = "512Mi", namespace: str = "default", **spec: Any
 ) -> dict[str, Any]:
-    """A pending pod; ``ports`` are host ports, ``spec`` goes in as it is."""
+    """Return a pending pod; ``ports`` are host ports, ``spec`` is used unchanged."""
     ports = [{"containerPort": number, "hostPort": number} for number in spec.pop("ports", ())]
     container = {"name": "main", "resources": {"requests": {"cpu": cpu, "memory": memory}}, "ports": ports}
     return {
@@ -105,7 +105,7 @@ def node(
 
 
 def running(name: str, where: str, **said: Any) -> dict[str, Any]:
-    """A pod that runs on a node."""
+    """Return a pod that runs on a node."""
     one = pod(name, **said)
     return {**one, "spec": {**one["spec"], "nodeName": where}, "status": {"phase": "Running"}}
 
@@ -128,7 +128,7 @@ def near(key: str, app: str) -> dict[str, Any]:
 
 
 def affinity(**kinds: Sequence[Json]) -> dict[str, Any]:
-    """``affinity(podAntiAffinity=[near(HOST, "web")])``."""
+    """Return an affinity: ``affinity(podAntiAffinity=[near(HOST, "web")])``."""
     return {
         "affinity": {
             kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)} for kind, terms in kinds.items()
@@ -160,7 +160,7 @@ TOLERATION = {"key": "dedicated", "operator": "Exists"}
 
 @st.composite
 def deployments(draw: st.DrawFn, app: str) -> list[dict[str, Any]]:
-    """A few replicas that all say the same."""
+    """Draw a few replicas with the same rules."""
     said: dict[str, Any] = {
         "app": app,
         "cpu": draw(st.sampled_from(["100m", "900m", "2"])),
@@ -190,7 +190,7 @@ def deployments(draw: st.DrawFn, app: str) -> list[dict[str, Any]]:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> dict[str, list[Json]]:
-    """Lists of manifests, as the API server would give them."""
+    """Draw lists of manifests, as the API server returns them."""
     waiting = [one for app in APPS[: draw(st.integers(1, 3))] for one in draw(deployments(app))]
     pools = [node_pool(limits={"cpu": str(draw(st.sampled_from([4, 12, 1000])))})]
     if draw(st.booleans()):

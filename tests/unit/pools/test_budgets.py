@@ -1,4 +1,4 @@
-"""Disruption budgets: how many nodes of a pool may go at one time."""
+"""Disruption budgets: how many nodes of a pool may be disrupted at one time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -52,7 +52,7 @@ def test_without_a_budget_that_counts_all_may_go() -> None:
     ("times", "hours", "active"),
     [
         ("0 12 * * *", 1, True),
-        ("0 11 * * *", 1, False),  # it began an hour ago, and is over
+        ("0 11 * * *", 1, False),  # it began an hour ago, and has ended
         ("1 11 * * *", 1, True),
         ("0 9 * * sat", 8, True),
         ("0 9 * * 6", 8, True),
@@ -63,7 +63,7 @@ def test_without_a_budget_that_counts_all_may_go() -> None:
         ("@daily", 13, True),
         ("@yearly", 24 * 30, False),
         ("*/7 * * * *", 1, True),
-        ("0 12 1 * sat", 1, True),  # either day will do where both are given
+        ("0 12 1 * sat", 1, True),  # where both days are given, either of them matches
         ("0 12 21 * sun", 1, True),
         ("0 12 20 * sun", 1, False),
     ],

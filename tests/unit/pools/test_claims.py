@@ -1,4 +1,4 @@
-"""A claim is written before its instance exists, told what became of it, and read back the same, in both kinds."""
+"""A claim is written before its instance exists, updated with the outcome, and read back unchanged, in both kinds."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

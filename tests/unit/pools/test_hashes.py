@@ -1,4 +1,4 @@
-"""What a claim remembers of its pool and class: it changes with what nodes are made of, and with nothing else."""
+"""The hashes of pool and class in a claim change with everything that determines a node, and with nothing else."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Provisioners, AWSNodeTemplates and inline providers read into the values of today."""
+"""Provisioners, AWSNodeTemplates and inline providers are converted to the present values."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people get wrong in their manifests is told by object, field, value and remedy; and the others go on."""
+"""Mistakes in manifests are reported with object, field, value and remedy; the other manifests are read."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A pool's status says whether it can be used, and if not, what its author must do."""
+"""A pool's status shows whether it can be used, and if not, what its author must do."""
 
 from datetime import UTC, datetime
 

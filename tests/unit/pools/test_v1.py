@@ -1,4 +1,4 @@
-"""NodePool and EC2NodeClass as they are today."""
+"""NodePool and EC2NodeClass in their present version."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Events: what is told, on what, and how saying it again makes no second one."""
+"""Events: their content, their object, and that a repeated message creates no second event."""
 
 from datetime import UTC, datetime, timedelta
 

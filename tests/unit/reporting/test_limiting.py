@@ -1,4 +1,4 @@
-"""However many objects have news, the number of events has a limit, and every object is counted."""
+"""The number of events has a limit, however many objects have one, and every object is counted."""
 
 import re
 

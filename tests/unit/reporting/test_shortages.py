@@ -1,4 +1,4 @@
-"""Shortages that do not pass by themselves: pool and pods say what helps, beside the shortage."""
+"""Shortages that do not end by themselves: the events of pool and pods name the remedy beside the shortage."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""A small CDK app with one of each difficulty: assets, a custom resource, an HTTP API with throttled routes, a
+"""A small CDK app with one of each difficult resource: assets, a custom resource, an HTTP API with throttled routes, a
 schedule, a state machine.
 
-Its one parameter, Value, is what the custom resource is asked for.
+Its one parameter, Value, is passed to the custom resource.
 """
 
 from pathlib import Path

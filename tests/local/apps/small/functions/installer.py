@@ -1,4 +1,4 @@
-"""The small app's custom resource: it answers with what it was asked, and refuses the value "refused"."""
+"""The small app's custom resource: it returns the value that it got, and refuses the value "refused"."""
 
 import json
 import urllib.request

@@ -1,4 +1,4 @@
-"""The small app's function behind the HTTP API: it says what it was rung with."""
+"""The small app's function behind the HTTP API: it returns the request that it got."""
 
 from typing import Any
 
