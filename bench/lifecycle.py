@@ -23,7 +23,7 @@ from rich.table import Table
 from bench.lambda_reports import Report, reports
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
-from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import LocalStack
 
 BOOT_SECONDS: Final = 1.0
@@ -99,7 +99,7 @@ class LifecycleRun:
     """A deployed stack in which pods are timed."""
 
     def __init__(self, stack: LocalStack) -> None:
-        self.world = DeployedStack.of(stack)
+        self.world = DemoStack.of(stack)
 
     def run(self, name: str) -> dict[str, float]:
         """Run one pod from its creation until it runs; return seconds by stage."""

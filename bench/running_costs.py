@@ -36,7 +36,7 @@ from joiner_local.demo.cost_report import (
     LAMBDA_REQUEST,
     TRANSITION,
 )
-from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import LocalStack
 
 # $ each, in addition to the prices of the bill; AWS's price pages, 2026-11, us-east-1
@@ -115,7 +115,7 @@ class Counter:
 
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
-        self.world = DeployedStack.of(stack)
+        self.world = DemoStack.of(stack)
         self.outputs = stack.outputs()
 
     def of(self, act: Any) -> Use:

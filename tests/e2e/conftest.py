@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from joiner_local.control_plane.kube_api import KubeApi
-from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from joiner_local.tooling.build_cache import made_once
@@ -112,7 +112,7 @@ def stack(bare_stack: LocalStack, synthesised: Path, printed: list[str]) -> Loca
 
 @pytest.fixture(scope="session")
 def deployed(stack: LocalStack) -> Actor:
-    return Actor(DeployedStack.of(stack), stack.outputs())
+    return Actor(DemoStack.of(stack), stack.outputs())
 
 
 @pytest.fixture

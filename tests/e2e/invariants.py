@@ -11,7 +11,7 @@ from typing import Any
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
-from joiner_local.demo.demonstration import DeployedStack as World
+from joiner_local.demo.demonstration import DemoStack as World
 from tests.e2e.quantities import millicores, requested_millicores
 from tests.e2e.servable import for_sale, neglected, waits
 

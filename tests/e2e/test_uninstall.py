@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from infra.settings import NodeRoleSettings, Settings, load_settings
 from joiner_local.control_plane.kube_api import KubeApi, Object
 from joiner_local.demo.change_watch import until
-from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from tests.e2e.world import Actor, deployment, node_class
@@ -46,7 +46,7 @@ class Account:
         folder = self.stack.root / f"cdk-{time.monotonic_ns()}"
         synthesise(settings, folder)
         self.stack.deploy(Deployment(REPOSITORY, self.stack.root, say=print, synthesised=folder))
-        return Actor(DeployedStack.of(self.stack), self.stack.outputs())
+        return Actor(DemoStack.of(self.stack), self.stack.outputs())
 
     def delete(self) -> str:
         """Delete the stack; return its final status."""

@@ -16,7 +16,7 @@ import yaml
 
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
-from joiner_local.demo.demonstration import DeployedStack
+from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import REPOSITORY
 from tests.e2e.invariants import CLAIM_PATHS, failed_executions, violations
 
@@ -73,7 +73,7 @@ def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "6
 class Actor:
     """A deployed stack and the actions on it."""
 
-    world: DeployedStack
+    world: DemoStack
     outputs: Mapping[str, str]
     stopped: set[str] = field(default_factory=set)
     told: set[str] = field(default_factory=set)  # failed executions that an earlier test has told of

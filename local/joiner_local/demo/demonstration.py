@@ -72,7 +72,7 @@ INFLATE: Final[dict[str, Any]] = {
 
 
 @dataclass(slots=True)
-class DeployedStack:
+class DemoStack:
     """A deployed stack as `change_watch` needs it."""
 
     stack: LocalStack
@@ -83,7 +83,7 @@ class DeployedStack:
     clients: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, stack: LocalStack) -> "DeployedStack":
+    def of(cls, stack: LocalStack) -> "DemoStack":
         outputs = stack.outputs()
         return cls(stack, stack.kube(), outputs["ScaleUpArn"], outputs["RetireArn"], outputs["RetireEmptyArn"])
 
@@ -120,7 +120,7 @@ class Demonstration:
             with self._step("cdk deploy of this app"):
                 outputs = stack.deploy(deployment)
             self._say(f"state machine {outputs['ScaleUpArn'].rpartition(':')[2]}")
-            world = DeployedStack.of(stack)
+            world = DemoStack.of(stack)
             with self._step(f"kubectl apply -f {SCENARIO.relative_to(REPOSITORY)}"):
                 world.kube.apply_manifests([*yaml.safe_load_all(SCENARIO.read_text()), INFLATE])
             for replicas in (1, 17):
@@ -137,14 +137,14 @@ class Demonstration:
                 stack.stop()
         self._times()
 
-    def _scale_up(self, world: DeployedStack, replicas: int) -> None:
+    def _scale_up(self, world: DemoStack, replicas: int) -> None:
         watch = ChangeWatch(world, "inflate")
         world.kube.merge(INFLATE_PATH, {"spec": {"replicas": replicas}})
         for moment in watch.until_running(replicas):
             self._tell(moment)
         self._told_by(world, watch)
 
-    def _scale_down(self, world: DeployedStack) -> None:
+    def _scale_down(self, world: DemoStack) -> None:
         """Scale down: each node is removed when it has been empty for its time, and not earlier."""
         watch = ChangeWatch(world, "inflate")
         nodes = len(watch.present)
@@ -167,7 +167,7 @@ class Demonstration:
             f"  {nodes} nodes were empty, drained and terminated; no node, machine or instance is left", highlight=False
         )
 
-    def _told_by(self, world: DeployedStack, watch: ChangeWatch) -> None:
+    def _told_by(self, world: DemoStack, watch: ChangeWatch) -> None:
         """Show the executions of one step; those that launched or retired something are shown state by state."""
         self.executions += watch.executions
         for arn in watch.executions:
@@ -195,7 +195,7 @@ class Demonstration:
             )
             self.console.print(f"  planned for ${value['pricePerHour']:.4f} an hour{bound}", highlight=False)
 
-    def _running(self, world: DeployedStack) -> None:
+    def _running(self, world: DemoStack) -> None:
         claims = world.kube.items(MACHINES)
         table = Table(
             "node", "type", "zone", "pods", title="what runs now", title_justify="left", box=None, padding=(0, 2)
@@ -216,7 +216,7 @@ class Demonstration:
         if len(claims) != len(alive):
             raise WatchTimeout(f"{len(alive)} instances but {len(claims)} machines")
 
-    def _bill(self, world: DeployedStack) -> None:
+    def _bill(self, world: DemoStack) -> None:
         """Show the cost."""
         table = Table("what", "how much", "$", title="what it all cost", title_justify="left", box=None, padding=(0, 2))
         lived, own = lifetimes(world), joiner_usage(world, self.executions)

@@ -37,7 +37,7 @@ Changed = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class JoinedCluster:
     """The fields of DescribeCluster that a node's owner uses."""
 
     name: str
@@ -89,9 +89,9 @@ class InstanceReader:
             zone["ZoneName"]: zone["ZoneId"] for zone in self.ec2.describe_availability_zones()["AvailabilityZones"]
         }
 
-    def cluster(self, name: str) -> ClusterDescription:
+    def cluster(self, name: str) -> JoinedCluster:
         described = self._recently(f"cluster {name}", lambda: self.eks.describe_cluster(name=name))["cluster"]
-        return ClusterDescription(name, described["endpoint"].rstrip("/"), described["version"])
+        return JoinedCluster(name, described["endpoint"].rstrip("/"), described["version"])
 
     def role_of_profile(self, name: str) -> str:
         """Return the ARN of the role in an instance profile, "" if it has none."""

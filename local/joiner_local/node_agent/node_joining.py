@@ -16,7 +16,7 @@ import urllib3
 from joiner.adapters.tls import InvalidAuthority
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
-from joiner_local.node_agent.instance_source import ClusterDescription, InstanceReader
+from joiner_local.node_agent.instance_source import InstanceReader, JoinedCluster
 from joiner_local.node_agent.node_capacity import NodeCapacity
 from joiner_local.node_agent.node_config import NodeConfig
 from joiner_local.node_agent.node_identity import assume_profile_role
@@ -70,7 +70,7 @@ class NodeJoining:
         return path
 
 
-def _software(image: str, facts: ClusterDescription) -> NodeSoftware:
+def _software(image: str, facts: JoinedCluster) -> NodeSoftware:
     """Return the software by the image's name, which also determines how user data is read."""
     if not image.startswith("amazon-eks-node-al2023-"):
         # Other families are added here: Amazon Linux 2's bootstrap arguments, Bottlerocket's TOML.
@@ -85,7 +85,7 @@ def _minor(version: str) -> int:
     return int(version.split(".")[1])
 
 
-def _check_cluster(config: NodeConfig, facts: ClusterDescription) -> None:
+def _check_cluster(config: NodeConfig, facts: JoinedCluster) -> None:
     """Refuse another endpoint: it might be a real cluster."""
     if config.endpoint.rstrip("/") != facts.endpoint:
         raise Unbootable(

@@ -10,10 +10,10 @@ from joiner.adapters.ec2_client import Instance
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.launch_failures import LaunchFailure, find_launch_failure
+from joiner.lifecycle.launch_failures import FailureAtLaunch, find_launch_failure
 
 
-def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | None:
+def read_launch_failure(instance: Instance, now: datetime) -> FailureAtLaunch | None:
     """Return why this instance ended at its launch; None if it did not."""
     return find_launch_failure(
         instance.id,
@@ -28,7 +28,7 @@ def read_launch_failure(instance: Instance, now: datetime) -> LaunchFailure | No
 
 def record_launch_failure(
     ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime
-) -> LaunchFailure | None:
+) -> FailureAtLaunch | None:
     """Start the back-off of the instance's node class or offering, and add the reason to its claim's retirement; None
     if it did not end at its launch.
     """

@@ -52,7 +52,7 @@ OTHER_REMEDY: Final = "look at the message, and at the class's volumes, image an
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchFailure:
+class FailureAtLaunch:
     """Why an instance ended at its launch. ``scope`` is what is not launched for a while: a class's id, or empty for
     its offering alone.
     """
@@ -66,7 +66,7 @@ class LaunchFailure:
     def said(self) -> str:
         """Return the failure and the remedy, in one sentence each.
 
-        >>> LaunchFailure("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").said
+        >>> FailureAtLaunch("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").said
         'instance i-1 ended at its launch: Server.InternalError: Internal error. EC2 failed: other offerings are tried'
         """
         told = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
@@ -98,7 +98,7 @@ def find_launch_failure(
     launched_at: datetime | None,
     tags: Mapping[str, str],
     now: datetime,
-) -> LaunchFailure | None:
+) -> FailureAtLaunch | None:
     """Return why an instance of this cluster (with these ``tags``) ended at its launch.
 
     None if it runs, or ended for another reason.
@@ -110,7 +110,7 @@ def find_launch_failure(
         return None
     offering_only = code in OF_THE_OFFERING or NODECLASS not in tags
     scope = "" if offering_only else back_off_id_of_class(tags[NODECLASS], legacy=PROVISIONER in tags)
-    return LaunchFailure(instance, code, message, scope)
+    return FailureAtLaunch(instance, code, message, scope)
 
 
 def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
