@@ -329,10 +329,13 @@ class Account:
         from joiner.cluster import Pod, Requirements
         from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
 
-        said = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
-        dynamodb, s3 = (
-            boto3.client(each, endpoint_url=self.environment["AWS_ENDPOINT_URL"], **said) for each in ("dynamodb", "s3")
-        )  # type: ignore[call-overload]
+        account: dict[str, Any] = {
+            "endpoint_url": self.environment["AWS_ENDPOINT_URL"],
+            "aws_access_key_id": "test",
+            "aws_secret_access_key": "test",
+            "region_name": "us-east-1",
+        }
+        dynamodb, s3 = boto3.client("dynamodb", **account), boto3.client("s3", **account)
         dynamodb.create_table(
             TableName=name,
             BillingMode="PAY_PER_REQUEST",
