@@ -38,6 +38,16 @@ class Account:
             StackName=stack_name("prod"), TemplateBody=json.dumps(template)
         )
 
+    def remove(self) -> None:
+        """Remove what the account holds: mock_aws forgets nothing while another mock_aws of the process is active."""
+        boto3.client("cloudformation", region_name="eu-west-1").delete_stack(StackName=stack_name("prod"))
+        self.states.delete_state_machine(stateMachineArn=self.sweep)
+        boto3.client("iam").delete_role(RoleName="states")
+        self.ssm.delete_parameter(Name=pause_parameter("prod"))
+        found = self.ec2.describe_instances()["Reservations"]
+        if ids := [instance["InstanceId"] for each in found for instance in each["Instances"]]:
+            self.ec2.terminate_instances(InstanceIds=ids)
+
     def launch(self, claim: str) -> str:
         tags = [
             {"Key": CLUSTER_NAME_TAG, "Value": "prod"},
@@ -64,7 +74,9 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     with mock_aws():
-        yield Account()
+        account = Account()
+        yield account
+        account.remove()
 
 
 def uninstall(*arguments: Any) -> Any:
