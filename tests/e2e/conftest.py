@@ -19,10 +19,10 @@ from joiner_local.tooling.build_cache import made_once
 pytest.register_assert_rewrite("tests.e2e.world")
 from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
 
-FORGOTTEN_AFTER = (
-    120  # seconds that an instance is shown after its end: hundreds of old ones are a large part of each answer of EC2
-)
-BOOT_SECONDS = 1.0  # what a boot takes is no matter of these tests, and there are many
+FORGOTTEN_AFTER = 120
+"""Seconds that EC2 shows an instance after its end: hundreds of old instances are a large part of each answer."""
+BOOT_SECONDS = 1.0
+"""Short, because these tests boot many nodes and do not depend on the time of a boot."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -51,10 +51,9 @@ REPORTED: Counter[str] = Counter()
 
 def new_denials(stack: LocalStack) -> list[str]:
     """The denials since the last call, those during deployment and between tests included."""
-    found = denials(stack)
-    new = sorted(found - REPORTED)
-    REPORTED.update(found - REPORTED)
-    return new
+    new = denials(stack) - REPORTED
+    REPORTED.update(new)
+    return sorted(new)
 
 
 def denials(stack: LocalStack) -> Counter[str]:

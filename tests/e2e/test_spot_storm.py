@@ -14,9 +14,8 @@ from tests.e2e.world import Actor, claims_begun, deployment, node_class
 pytestmark = pytest.mark.e2e
 
 NODES = 10
-EXECUTIONS = (
-    5  # at most; about one a second while the warnings are handled, and ten of one instance each would be too many
-)
+# At most; about one a second while the warnings are handled, and ten of one instance each would be too many
+EXECUTIONS = 5
 BEGUN_WITHIN = 30.0  # seconds after the warnings
 GRACE = 120  # seconds from the warning until EC2 takes a spot instance back
 LIMIT = 100.0

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("joiner_local.aws")
 
-GARBAGE_AFTER = (
-    50_000  # new objects between garbage collections, seventy times the default: it saves time and costs memory
-)
+# New objects between garbage collections, seventy times the default: it saves time and costs memory
+GARBAGE_AFTER = 50_000
 
 OWN_PATHS = "/_local/"
 

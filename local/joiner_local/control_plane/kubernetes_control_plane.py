@@ -28,9 +28,8 @@ from joiner_local.stack.stack_processes import Program, ProgramFailed, Programs
 STAGES: Final = Path(__file__).parent / "stages.yaml"
 SERVICE_CIDR: Final = "10.100.0.0/16"  # what EKS chooses if its VPC has no address of 10.0.0.0/8
 SERVICE_ADDRESS: Final = "10.100.0.1"
-GARBAGE_PERCENT: Final = (
-    "400"  # heap growth of a Go program before a garbage collection: four times the default, for a fifth of the time
-)
+# Heap growth of a Go program before a garbage collection: four times the default, for a fifth of the time
+GARBAGE_PERCENT: Final = "400"
 LISTENERS: Final = ("etcd", "etcd-peer", "apiserver", "scheduler", "manager", "kwok")
 
 Say = Callable[[str], None]

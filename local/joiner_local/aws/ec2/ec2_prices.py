@@ -31,9 +31,8 @@ from joiner_local.aws.attribute_patches import replace_attribute
 
 TABLE: Final = Path(__file__).parents[2] / "data" / "on_demand_prices.json"
 
-STEP: Final = (
-    300.0  # seconds for which a spot price is constant: EC2 changes prices "periodically", and two readers should agree
-)
+# Seconds for which a spot price is constant: EC2 changes prices "periodically", and two readers should agree
+STEP: Final = 300.0
 WAVE: Final = 21_600.0  # seconds for a radian of the wave
 PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 

@@ -22,9 +22,8 @@ from joiner.pools.timestamps import parse_timestamp
 SCHEDULER: Final = "default-scheduler"
 NO_POD_WAITS: Final = "no pod of the class waits"
 UNEVEN: Final = "it would be spread unevenly over "
-TOLERATED_SECONDS: Final = (
-    60  # seconds; the last taint is removed within five, and a pod that it evicts sooner is not bound here
-)
+# Seconds; the last taint is removed within five, and a pod that it evicts sooner is not bound here
+TOLERATED_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
