@@ -60,6 +60,7 @@ most."""
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,
     "rings": 0,
+    "gathering": {"waited": 0, "pods": 0, "idle": 0},
     "replans": 0,
     "throttles": 0,
     "paused": False,

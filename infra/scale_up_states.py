@@ -99,6 +99,7 @@ def _take_lease_states(parts: ScaleUpParts) -> States:
         "Is there anything to do?": choice_state(
             {
                 "$found.refused != ''": "Step back",
+                "$not($found.complete)": "Let pods gather",
                 "$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
                 "$watching": "Release the lease",
             },
@@ -175,11 +176,12 @@ def _find_pending_pods(parts: ScaleUpParts) -> State:
     return _invoke_under_lease(
         parts,
         "find_pending_pods",
-        {},
+        {"gathering": jsonata("$gathering")},
         next="Is there anything to do?",
         assign={
             "rings": jsonata("$states.result.Payload.rings"),
             "found": jsonata("$states.result.Payload"),
+            "gathering": jsonata("$states.result.Payload.gathering"),
             "pods": jsonata("$states.result.Payload.pods > $pods ? $states.result.Payload.pods : $pods"),
         },
     )
@@ -330,7 +332,7 @@ def _invoke_under_lease(
 
 def _take_lease(parts: ScaleUpParts) -> State:
     return parts.lease.take(
-        next="Let pods gather",
+        next="Find pending pods",
         assign={"leaseNumber": attribute("leaseNumber"), "rings": attribute("rings")},
         catch=[Catch(CONDITION_FAILED, "Joined the running scale-up"), Catch([EVERY_ERROR], "Release after a failure")],
     )

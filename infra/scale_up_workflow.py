@@ -32,6 +32,10 @@ class ScaleUpWorkflow(Construct):
         environments = {
             "resolve_node_classes": nodes,
             "launch_instances": nodes,
+            "find_pending_pods": {
+                "JOINER_BATCH_IDLE_SECONDS": str(settings.batching.idle_seconds),
+                "JOINER_BATCH_LONGEST_SECONDS": str(settings.batching.longest_seconds),
+            },
             "plan_capacity": {
                 "JOINER_CEILING_NODES": str(settings.ceilings.nodes),
                 "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),

@@ -210,6 +210,17 @@ class SweepSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How long pending pods gather before they are planned together. A batch whose controllers have created all their
+    pods is planned at once. The defaults are Karpenter's."""
+
+    idle_seconds: Annotated[int, NumberRange(1, 60)] = 1
+    """A batch ends when no new pod has come for so long; twice as long if a controller still creates pods."""
+    longest_seconds: Annotated[int, NumberRange(1, 300)] = 10
+    """A batch ends after so long even if pods keep coming. The lease lasts longer: each look renews it."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What is logged, and how long logs are kept."""
 
@@ -252,6 +263,7 @@ class Settings:
     """Whether the API server is at a loopback address of the machine that runs the functions, as the local stack's is.
     With false, functions send their tokens only to EKS endpoints of the region."""
     doorbell: DoorbellSettings = DoorbellSettings()
+    batching: BatchSettings = BatchSettings()
     sweep: SweepSettings = SweepSettings()
     logs: LogSettings = LogSettings()
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))

@@ -6,26 +6,32 @@ list.
 
 Two reasons to do nothing are found here: another autoscaler creates nodes in this cluster, or an event already reported
 to each pod why no node is launched for it.
+
+A batch that is still growing gets no snapshot. The state machine waits a second and invokes the function again, which
+then lists only the pods without a node until the batch is complete.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import yet_unstored
+from joiner.adapters.parallel import call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
 from joiner.lifecycle.declared_status import count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
+from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan
@@ -36,7 +42,21 @@ from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger()
 
-NOTHING: Mapping[str, Any] = {"snapshot": "", "pods": 0, "asking": 0, "unfinished": 0, "unwatched": 0}
+NOTHING: Mapping[str, Any] = {
+    "complete": True,
+    "snapshot": "",
+    "pods": 0,
+    "asking": 0,
+    "unfinished": 0,
+    "unwatched": 0,
+}
+
+CONTROLLERS_READ: Final = 32
+"""Controllers of one batch that are read. A batch with more of them waits while new pods keep coming."""
+
+
+FIRST_LOOK: Final = Gathering()
+DEFAULT_TIMES: Final = BatchTimes()
 
 
 class PendingPodSearch:
@@ -50,6 +70,7 @@ class PendingPodSearch:
         store: Store,
         guards: AutoscalerDetection,
         *,
+        times: BatchTimes = DEFAULT_TIMES,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._view = view
@@ -57,21 +78,28 @@ class PendingPodSearch:
         self._answers = answers
         self._store = store
         self._guards = guards
+        self._times = times
         self._sleep = sleep
 
-    def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"rings", "refused", "snapshot", "pods", "asking", "unfinished", "unwatched"}``.
+    def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_LOOK) -> dict[str, Any]:
+        """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "asking", "unfinished",
+        "unwatched"}``.
 
-        No snapshot is stored if there is nothing to do. Raises LeaseLost if another execution holds the lease now.
+        `so_far` is what the previous looks at this batch found. No snapshot is stored if there is nothing to do, or if
+        the batch is not complete. Raises LeaseLost if another execution holds the lease now.
         """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         rings = lease.rings
         if left := yet_unstored(lease.stored_at, now):
             self._sleep(left)
+        if not so_far.first_look:
+            unbound = Snapshot.from_lists({"pods": self._view.pods_without_node()})
+            if (growing := self._growing(so_far, unbound.pods)) is not None:
+                return _incomplete(rings, so_far, growing)
         others = self._guards.look(now)
         self._tell(others, task, now)
         if refused := refusal_reason(others):
-            return {"rings": rings, "refused": refused, **NOTHING}
+            return {"rings": rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
         launches = self._ledger.unrecorded_launches()
         launching = {claim for launch in launches for claim in launch.claims}
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
@@ -80,6 +108,8 @@ class PendingPodSearch:
         lists = self._view.lists(expected_claims=launching | set(assignments))
 
         world = Snapshot.from_lists(lists)
+        if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
+            return _incomplete(rings, so_far, growing)
         # Only the lease's holder launches, and this execution is the holder: a claim without a launch in progress is
         # never launched, its own claims included
         late = find_late_claims(world.claims, world.nodes, now)
@@ -105,7 +135,25 @@ class PendingPodSearch:
             key = documents.put_snapshot(
                 self._store, task, lists, assignments=kept, assigned=assignments, in_flight=entering, questions=asked
             )
-        return {"rings": rings, "refused": "", "snapshot": key, **found}
+        following = Gathering.of_next_batch(len(Batch.of(world.pods).pending)).to_json()
+        return {"rings": rings, "refused": "", "complete": True, "gathering": following, "snapshot": key, **found}
+
+    def _growing(self, so_far: Gathering, pods: Sequence[Pod]) -> Batch | None:
+        """Return the batch among these pods if more pods of it may come; None if it is complete."""
+        batch = Batch.of(pods)
+        return batch if must_wait(so_far, batch, lambda: self._missing_pods(batch), self._times) else None
+
+    def _missing_pods(self, batch: Batch) -> list[int | None]:
+        """Return, for each controller of a pending pod, how many pods it has not created yet; None if unknown."""
+        owners = list(batch.owners().values())
+        if len(owners) > CONTROLLERS_READ:
+            return [None]
+        return [
+            missing_pods(found) if isinstance(found, Mapping) else None
+            for _, found in call_each(
+                owners, lambda pod: self._view.controller(pod.owner_kind, pod.namespace, pod.owner_name), KubeError
+            )
+        ]
 
     def _short(self, now: datetime) -> list[str]:
         return [mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))]
@@ -121,6 +169,13 @@ class PendingPodSearch:
             logger.warning(other.message, guard=str(other.guard))
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=reason)
+
+
+def _incomplete(rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
+    """Return the answer for a batch that may still grow."""
+    following = so_far.after_another_second(len(batch.pending))
+    found = {"complete": False, "gathering": following.to_json(), "pods": len(batch.pending)}
+    return {"rings": rings, "refused": "", **NOTHING, **found}
 
 
 def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
@@ -146,8 +201,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.planning_back_offs(),
         environment.store(),
         AutoscalerDetection(kube),
+        times=BatchTimes(
+            idle=int(environment.setting("JOINER_BATCH_IDLE_SECONDS")),
+            longest=int(environment.setting("JOINER_BATCH_LONGEST_SECONDS")),
+        ),
     )
-    answer = look.answer(task, now, environment.lease_end(context, now))
+    so_far = Gathering.from_json(event["gathering"])
+    answer = look.answer(task, now, environment.lease_end(context, now), so_far)
     logger.info("looked for pending pods", **answer)
     metrics.publish(task.cluster.name, {"PodsPending": answer["pods"]})
     return answer

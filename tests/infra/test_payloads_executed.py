@@ -131,6 +131,8 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
             **dict.fromkeys(("pods", "asking", "unfinished", "unwatched"), 50_000),
             "rings": world.rings(),
             "refused": "",
+            "complete": True,
+            "gathering": dict.fromkeys(("waited", "pods", "idle"), 50_000),
             "snapshot": "s",
         }
     ],

@@ -16,7 +16,16 @@ from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
-FOUND = {"refused": "", "snapshot": "snapshots/x/1.json.gz", "pods": 3, "asking": 3, "unfinished": 0, "unwatched": 0}
+FOUND = {
+    "refused": "",
+    "complete": True,
+    "gathering": {"waited": 1, "pods": 3, "idle": 0},
+    "snapshot": "snapshots/x/1.json.gz",
+    "pods": 3,
+    "asking": 3,
+    "unfinished": 0,
+    "unwatched": 0,
+}
 NOTHING = {**FOUND, "pods": 0, "asking": 0}
 PLANNED = {
     "plan": "plans/x/1.json.gz",
@@ -53,7 +62,6 @@ UNDER_THE_LEASE = [
     "Is Joiner paused?",
     "Describe the cluster",
     "Take the lease",
-    "Let pods gather",
     "Find pending pods",
     "Is there anything to do?",
     "Resolve node classes",
@@ -131,6 +139,20 @@ def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(st
     assert (heard["schema"], heard["round"], heard["index"], heard["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
     assert (heard["lease"], heard["execution"]["id"], heard["execution"]["name"]) == ({"number": 1}, execution, "up-1")
     assert set(heard["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
+
+
+def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: Stage[World]) -> None:
+    growing = {**NOTHING, "complete": False, "gathering": {"waited": 1, "pods": 44, "idle": 0}}
+    world = stage.world(find_pending_pods=[growing, FOUND])
+
+    execution = world.start()
+
+    assert world.end(execution)["status"] == "SUCCEEDED"
+    start = UNDER_THE_LEASE.index("Find pending pods")
+    looks = ["Find pending pods", "Is there anything to do?", "Let pods gather"]
+    assert world.states(execution)[start : start + 4] == [*looks, "Find pending pods"]
+    asked = [(each["round"], each["gathering"]) for each in world.calls["find_pending_pods"]]
+    assert asked == [(1, {"waited": 0, "pods": 0, "idle": 0}), (1, growing["gathering"])]
 
 
 def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(stage: Stage[World]) -> None:

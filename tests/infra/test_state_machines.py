@@ -142,7 +142,7 @@ def test_a_lost_lease_is_no_failure_and_is_not_retried(scale_up: States) -> None
 def test_every_path_to_the_end_releases_the_lease(scale_up: States) -> None:
     """Between taking and releasing the lease, every path to the end contains one of the states that release it."""
     releasing = {"Release the lease", "Release the unused lease", "Release after a failure", "Hand over"}
-    found, reached = ["Let pods gather"], set()
+    found, reached = ["Find pending pods"], set()
     while found:
         name = found.pop()
         if name in reached or name in releasing:

@@ -28,6 +28,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirements, Resources
+from joiner.lifecycle.gathering import Gathering
 from joiner.names import FILLING, UNREGISTERED
 from joiner.planning import Ceilings
 from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
@@ -153,6 +154,8 @@ class World:
     node_class: ResolvedNodeClass = CLASS
     pause: FakePause = field(default_factory=FakePause)
     untold: list[str] = field(default_factory=list)
+    gathering: Gathering = field(default_factory=Gathering)
+    """What the looks of the running execution at its batch have found."""
 
     @property
     def known(self) -> PlanningBackOffs:
@@ -210,6 +213,7 @@ class World:
     def _under_the_lease(self, name: str, lease: int) -> None:
         try:
             self.answers.clear()
+            self.gathering = Gathering()
             for turn in range(1, 11):
                 task = Task(Execution(name, arn(name), ""), CLUSTER, lease, turn)
                 if not self._round(task):
@@ -224,12 +228,15 @@ class World:
         """Find, plan, record, launch, record; return True to plan again."""
         until = int(self.now.timestamp()) + 90
         view = ListedCluster(self.kube)
-        found = self._state(
-            "find_pending_pods",
-            lambda f: f.PendingPodSearch(
-                view, self.ledger, self.known, self.store, AutoscalerDetection(self.kube)
-            ).answer(task, self.now, until),
-        )
+        found: dict[str, Any] = {"complete": False}
+        while not found["complete"]:
+            search = (view, self.ledger, self.known, self.store, AutoscalerDetection(self.kube))
+            so_far = self.gathering
+            found = self._state(
+                "find_pending_pods",
+                lambda f: f.PendingPodSearch(*search).answer(task, self.now, until, so_far),  # noqa: B023
+            )
+            self.gathering = Gathering.from_json(found["gathering"])
         if found["refused"] or found["asking"] + found["unfinished"] + found["unwatched"] == 0:
             return False
         classes = self._state(

@@ -1,5 +1,6 @@
 """A scale-up from pending pods to nodes that run them: every function with its real input, over fakes that behave."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,9 @@ from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.scale_up import CLASS, CLUSTER, World, arn, pending
+
+
+CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 
 
 def reasons(world: World, kind: str, name: str) -> list[str]:
@@ -44,6 +48,43 @@ def test_pending_pods_get_their_nodes(world: World) -> None:
     assert (registration["done"], registration["podsPlaced"], registration["placedAsPlanned"]) == (True, 2, 1.0)
     assert sum(node["pricePerHour"] for node in registration["nodes"]) == world.answers["plan_capacity"]["pricePerHour"]
     nothing_is_left(world)
+
+
+def replica_set(replicas: int, created: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": replicas},
+        "status": {"replicas": created},
+    }
+
+
+def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(world: World) -> None:
+    world.prepare(replica_set(2, 2), pending("web-1"), pending("web-2"))
+    assert world.scale_up("up-1")
+
+    assert world.answers["find_pending_pods"]["gathering"] == {"waited": 1, "pods": 2, "idle": 0}
+    assert "GET /api/v1/pods" in world.kube.asked
+    assert sum(call == "GET /api/v1/pods" for call in world.kube.asked[: world.kube.asked.index(CREATES_CLAIM)]) == 1
+
+
+def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: World) -> None:
+    world.prepare(replica_set(2, 1), pending("web-1"))
+
+    def arrives(method: str, path: str, act: Callable[[], Any]) -> Any:
+        answer = act()
+        if path.endswith("/replicasets/web"):  # the rest is created right after the first look at the controller
+            world.kube.put(replica_set(2, 2))
+            world.kube.put(pending("web-2"))
+        return answer
+
+    world.kube.fault = arrives
+    assert world.scale_up("up-1")
+
+    assert world.answers["find_pending_pods"]["pods"] == 2
+    assert world.answers["plan_capacity"]["pods"] == 2
+    assert len(list_claims(world.kube).claims) == 2
 
 
 def test_the_story_is_told_on_pods_claims_and_nodes(world: World) -> None:

@@ -37,6 +37,12 @@ PLANNED: Final = (
 PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS})
 """Kinds whose definition may be missing in a cluster; the list is empty then."""
 
+CONTROLLERS: Final = {
+    kind.kind: kind
+    for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.JOBS, kinds.REPLICATION_CONTROLLERS)
+}
+"""Kinds that create pods, and whose objects contain the number of pods."""
+
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that have ended use no resources, and no decision needs them; clusters with many jobs keep thousands."""
 
@@ -46,6 +52,12 @@ class ClusterView(Protocol):
 
     def lists(self, expected_claims: Collection[str] = ()) -> Lists:
         """Return every list that a plan needs, by plural name."""
+
+    def pods_without_node(self) -> Sequence[Mapping[str, Any]]:
+        """Return the pods that are bound to no node."""
+
+    def controller(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return the controller of a pod; None if it does not exist, or is of a kind that is not read."""
 
 
 class ListedCluster:
@@ -71,6 +83,17 @@ class ListedCluster:
             found = self._read(FIRST)
         between = self._read(self._between)
         return {**found, **between, "pods": self._kube.packed(kinds.PODS, fields=LIVING, consistent=self._consistent)}
+
+    def pods_without_node(self) -> Sequence[Mapping[str, Any]]:
+        """Return the pods that are bound to no node; far fewer than all, and from the API server's cache."""
+        return self._kube.packed(kinds.PODS, fields=f"spec.nodeName=,{LIVING}")
+
+    def controller(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """Return the controller of a pod; None if it does not exist, or is of a kind that is not read."""
+        try:
+            return self._kube.get(CONTROLLERS[kind], name, namespace=namespace) if kind in CONTROLLERS else None
+        except NotFound:
+            return None
 
     def claims(self) -> Lists:
         """Return only the claims, of both kinds."""

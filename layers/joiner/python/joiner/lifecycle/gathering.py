@@ -1,0 +1,141 @@
+"""Determine whether more pods of a batch are still coming, so that one Deployment gets one plan.
+
+The controllers of the pending pods say how many pods they want. A batch is complete when all controllers of its pods
+have created them and the scheduler has tried each one; then nothing waits. For other pods the batch waits while new
+ones keep coming.
+
+Source of the default times: Karpenter, Settings (BATCH_IDLE_DURATION 1 s, BATCH_MAX_DURATION 10 s).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner.cluster import Pod
+
+Manifest = Mapping[str, Any]
+
+CREATING: Final = 2
+"""Multiple of the idle time that a batch waits for a controller that is known to create more pods: creating and trying
+a pod may take longer than a second on a busy cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTimes:
+    """Whole seconds: how long no new pod comes before a batch ends, and how long a batch gathers at most."""
+
+    idle: int = 1
+    longest: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """What the previous looks at this batch found: the seconds waited, the pending pods at the last look, and the
+    seconds without a new one."""
+
+    waited: int = 0
+    pods: int = 0
+    idle: int = 0
+
+    @property
+    def first_look(self) -> bool:
+        return self.waited == 0
+
+    def to_json(self) -> dict[str, int]:
+        return {"waited": self.waited, "pods": self.pods, "idle": self.idle}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Gathering":
+        return cls(document["waited"], document["pods"], document["idle"])
+
+    def idle_until(self, pods: int) -> int:
+        """Return the seconds without a new pod, if there are so many pending pods now."""
+        return self.idle + 1 if self.waited and pods <= self.pods else 0
+
+    def after_another_second(self, pods: int) -> "Gathering":
+        """Return the state at the next look, a second later, if there are so many pending pods now."""
+        return Gathering(self.waited + 1, pods, self.idle_until(pods))
+
+    @staticmethod
+    def of_next_batch(pods: int) -> "Gathering":
+        """Return the state at the first look of the next round, which begins with a second's wait."""
+        return Gathering(1, pods)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The unbound pods of one look: those that are pending, and those that no scheduler has tried yet."""
+
+    pending: tuple[Pod, ...]
+    untried: tuple[Pod, ...]
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> "Batch":
+        """Return the batch among these pods, which may include bound pods."""
+        unbound = [one for one in pods if not (one.node_name or one.terminal or one.deletion or one.stays_with_node)]
+        return cls(
+            pending=tuple(one for one in unbound if one.provisionable),
+            untried=tuple(
+                one for one in unbound if one.unschedulable is None and not one.gates and not one.nominated_node
+            ),
+        )
+
+    def owners(self) -> dict[str, Pod]:
+        """Return one pending pod for each controller, by the controller's uid; pods without one have the key ``""``."""
+        return {one.owner_uid: one for one in self.pending}
+
+
+def missing_pods(owner: Manifest) -> int | None:
+    """Return how many pods a controller has not created yet; None if that cannot be known.
+
+    >>> missing_pods({"kind": "ReplicaSet", "spec": {"replicas": 5}, "status": {"replicas": 3}})
+    2
+    >>> missing_pods({"kind": "StatefulSet", "spec": {"replicas": 5}, "status": {"replicas": 1}})
+    0
+    >>> job = {"parallelism": 4, "completions": 6}
+    >>> missing_pods({"kind": "Job", "spec": job, "status": {"active": 1, "succeeded": 4}})
+    1
+    """
+    spec, status = owner.get("spec") or {}, owner.get("status") or {}
+    created = int(status.get("replicas") or 0)
+    match owner.get("kind"):
+        case "ReplicaSet" | "ReplicationController":
+            return max(0, _count(spec, "replicas", 1) - created)
+        case "StatefulSet":
+            # The pods of an ordered stateful set come one at a time, each after the one before is ready
+            ordered = spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+            return 0 if ordered else max(0, _count(spec, "replicas", 1) - created)
+        case "Job":
+            wanted = _count(spec, "parallelism", 1)
+            if spec.get("completions") is not None:
+                wanted = min(wanted, int(spec["completions"]) - int(status.get("succeeded") or 0))
+            return max(0, wanted - int(status.get("active") or 0))
+        case _:
+            return None
+
+
+def must_wait(
+    so_far: Gathering, batch: Batch, missing_of_owners: Callable[[], Sequence[int | None]], times: BatchTimes
+) -> bool:
+    """Return whether to look again in a second, because the batch may grow.
+
+    `missing_of_owners` returns, for each controller of a pending pod, how many pods it has not created yet (None if
+    that is unknown). It is called only if the answer depends on it.
+    """
+    if so_far.waited >= times.longest:
+        return False
+    if not batch.pending:
+        # The event of a pod that is unschedulable may arrive before the pod's condition is stored
+        return so_far.first_look
+    idle = so_far.idle_until(len(batch.pending))
+    if idle >= times.idle * CREATING:
+        return False
+    missing = missing_of_owners()
+    if any(missing):
+        return True
+    return (bool(batch.untried) or None in missing) and idle < times.idle
+
+
+def _count(spec: Manifest, field: str, default: int) -> int:
+    value = spec.get(field)
+    return default if value is None else int(value)
