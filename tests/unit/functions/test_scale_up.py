@@ -21,7 +21,6 @@ from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.scale_up import CLASS, CLUSTER, World, arn, pending
 
-
 CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 
 
@@ -72,7 +71,7 @@ def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(world: W
 def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: World) -> None:
     world.prepare(replica_set(2, 1), pending("web-1"))
 
-    def arrives(method: str, path: str, act: Callable[[], Any]) -> Any:
+    def arrives(_method: str, path: str, act: Callable[[], Any]) -> Any:
         answer = act()
         if path.endswith("/replicasets/web"):  # the rest is created right after the first look at the controller
             world.kube.put(replica_set(2, 2))
