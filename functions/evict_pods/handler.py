@@ -48,6 +48,11 @@ ASKED_AT_ONCE: Final = 400
 """Maximum of evictions in one pass: more would exceed the function's timeout. The next pass does the others."""
 
 
+INTERNAL_ERROR: Final = 500
+SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+"""The eviction API answers with an internal error and this text if several budgets select the pod."""
+
+
 @dataclass(frozen=True, slots=True)
 class DrainRound:
     """The result of one pass over one node. `quiet`: nothing remains but to wait for `next_at`."""
@@ -204,12 +209,13 @@ class PodEviction:
             )
         volumes = list_awaited_volumes(self._kube, one.node, pods) if in_time else []
         since = _emptied(one, claim, now)
-        if volumes and now - since < VOLUMES_AWAITED:
+        if volumes and (claim is not None or now - since < VOLUMES_AWAITED):
             self._tell(claim, as_detaching(claim, volumes, at=now) if claim else None)
             why = f"volumes are detached: {', '.join(volumes[:3])}"
-            ends = [since + VOLUMES_AWAITED, *([until] if until else [])]
+            ends = [*([since + VOLUMES_AWAITED] if claim is None else []), *([until] if until else [])]
             waiting = replace(one.at(RetirementStage.DRAINING, why), emptied=int(since.timestamp()))
-            return DrainRound(waiting, next_at=min(ends), events=tuple(telling.report_detaching(one, claim, volumes)))
+            events = tuple(telling.report_detaching(one, claim, volumes))
+            return DrainRound(waiting, next_at=min(ends, default=None), events=events)
         self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
         return DrainRound(one.at(RetirementStage.DRAINED), events=tuple(telling.report_terminating(one, claim)))
@@ -227,13 +233,14 @@ class PodEviction:
                 blockers.append(_blocker(pod, answer))
             else:
                 events.append(telling.report_evicted(pod, one.node))
+                events += telling.report_invalid_protection(pod)
         deleted, _ = call_each_in_time(plan.delete, self._delete, KubeError, self._time_left)
         for order, answer in deleted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):
                 blockers.append(_blocker(order.pod, answer))
             else:
                 events.append(telling.report_deleted(order.pod, one.node, order.grace))
-        return len(events), blockers, events
+        return len(evicted) + len(deleted) - len(blockers), blockers, events
 
     def _evict(self, pod: DrainingPod, node: str) -> None:
         self._kube.evict(pod.namespace, pod.name, node=node, uid=pod.uid)
@@ -279,11 +286,11 @@ def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> date
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:
-    return (
-        f"pod {pod.key} is held by its disruption budget"
-        if isinstance(reason, EvictionBlocked)
-        else f"pod {pod.key}: {reason}"
-    )
+    if isinstance(reason, EvictionBlocked):
+        return f"pod {pod.key} is held by its disruption budget"
+    if reason.status == INTERNAL_ERROR and SEVERAL_BUDGETS in str(reason):
+        return f"pod {pod.key} is selected by several PodDisruptionBudgets, and the eviction API accepts only one"
+    return f"pod {pod.key}: {reason}"
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -114,7 +114,8 @@ def pods_on(world: World, node: str) -> list[str]:
 
 def daemon(node: str) -> dict[str, Any]:
     owner = {"kind": "DaemonSet", "name": "agent", "uid": "ds-1", "controller": True}
-    return running({"name": f"agent-{node}", "ownerReferences": [owner]}, node)
+    found = running({"name": f"agent-{node}", "ownerReferences": [owner]}, node)
+    return {**found, "spec": {**found["spec"], "tolerations": [{"operator": "Exists"}]}}
 
 
 def empty(world: World, claim: NodeClaim) -> None:
@@ -338,19 +339,19 @@ def test_the_time_that_a_pool_allows_for_the_drain_counts_from_the_deletion(grow
     nothing_is_left_of(grown, claim)
 
 
-def test_volumes_are_waited_for_but_not_for_ever(grown: World) -> None:
-    claim = first(grown)
+def attach_volume(grown: World, node: str) -> None:
     attachment = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
         "metadata": {"name": "csi-1"},
-        "spec": {
-            "attacher": "ebs.csi.aws.com",
-            "nodeName": claim.node_name,
-            "source": {"persistentVolumeName": "pv-1"},
-        },
+        "spec": {"attacher": "ebs.csi.aws.com", "nodeName": node, "source": {"persistentVolumeName": "pv-1"}},
     }
     grown.kube.put(attachment)
+
+
+def test_volumes_are_waited_for_without_limit_if_the_claim_sets_none(grown: World) -> None:
+    claim = first(grown)
+    attach_volume(grown, claim.node_name)
 
     waiting = retire(grown, (claim.name, "deleted"), looks=4)
 
@@ -358,9 +359,62 @@ def test_volumes_are_waited_for_but_not_for_ever(grown: World) -> None:
     assert first(grown).conditions["Drained"].true
     assert first(grown).conditions["VolumesDetached"].reason == "AwaitingVolumeDetachment"
 
-    grown.now += timedelta(minutes=6)
+    grown.now += timedelta(hours=6)
+    Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
+    later = retire(grown, (claim.name, "deleted"), name="retire-2", looks=2)
+    assert (later.told[0]["stage"], later.told[0]["why"]) == ("draining", "volumes are detached: pv-1")
+
+    del grown.kube.objects["volumeattachments", "", "csi-1"]
+    Retirement(grown, "").retirements.disown(claim.name, arn("retire-2"))
+    retire(grown, (claim.name, "deleted"), name="retire-3")
+    nothing_is_left_of(grown, claim)
+
+
+def test_volumes_are_not_waited_for_past_the_termination_grace_period(grown: World) -> None:
+    claim = first(grown)
+    grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = "5m"
+    attach_volume(grown, claim.node_name)
+
+    waiting = retire(grown, (claim.name, "deleted"), looks=4)
+    assert waiting.told[0]["why"] == "volumes are detached: pv-1"
+
+    grown.now = NOON + timedelta(minutes=5)
     Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
     retire(grown, (claim.name, "deleted"), name="retire-2")
+    nothing_is_left_of(grown, claim)
+
+
+def test_an_agent_that_does_not_tolerate_the_taint_is_evicted_after_the_pods_that_it_serves(grown: World) -> None:
+    claim = first(grown)
+    agent = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "logs-1",
+            "namespace": "kube-system",
+            "uid": "logs-1",
+            "ownerReferences": [{"kind": "DaemonSet", "name": "logs", "controller": True}],
+            "annotations": {"karpenter.sh/do-not-disrupt": "always"},
+        },
+        "spec": {"nodeName": claim.node_name, "containers": []},
+        "status": {"phase": "Running"},
+    }
+    grown.kube.put(agent)
+
+    done = retire(grown, (claim.name, "deleted"))
+
+    assert done.moving == 1
+    evicted = [asked.split("/")[-2] for asked in grown.kube.asked if asked.endswith("/eviction")]
+    assert evicted == ["web-1", "logs-1"]
+    found = grown.kube.all(kinds.EVENTS)
+    invalid = [each for each in found if each["reason"] == "InvalidDoNotDisruptAnnotation"]
+    assert [(each["regarding"]["name"], each["note"]) for each in invalid] == [
+        (
+            "logs-1",
+            "The annotation karpenter.sh/do-not-disrupt: 'always' did not protect this pod: "
+            "set true, or a duration such as 2h30m",
+        )
+    ]
     nothing_is_left_of(grown, claim)
 
 

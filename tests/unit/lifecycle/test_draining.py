@@ -1,5 +1,6 @@
 """Which pods are evicted from a draining node, in which order, and until when."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -29,7 +30,7 @@ def looked(*pods: DrainingPod, deadline: datetime | None = None, now: datetime =
 @pytest.mark.parametrize(
     "staying",
     [
-        pod("agent", owner_kind="DaemonSet"),
+        pod("agent", owner_kind="DaemonSet", tolerates=True),
         pod("static", owner_kind="Node"),
         pod("mirror", mirror=True),
         pod("done", phase="Succeeded"),
@@ -44,18 +45,42 @@ def test_a_node_is_drained_although_these_stay(staying: DrainingPod) -> None:
 
 
 def test_all_others_are_asked_the_unimportant_first() -> None:
-    plan = looked(pod("web", priority=10), pod("batch", priority=-5), pod("agent", owner_kind="DaemonSet"))
+    plan = looked(pod("web", priority=10), pod("batch", priority=-5), pod("static", owner_kind="Node"))
 
     assert names(plan.evict) == ["batch", "web"]
     assert names(plan.waiting) == ["web", "batch"]
     assert not plan.done
 
 
-def test_critical_pods_are_asked_when_no_other_is_left() -> None:
-    dns, web = pod("dns", critical=True), pod("web", ends=at(20))
+def test_pods_are_evicted_in_four_tiers_and_each_tier_waits_for_the_end_of_the_one_before() -> None:
+    tiers = [
+        pod("web"),
+        pod("logs", owner_kind="DaemonSet"),
+        pod("dns", critical=True),
+        pod("network", owner_kind="DaemonSet", critical=True),
+    ]
+    for first in range(len(tiers)):
+        left = tiers[first:]
+        ending = [replace(left[0], ends=at(20)), *left[1:]]
 
-    assert names(looked(dns, web).evict) == []
-    assert names(looked(dns).evict) == ["dns"]
+        assert names(looked(*left).evict) == [left[0].name]
+        assert (names(looked(*ending).evict), len(looked(*ending).waiting)) == ([], len(left))
+
+
+def test_a_protected_pod_of_an_earlier_tier_keeps_the_later_ones_until_the_deadline_is_near() -> None:
+    job, agent = pod("job", protected="true", grace=30), pod("agent", owner_kind="DaemonSet", grace=5)
+
+    waiting, late = looked(job, agent, deadline=at(31)), looked(job, agent, deadline=at(30))
+
+    assert (names(waiting.evict), waiting.delete) == ([], ())
+    assert (names(late.evict), [each.pod.name for each in late.delete]) == (["agent"], ["job"])
+
+
+@pytest.mark.parametrize(
+    ("value", "invalid"), [("", ""), ("true", ""), ("false", ""), ("2h30m", ""), ("Never", "Never"), ("ever", "ever")]
+)
+def test_a_value_of_the_annotation_without_meaning_is_named(value: str, invalid: str) -> None:
+    assert pod("job", protected=value).invalid_protection == invalid
 
 
 def test_a_pod_that_ends_is_not_asked_again_and_is_waited_for() -> None:

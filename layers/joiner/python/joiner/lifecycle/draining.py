@@ -1,10 +1,11 @@
 """Draining a node: which pods must leave, in which order, which pods may not be evicted yet, and when pods are deleted.
 
 Source: Karpenter, core `pkg/controllers/node/termination/terminator`, `pkg/utils/pod/scheduling.go`; Kubernetes,
-"API-initiated Eviction". Pods of daemon sets and static pods stay, and so do pods that tolerate the taint of a
-disrupted node, and pods that have ended. All others are evicted through the eviction API, critical pods last. A pod may
-have an annotation against disruption, forever or for a time. A deadline overrides all of these: a pod that would still
-run at the deadline is deleted early enough to end by itself, and pods that remain after it are left.
+"API-initiated Eviction". Static pods stay, and so do pods that tolerate the taint of a disrupted node, and pods that
+have ended. All others are evicted through the eviction API, in four tiers: pods, pods of daemon sets, critical pods,
+critical pods of daemon sets. A tier begins when the one before it has ended. A pod may have an annotation against
+disruption, forever or for a time. A deadline overrides all of these: a pod that would still run at the deadline is
+deleted early enough to end by itself, and pods that remain after it are left.
 """
 
 from collections.abc import Iterable, Mapping
@@ -95,12 +96,17 @@ class DrainingPod:
     @property
     def stays(self) -> bool:
         """Return whether the drain leaves it on the node."""
-        return (
-            self.owner_kind in ("DaemonSet", "Node")
-            or self.mirror
-            or self.tolerates
-            or self.phase in ("Succeeded", "Failed")
-        )
+        return self.owner_kind == "Node" or self.mirror or self.tolerates or self.phase in ("Succeeded", "Failed")
+
+    @property
+    def of_daemon(self) -> bool:
+        """Return whether a daemon set controls it."""
+        return self.owner_kind == "DaemonSet"
+
+    @property
+    def tier(self) -> int:
+        """Return its place in the order of evictions, from 0 to 3: agents and critical pods serve the others."""
+        return 2 * self.critical + self.of_daemon
 
     def protected_until(self) -> datetime | None:
         """Return until when it may not be evicted: FOREVER, or None if it may be evicted now.
@@ -109,11 +115,13 @@ class DrainingPod:
         """
         if self.protected == "true":
             return FOREVER
-        try:
-            seconds = parse_duration(self.protected) if self.protected else None
-        except ValueError:
-            seconds = None
+        seconds = _seconds(self.protected)
         return self.started + timedelta(seconds=seconds) if seconds and self.started else None
+
+    @property
+    def invalid_protection(self) -> str:
+        """Return the value of its annotation against disruption if the value has no meaning; else empty."""
+        return "" if self.protected in ("", "true", "false") or _seconds(self.protected) else self.protected
 
     def is_protected(self, now: datetime) -> bool:
         """Return whether its annotation still forbids disruption at `now`."""
@@ -152,8 +160,8 @@ def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | No
     waiting = [pod for pod in pods if not pod.stays and not _is_stuck(pod, now, timedelta(0) if over else STUCK)]
     overdue = [pod for pod in waiting if deadline is not None and now >= deadline - timedelta(seconds=pod.grace)]
     asked = [pod for pod in waiting if pod not in overdue]
-    only_critical = all(pod.critical for pod in asked)
-    tier = [pod for pod in asked if pod.critical == only_critical]
+    first = min((pod.tier for pod in asked), default=0)
+    tier = [pod for pod in asked if pod.tier == first]
     free = [pod for pod in tier if pod.ends is None and not pod.is_protected(now)]
     return Drain(
         evict=tuple(sorted(free, key=lambda pod: (pod.priority, pod.key))),
@@ -187,11 +195,24 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
 
 
 def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> int:
-    """Return how many pods of a node will soon need another node: those that leave and that a controller replaces."""
+    """Return how many pods of a node will soon need another node: those that leave and that a controller replaces.
+
+    A daemon set replaces its pod on its own nodes only.
+    """
     return sum(
-        bool(pod.owner_kind) and pod.ends is None and not (pod.stays or (deadline is None and pod.is_protected(now)))
+        bool(pod.owner_kind)
+        and pod.ends is None
+        and not (pod.stays or pod.of_daemon or (deadline is None and pod.is_protected(now)))
         for pod in pods
     )
+
+
+def _seconds(protection: str) -> int | None:
+    """Return the annotation's duration; None if it is no duration or `Never`."""
+    try:
+        return parse_duration(protection) if protection else None
+    except ValueError:
+        return None
 
 
 def _is_stuck(pod: DrainingPod, now: datetime, after: timedelta) -> bool:

@@ -40,8 +40,8 @@ STILL_LAUNCHED: Final = "it may still be launched"
 """An objection that ends by itself within seconds: the outcome of the launch will be on the claim."""
 
 VOLUMES_AWAITED: Final = timedelta(minutes=6)
-"""From the last pod's end until the instance is terminated with volumes attached: as long as Kubernetes waits before a
-forced detach.
+"""From the last pod's end until the instance of a node without a claim is terminated with volumes attached: as long as
+Kubernetes waits before a forced detach. Only a claim can set a limit for the drain.
 """
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from joiner.cluster import Node
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
+from joiner.names import DO_NOT_DISRUPT
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
@@ -64,6 +65,18 @@ def report_evicted(pod: DrainingPod, node: str) -> Event:
     """Return the event of an evicted pod."""
     subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
     return Event(subject, "Evicted", "Evict", f"Evicted from node {node}, which is being retired")
+
+
+def report_invalid_protection(pod: DrainingPod) -> list[Event]:
+    """Return the event of an evicted pod whose annotation against disruption has a value without meaning."""
+    if not pod.invalid_protection:
+        return []
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    note = (
+        f"The annotation {DO_NOT_DISRUPT}: {pod.invalid_protection[:64]!r} did not protect this pod: "
+        "set true, or a duration such as 2h30m"
+    )
+    return [Event(subject, "InvalidDoNotDisruptAnnotation", "Evict", note, "Warning")]
 
 
 def report_deleted(pod: DrainingPod, node: str, grace: int) -> Event:
