@@ -17,6 +17,7 @@ from joiner.cluster.label_values import ABSENT, ANYTHING, MISSING, NOTHING, PRES
 from joiner.cluster.nodes import DaemonSet, Node
 from joiner.cluster.persistent_volumes import Volumes, VolumeUnusable
 from joiner.cluster.pod_constraints import PodConstraints
+from joiner.cluster.pod_disruption_budgets import PodDisruptionBudget
 from joiner.cluster.pods import Pod
 from joiner.cluster.requirements import Requirement, Requirements
 from joiner.cluster.resources import Resources, sum_resources
@@ -38,6 +39,7 @@ __all__ = [
     "Pod",
     "PodAffinityTerm",
     "PodConstraints",
+    "PodDisruptionBudget",
     "PodPreference",
     "Requirement",
     "Requirements",

@@ -24,11 +24,11 @@ Manifest = Mapping[str, Any]
 PODS: Final = "pods"
 MIRROR: Final = "kubernetes.io/config.mirror"
 CONDITIONS: Final = ("PodScheduled", "PodResizePending")
-"""The conditions of a pod that Joiner uses."""
+"""The conditions of a pod that Joiner uses. Of Ready, only one that is not True is kept: a pod without it is ready."""
 
 PodAnnotations = TypedDict(
     "PodAnnotations",
-    {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants
+    {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, names.POD_DELETION_COST: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants
     total=False,
 )
 ListMetadata = TypedDict("ListMetadata", {"continue": str | None}, total=False)
@@ -234,9 +234,13 @@ def _drop_unread(pod: dict[str, Any]) -> None:
     """Drop conditions, volumes and container statuses that Joiner does not use; every running pod has some of them."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     _keep(spec, "volumes", lambda one: one.get("persistentVolumeClaim") or one.get("ephemeral"))
-    _keep(status, "conditions", lambda one: one.get("type") in CONDITIONS)
+    _keep(status, "conditions", _is_used_condition)
     for kind in ("containerStatuses", "initContainerStatuses"):
         _keep(status, kind, lambda one: one.get("resources") or one.get("allocatedResources"))
+
+
+def _is_used_condition(one: Manifest) -> bool:
+    return one.get("type") in CONDITIONS or (one.get("type") == "Ready" and one.get("status") != "True")
 
 
 def _keep(part: dict[str, Any], field: str, wanted: Callable[[Manifest], Any]) -> None:

@@ -17,6 +17,8 @@ from joiner.cluster.taints import Taint
 Manifest = Mapping[str, Any]
 
 PROTECTING: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT)
+READ_ANNOTATIONS: Final = (*PROTECTING, names.POD_DELETION_COST)
+"""The annotations of pods that Joiner reads."""
 ENDED: Final = ("Succeeded", "Failed")
 OF_NODES: Final = ("DaemonSet", "Node")
 """Kinds of owners whose pods belong to their node."""
@@ -50,6 +52,12 @@ class Pod:
     unschedulable: str | None = None
     protected: bool = False
     """Whether the pod must not be disrupted while it runs."""
+    protection: str = ""
+    """The value of its annotation against disruption: ``true``, a duration from its start, or empty."""
+    started: str = ""
+    ready: bool = True
+    """False if its Ready condition is not True. A pod without the condition counts as ready."""
+    deletion_cost: int = 0
     key: str = field(init=False, repr=False, compare=False)
     """``namespace/name``."""
     provisionable: bool = field(init=False, repr=False, compare=False)
@@ -77,6 +85,7 @@ class Pod:
             (one for one in status.get("conditions") or () if one.get("type") == "PodScheduled"), {}
         )
         waiting = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+        annotations: Mapping[str, str] = metadata.get("annotations") or {}
         return cls(
             namespace=_shared(metadata.get("namespace") or "default"),
             name=metadata.get("name") or "",
@@ -94,7 +103,13 @@ class Pod:
             owner_uid=_shared(owner.get("uid") or ""),
             gates=tuple(one.get("name") or "" for one in spec.get("schedulingGates") or ()),
             unschedulable=(scheduled.get("message") or "") if waiting else None,
-            protected=any((metadata.get("annotations") or {}).get(key) == "true" for key in PROTECTING),
+            protected=any(annotations.get(key) == "true" for key in PROTECTING),
+            protection=_protection(annotations) if annotations else "",
+            started=_shared(status.get("startTime") or ""),
+            ready=all(
+                one.get("status") == "True" for one in status.get("conditions") or () if one.get("type") == "Ready"
+            ),
+            deletion_cost=_deletion_cost(annotations) if annotations else 0,
         )
 
     @property
@@ -129,6 +144,20 @@ class Pod:
         """
         stays = self.stays_with_node or self.protected or self.constraints.untolerated((DRAINING,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
+
+
+def _protection(annotations: Mapping[str, str]) -> str:
+    if annotations.get(names.DO_NOT_EVICT) == "true":
+        return "true"
+    return annotations.get(names.DO_NOT_DISRUPT) or ""
+
+
+def _deletion_cost(annotations: Mapping[str, str]) -> int:
+    """Return the pod deletion cost; 0 for an invalid value, which the API server refuses for new pods."""
+    try:
+        return int(annotations.get(names.POD_DELETION_COST) or 0)
+    except ValueError:
+        return 0
 
 
 @lru_cache(maxsize=8192)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from joiner.planning.plan import PlannedNode
+from joiner.pools import InvalidManifest
 
 DisruptionReason = Literal["Empty", "Underutilized", "Drifted", "Expired", "Rebalance"]
 
@@ -102,6 +103,7 @@ class Proposal:
 
     ``price_per_hour`` is the price of all managed nodes now; ``lower_bound_per_hour`` bounds the price of any set of
     nodes that could hold their pods. ``remaining`` counts further actions that budgets postpone to a later wave.
+    ``problems`` are annotations of pods that have no effect because they are not valid.
     """
 
     actions: tuple[DisruptionAction, ...] = ()
@@ -109,6 +111,7 @@ class Proposal:
     price_per_hour: float = 0.0
     lower_bound_per_hour: float = 0.0
     remaining: int = 0
+    problems: tuple[InvalidManifest, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -118,6 +121,10 @@ class Proposal:
             "pricePerHour": self.price_per_hour,
             "lowerBoundPerHour": self.lower_bound_per_hour,
             "remaining": self.remaining,
+            "problems": [
+                {"object": one.object, "field": one.field, "value": one.value, "message": one.remedy}
+                for one in self.problems
+            ],
         }
 
     @classmethod
@@ -128,4 +135,8 @@ class Proposal:
             price_per_hour=document["pricePerHour"],
             lower_bound_per_hour=document["lowerBoundPerHour"],
             remaining=document["remaining"],
+            problems=tuple(
+                InvalidManifest(one["object"], one["field"], one["value"], one["message"], "warning")
+                for one in document["problems"]
+            ),
         )

@@ -68,6 +68,7 @@ class NodeClaim:
     finalizers: tuple[str, ...] = (names.TERMINATION_FINALIZER,)
     created: datetime | None = None
     deletion: datetime | None = None
+    last_pod_event: datetime | None = None
     uid: str = ""
     generation: int = 0
     resource_version: str = ""

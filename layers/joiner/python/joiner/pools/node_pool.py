@@ -10,6 +10,7 @@ from typing import Literal
 from joiner import names
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.pools.conditions import Conditions
+from joiner.pools.consolidation_limits import ConsolidationLimits
 from joiner.pools.kubelet_configuration import KubeletConfiguration
 
 PoolKind = Literal["NodePool", "Provisioner"]
@@ -57,6 +58,7 @@ class Disruption:
     policy: ConsolidationPolicy = "WhenEmptyOrUnderutilized"
     consolidate_after: int | None = 0
     budgets: tuple[DisruptionBudget, ...] = (DisruptionBudget(),)
+    limits: ConsolidationLimits = field(default_factory=ConsolidationLimits)
 
 
 @dataclass(frozen=True, slots=True)

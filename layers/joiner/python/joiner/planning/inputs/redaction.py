@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from joiner.cluster.pods import PROTECTING
+from joiner.cluster.pods import READ_ANNOTATIONS
 
 Manifest = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ POD_SPEC: Final = (
     "tolerations",
     "topologySpreadConstraints",
 )
-POD_STATUS: Final = ("phase", "nominatedNodeName", "conditions")
+POD_STATUS: Final = ("phase", "nominatedNodeName", "startTime", "conditions")
 CONTAINER: Final = ("name", "resources", "restartPolicy", "ports")
 
 
@@ -47,7 +47,7 @@ def redact(manifest: Manifest, plural: str) -> Manifest:
     annotations = {
         name: value
         for name, value in (metadata.get("annotations") or {}).items()
-        if plural == "nodes" or name in PROTECTING
+        if plural == "nodes" or name in READ_ANNOTATIONS
     }
     kept = {name: metadata[name] for name in METADATA if metadata.get(name)}
     if annotations and plural in ("nodes", "pods"):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeVar
 
-from joiner.cluster import DaemonSet, InvalidField, Node, Pod, Volumes
+from joiner.cluster import DaemonSet, InvalidField, Node, Pod, PodDisruptionBudget, Volumes
 from joiner.cluster.list_pages import Packed
 from joiner.planning.inputs.admission import Admission, claims_of_ephemeral_volumes
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
@@ -49,9 +49,10 @@ LISTED: Final[Mapping[str, str]] = {
     "replicasets": "ReplicaSet",
     "replicationcontrollers": "ReplicationController",
     "services": "Service",
+    "poddisruptionbudgets": "PodDisruptionBudget",
 }
 """Plural name of a list -> kind of its items. A list that is not given is empty; workloads matter only to capacity
-buffers and default spreads."""
+buffers and default spreads, PodDisruptionBudgets only to disruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class Snapshot:
     overlays: Overlays = field(default_factory=Overlays)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     entering: frozenset[str] = frozenset()
+    disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     problems: tuple[InvalidManifest, ...] = ()
 
     @classmethod
@@ -121,6 +123,12 @@ class Snapshot:
             overlays=overlays,
             assignments=assignments or {},
             entering=frozenset(in_flight),
+            disruption_budgets=_read_all(
+                PodDisruptionBudget.from_kube,
+                lists.get("poddisruptionbudgets") or (),
+                "PodDisruptionBudget",
+                problems,
+            ),
             problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
         )
 

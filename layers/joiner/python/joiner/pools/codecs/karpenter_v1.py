@@ -5,9 +5,11 @@ Source: Karpenter, "NodePools" and "NodeClasses".
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 from joiner.cluster import Requirements
+from joiner.pools.codecs.consolidation_annotations import read_consolidation_limits
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
@@ -83,7 +85,7 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
         startup_taints=startup_taints,
         limits=spec.resources("limits"),
         used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
-        disruption=_read_disruption(spec.sub("disruption")),
+        disruption=replace(_read_disruption(spec.sub("disruption")), limits=read_consolidation_limits(manifest, notes)),
         expire_after=node.duration("expireAfter", MONTH),
         termination_grace_period=node.duration("terminationGracePeriod", None),
         replicas=spec.integer("replicas", minimum=0),

@@ -62,6 +62,7 @@ def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
         finalizers=tuple(meta.get("finalizers") or ()),
         created=parse_timestamp(meta.get("creationTimestamp")),
         deletion=parse_timestamp(meta.get("deletionTimestamp")),
+        last_pod_event=parse_timestamp(status.get("lastPodEventTime")),
         uid=meta.get("uid", ""),
         generation=meta.get("generation", 0),
         resource_version=meta.get("resourceVersion", ""),

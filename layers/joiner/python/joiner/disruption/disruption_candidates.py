@@ -1,0 +1,286 @@
+"""Candidates: the nodes that may be disrupted voluntarily, and for the others the reason why they stay.
+
+Source: Karpenter, core `pkg/controllers/disruption/types.go`, `pkg/controllers/state/statenode.go`,
+`pkg/utils/disruption/disruption.go`; "Disruption" in its documentation. A candidate is managed and initialized, not
+nominated for pods, and not on its way out. An annotation on the node, the claim or a pod can forbid its disruption, and
+so can a PodDisruptionBudget that allows no eviction. Pods of daemon sets and static pods never do.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from joiner import names
+from joiner.catalogue import Catalogue
+from joiner.cluster import Node, Pod, PodDisruptionBudget
+from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.proposal import KeptNode
+from joiner.planning import Snapshot
+from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
+from joiner.pools import InvalidManifest, NodeClaim, NodePool
+from joiner.pools.durations import parse_duration
+from joiner.pools.timestamps import format_timestamp, parse_timestamp
+
+DELETION_COST_UNIT: Final = 2.0**27
+PRIORITY_UNIT: Final = 2.0**25
+MOST_EVICTION_COST: Final = 10.0
+NODE_COST: Final = 1.0
+"""The eviction cost of a node without pods."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A node that may be disrupted.
+
+    ``pods`` need another node when this one is removed. ``price`` is that of its offering in $/h; 0 if it is unknown.
+    ``eviction_cost`` is Karpenter's RescheduleDisruptionCost: 1 plus the cost of each pod that is above 0.
+    """
+
+    claim: NodeClaim
+    node: Node
+    pool: NodePool
+    price: float
+    pods: tuple[Pod, ...]
+    eviction_cost: float
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no pod is worth keeping the node."""
+        return self.eviction_cost <= NODE_COST
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSearch:
+    """``candidates`` may be disrupted now, by name of the node. ``settling`` are names of nodes that receive no pods:
+    not initialized, or within the pool's ``consolidateAfter``. ``disrupting`` counts by pool key the nodes that count
+    against the budgets, and ``initialized`` those of which budgets are a share.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    kept: tuple[KeptNode, ...] = ()
+    settling: frozenset[str] = frozenset()
+    disrupting: Mapping[str, int] = field(default_factory=dict)
+    initialized: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[InvalidManifest, ...] = ()
+
+
+def eviction_cost(pod: Pod) -> float:
+    """Return the cost of moving one pod, as Karpenter counts it: 1 for a pod without priority and deletion cost.
+
+    >>> eviction_cost(Pod("shop", "web-0")), eviction_cost(Pod("shop", "web-0", deletion_cost=-(2**27)))
+    (1.0, 0.0)
+    """
+    cost = 1.0 + pod.deletion_cost / DELETION_COST_UNIT + pod.priority / PRIORITY_UNIT
+    return max(-MOST_EVICTION_COST, min(MOST_EVICTION_COST, cost))
+
+
+def node_eviction_cost(pods: Iterable[Pod]) -> float:
+    """Return the cost of removing a node with these pods."""
+    return NODE_COST + sum(max(0.0, eviction_cost(pod)) for pod in pods)
+
+
+def workload_of(pod: Pod) -> str:
+    """Return the workload of a pod: ``namespace/kind/name`` of its controller, or of the pod itself.
+
+    >>> workload_of(Pod("shop", "web-0", owner_kind="ReplicaSet", owner_name="web-5f"))
+    'shop/ReplicaSet/web-5f'
+    """
+    return f"{pod.namespace}/{pod.owner_kind or 'Pod'}/{pod.owner_name or pod.name}"
+
+
+def needs_another_node(pod: Pod) -> bool:
+    """Return whether the pod must run elsewhere if its node is removed.
+
+    A terminating pod does not, except one of a stateful set, whose successor needs the same volume.
+    """
+    if pod.terminal or pod.stays_with_node:
+        return False
+    return not pod.deletion or pod.owner_kind == "StatefulSet"
+
+
+def find_candidates(
+    snapshot: Snapshot, catalogue: Catalogue, *, now: datetime, history: DisruptionHistory
+) -> CandidateSearch:
+    """Return the nodes that may be disrupted, and for the other managed nodes the reason."""
+    return _CandidateFinder(snapshot, catalogue, now, history).find()
+
+
+def last_pod_event(claim: NodeClaim, pods: Iterable[Pod], history: DisruptionHistory) -> datetime | None:
+    """Return when a pod last came to the node of this claim or left it, as far as it is known; else when the node was
+    initialized."""
+    started = (parse_timestamp(pod.started) for pod in pods if not pod.stays_with_node)
+    known = [claim.last_pod_event, history.pod_events.get(claim.name), *started]
+    return max((each for each in known if each is not None), default=claim.conditions["Initialized"].since)
+
+
+class _CandidateFinder:
+    def __init__(self, snapshot: Snapshot, catalogue: Catalogue, now: datetime, history: DisruptionHistory) -> None:
+        self._snapshot = snapshot
+        self._catalogue = catalogue
+        self._now = now
+        self._history = history
+        self._pods: dict[str, list[Pod]] = defaultdict(list)
+        self._nominated: set[str] = set()
+        for pod in snapshot.pods:
+            if pod.node_name:
+                self._pods[pod.node_name].append(pod)
+            elif pod.nominated_node:
+                self._nominated.add(pod.nominated_node)
+        self._budgets = BudgetsOfPods(snapshot.disruption_budgets)
+        self._candidates: list[Candidate] = []
+        self._kept: list[KeptNode] = []
+        self._settling: set[str] = set()
+        self._problems: list[InvalidManifest] = []
+
+    def find(self) -> CandidateSearch:
+        snapshot = self._snapshot
+        pools = {pool.key: pool for pool in snapshot.pools}
+        nodes = nodes_of_claims(snapshot)
+        disrupting: dict[str, int] = defaultdict(int)
+        initialized: dict[str, int] = defaultdict(int)
+        for claim in sorted(snapshot.claims, key=lambda one: one.key):
+            node = nodes.get(claim.key)
+            if node is None:
+                continue
+            if not claim.initialized:
+                self._settling.add(node.name)
+            leaving = self._is_leaving(claim, node)
+            if claim.initialized and not claim.conditions.true("InstanceTerminating"):
+                initialized[claim.pool_key] += 1
+                disrupting[claim.pool_key] += leaving or not node.ready
+            if not leaving:
+                self._judge(claim, node, pools.get(claim.pool_key))
+        return CandidateSearch(
+            tuple(self._candidates),
+            tuple(self._kept),
+            frozenset(self._settling),
+            dict(disrupting),
+            dict(initialized),
+            tuple(self._problems),
+        )
+
+    def _is_leaving(self, claim: NodeClaim, node: Node) -> bool:
+        return claim.deleting or node.retiring or is_given_up(claim) or claim.name in self._history.disrupting
+
+    def _judge(self, claim: NodeClaim, node: Node, pool: NodePool | None) -> None:
+        pods = self._pods.get(node.name, [])
+        blocked = self._blocked(claim, node, pool, pods)
+        if pool is None or not claim.initialized:
+            self._keep(claim, node, "DisruptionBlocked", blocked)
+            return
+        settles_at = self._settles_at(claim, pool, pods)
+        if settles_at is not None and settles_at > self._now:
+            self._settling.add(node.name)
+        if blocked:
+            self._keep(claim, node, "DisruptionBlocked", blocked)
+            return
+        if settles_at is None:
+            self._keep(claim, node, "Unconsolidatable", f"consolidation of {pool.key} is disabled")
+            return
+        moving = tuple(pod for pod in pods if needs_another_node(pod))
+        found = Candidate(claim, node, pool, self._price(node, claim), moving, node_eviction_cost(moving))
+        aged = claim.created is None or self._now - claim.created >= timedelta(
+            seconds=pool.disruption.limits.least_node_age
+        )
+        if settles_at <= self._now and aged:
+            self._candidates.append(found)
+
+    def _settles_at(self, claim: NodeClaim, pool: NodePool, pods: Sequence[Pod]) -> datetime | None:
+        """Return when the pool's consolidateAfter is over; None if the pool is not consolidated."""
+        after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, self._history)
+        if after is None or pool.replicas is not None:
+            return None
+        return since + timedelta(seconds=after) if since is not None else self._now
+
+    def _blocked(self, claim: NodeClaim, node: Node, pool: NodePool | None, pods: Sequence[Pod]) -> str:
+        """Return what forbids the disruption of the node, or an empty text."""
+        if pool is None:
+            return f"its pool {claim.pool_key or claim.pool} does not exist"
+        if not claim.initialized:
+            return "it is not initialized"
+        if node.name in self._nominated or claim.name in self._nominated:
+            return "it is nominated for a pending pod"
+        for what, annotations in (("node", node.annotations), (claim.kind, claim.annotations)):
+            if annotations.get(names.DO_NOT_DISRUPT) == "true":
+                return f"the {what} has the annotation {names.DO_NOT_DISRUPT}"
+        for pod in pods:
+            if not pod.stays_with_node and not pod.terminal and not pod.deletion and (why := self._blocks(pod)):
+                return why
+        return ""
+
+    def _blocks(self, pod: Pod) -> str:
+        """Return why a pod blocks the disruption of its node, or an empty text."""
+        if pod.protection and (why := self._protects(pod)):
+            return why
+        return self._budgets.blocks(pod)
+
+    def _protects(self, pod: Pod) -> str:
+        if pod.protected:
+            return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT}"
+        if pod.protection == "false":
+            return ""
+        try:
+            seconds = parse_duration(pod.protection)
+        except ValueError:
+            seconds = None
+        if seconds is None:
+            remedy = 'write "true", or a duration from the start of the pod such as "1h30m"; it has no effect now'
+            where = f"metadata.annotations[{names.DO_NOT_DISRUPT}]"
+            self._problems.append(InvalidManifest(f"Pod/{pod.key}", where, pod.protection, remedy, "warning"))
+            return ""
+        started = parse_timestamp(pod.started) or self._now
+        until = started + timedelta(seconds=seconds)
+        if until <= self._now:
+            return ""
+        return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT} until {format_timestamp(until)}"
+
+    def _price(self, node: Node, claim: NodeClaim) -> float:
+        said = {**claim.labels, **node.labels}
+        offering = (said.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE))
+        return self._catalogue.price(*offering) or 0.0
+
+    def _keep(
+        self,
+        claim: NodeClaim,
+        node: Node,
+        condition: Literal["Unconsolidatable", "DisruptionBlocked"],
+        message: str,
+    ) -> None:
+        self._kept.append(KeptNode(claim.name, node.name, condition, message))
+
+
+class BudgetsOfPods:
+    """The PodDisruptionBudgets of each pod. They are looked up once for pods with equal labels."""
+
+    def __init__(self, budgets: Sequence[PodDisruptionBudget]) -> None:
+        self._of_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
+        for budget in budgets:
+            self._of_namespace[budget.namespace].append(budget)
+        self._known: dict[tuple[str, frozenset[tuple[str, str]]], tuple[PodDisruptionBudget, ...]] = {}
+
+    def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """Return the budgets that select the pod."""
+        budgets = self._of_namespace.get(pod.namespace)
+        if not budgets:
+            return ()
+        known = (pod.namespace, frozenset(pod.labels.items()))
+        if known not in self._known:
+            self._known[known] = tuple(budget for budget in budgets if budget.selects(pod))
+        return self._known[known]
+
+    def counting(self, pod: Pod) -> PodDisruptionBudget | None:
+        """Return the budget that an eviction of the pod uses, or None."""
+        found = self.of(pod)
+        return found[0] if len(found) == 1 and not found[0].exempts(pod) else None
+
+    def blocks(self, pod: Pod) -> str:
+        """Return why the budgets of the pod do not allow its eviction now, or an empty text."""
+        found = self.of(pod)
+        if len(found) > 1:
+            named = " and ".join(budget.key for budget in found)
+            return f"pod {pod.key} has several PodDisruptionBudgets ({named}), and the eviction API refuses such pods"
+        if found and found[0].allowed <= 0 and not found[0].exempts(pod):
+            return f"PodDisruptionBudget {found[0].key} allows no eviction of pod {pod.key}"
+        return ""

@@ -1,0 +1,27 @@
+"""What the ledger knows about earlier disruptions, and no list of the API server shows."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionHistory:
+    """Earlier disruptions and running ones. Without a ledger everything is empty, which restricts nothing.
+
+    ``pod_events``: name of a claim -> when a pod last came to its node or left it. The time in the claim's own status
+    and the start of each pod count as well.
+    ``disrupting``: names of claims that a running execution disrupts or retires.
+    ``evictions``: key of a pool -> pods that consolidation moved off its nodes in the last 24 hours.
+    ``moves``: workload (``disruption_candidates.workload_of``) -> when consolidation last moved a pod of it.
+    ``back_off``: key of a pool -> until when none of its nodes is replaced, because a replacement failed.
+    """
+
+    pod_events: Mapping[str, datetime] = field(default_factory=dict)
+    disrupting: Collection[str] = frozenset()
+    evictions: Mapping[str, int] = field(default_factory=dict)
+    moves: Mapping[str, datetime] = field(default_factory=dict)
+    back_off: Mapping[str, datetime] = field(default_factory=dict)
+
+
+NO_HISTORY = DisruptionHistory()
