@@ -31,6 +31,7 @@ from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (
     STILL_LAUNCHED,
+    RetirementReason,
     RetirementRequest,
     RetirementStage,
     RetiringClaim,
@@ -172,9 +173,9 @@ class RetirementStart:
             if why := around.again(self._kube, case):
                 self._take_back(case, owner)
                 return SkippedClaim(asked.claim, why)
-            claim, unclosed = self._delete(case.claim), list[Event]()
+            claim, unclosed = self._delete(case.claim, asked.reason), list[Event]()
         else:
-            claim = self._delete(case.claim)
+            claim = self._delete(case.claim, asked.reason)
             node, unclosed = self._close_if_allowed(case)
         if noted.said and claim is not None:
             claim = self._say_why(claim, noted.said, now)
@@ -222,7 +223,7 @@ class RetirementStart:
             stage=first_stage(case.asked.reason, instance, node),
         )
 
-    def _delete(self, claim: NodeClaim | None) -> NodeClaim | None:
+    def _delete(self, claim: NodeClaim | None, reason: RetirementReason) -> NodeClaim | None:
         """Delete the claim and return it; its finalizer keeps it until its instance is gone.
 
         The pool's limit for the drain starts now.
@@ -235,7 +236,7 @@ class RetirementStart:
             except NotFound:
                 return None
             claim = get_claim(self._kube, claim.kind, claim.name)
-        if claim is not None and (dated := with_deadline(claim)) is not None:
+        if claim is not None and (dated := with_deadline(claim, reason)) is not None:
             annotation = {TERMINATION_TIMESTAMP: dated.annotations[TERMINATION_TIMESTAMP]}
             self._kube.patch(kind_of(claim), claim.name, {"metadata": {"annotations": annotation}})
             return dated

@@ -27,12 +27,15 @@ from joiner.adapters.store import Store
 from joiner.item_keys import ANSWERED, ASSIGNMENT, EMPTY, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import empty_claims
+from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
 from joiner.reporting.cluster_size_events import report_cluster_too_large
+from joiner.reporting.events import Event
+from joiner.reporting.repair_events import report_blocked_repair
 
 logger = Logger()
 
@@ -88,6 +91,7 @@ class ClusterSurveying:
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         survey, manifests = self._look(now)
         oversize = self._tell_size(survey, task)
+        blocked = self._tell_blocked_repairs(survey, task)
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
@@ -101,6 +105,7 @@ class ClusterSurveying:
         reasons = [
             *map(str, unreadable),
             *oversize,
+            *blocked,
             *(each.said for each in due),
             *(reason for found in findings.values() for reason in found),
         ]
@@ -155,11 +160,20 @@ class ClusterSurveying:
         if not said:
             return []
         logger.warning(said, pods=len(survey.pods), nodes=len(survey.nodes))
-        for untold in self._guards.publish(
-            [report_cluster_too_large(pool, said) for pool in survey.pools], at=survey.now, instance=task.execution.name
-        ):
-            logger.warning("an event could not be written", reason=untold)
+        self._publish([report_cluster_too_large(pool, said) for pool in survey.pools], survey, task)
         return [said]
+
+    def _tell_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
+        """Report pools with too many unhealthy nodes: as a reason, by events on the pools, and in the log."""
+        blocked, pools = find_blocked_pools(survey), survey.pool_of()
+        for key, said in blocked.items():
+            logger.warning("nodes are not repaired", pool=key, reason=said)
+        self._publish([report_blocked_repair(pools[key], said) for key, said in blocked.items()], survey, task)
+        return [f"{key}: {said}" for key, said in blocked.items()]
+
+    def _publish(self, events: Sequence[Event], survey: ClusterSurvey, task: Task) -> None:
+        for untold in self._guards.publish(events, at=survey.now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=untold)
 
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """Update the record of empty nodes; return the survey with that record."""

@@ -72,6 +72,7 @@ def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> 
     assert [str(reason) for reason in said] == [
         "lost",
         "spot",
+        "unhealthy",
         "deleted",
         "uninstalled",
         "never-joined",

@@ -38,8 +38,7 @@ PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS})
 """Kinds whose definition may be missing in a cluster; the list is empty then."""
 
 CONTROLLERS: Final = {
-    kind.kind: kind
-    for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.JOBS, kinds.REPLICATION_CONTROLLERS)
+    kind.kind: kind for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.JOBS, kinds.REPLICATION_CONTROLLERS)
 }
 """Kinds that create pods, and whose objects contain the number of pods."""
 

@@ -14,7 +14,7 @@ from joiner.cluster.affinity import (
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_selectors import LabelSelector
 from joiner.cluster.label_values import ABSENT, ANYTHING, MISSING, NOTHING, PRESENT, Value, ValueSet
-from joiner.cluster.nodes import DaemonSet, Node
+from joiner.cluster.nodes import DaemonSet, Node, NodeCondition
 from joiner.cluster.persistent_volumes import Volumes, VolumeUnusable
 from joiner.cluster.pod_constraints import PodConstraints
 from joiner.cluster.pod_disruption_budgets import PodDisruptionBudget
@@ -34,6 +34,7 @@ __all__ = [
     "InvalidField",
     "LabelSelector",
     "Node",
+    "NodeCondition",
     "NodePreference",
     "NodeSelectorTerm",
     "Pod",

@@ -14,6 +14,16 @@ Manifest = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """One condition of a node's status. ``since`` is the time of its last transition (RFC 3339), or empty."""
+
+    type: str
+    status: str
+    since: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One node that has joined. ``ready`` is its Ready condition; ``provider_id`` identifies its instance."""
 
@@ -31,6 +41,7 @@ class Node:
     uid: str = ""
     resource_version: str = ""
     finalizers: tuple[str, ...] = ()
+    conditions: tuple[NodeCondition, ...] = ()
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Node":
@@ -39,6 +50,7 @@ class Node:
         spec: Manifest = manifest.get("spec") or {}
         status: Manifest = manifest.get("status") or {}
         capacity = _resources(status, "capacity")
+        conditions = tuple(map(_condition, status.get("conditions") or ()))
         return cls(
             name=metadata.get("name") or "",
             labels=metadata.get("labels") or {},
@@ -47,15 +59,14 @@ class Node:
             capacity=capacity,
             allocatable=_resources(status, "allocatable") or capacity,  # the default of the kubelet
             provider_id=spec.get("providerID") or "",
-            ready=any(
-                one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ()
-            ),
+            ready=any(one.type == "Ready" and one.status == "True" for one in conditions),
             unschedulable=bool(spec.get("unschedulable")),
             deletion=metadata.get("deletionTimestamp") or "",
             created=metadata.get("creationTimestamp") or "",
             uid=metadata.get("uid") or "",
             resource_version=metadata.get("resourceVersion") or "",
             finalizers=tuple(metadata.get("finalizers") or ()),
+            conditions=conditions,
         )
 
     @property
@@ -141,6 +152,11 @@ def _resources(status: Manifest, name: str) -> Resources:
         return Resources.from_kube(status.get(name))
     except InvalidField as invalid:
         raise invalid.within(f"status.{name}") from invalid
+
+
+def _condition(said: Manifest) -> NodeCondition:
+    since, message = said.get("lastTransitionTime") or "", said.get("message") or ""
+    return NodeCondition(said.get("type") or "", said.get("status") or "", since, message)
 
 
 def _taint(said: Manifest, position: int) -> Taint:

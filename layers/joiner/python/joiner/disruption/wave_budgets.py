@@ -38,6 +38,7 @@ class WaveBudgets:
                 reason,
                 nodes=self._found.initialized.get(pool, 0),
                 now=self._now,
+                zone=self._pools[pool].disruption.settings.time_zone,
             ) - self._found.disrupting.get(pool, 0)
         return max(0, self._allowed[pool, reason] - self._taken[pool])
 

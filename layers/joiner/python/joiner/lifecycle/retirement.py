@@ -17,6 +17,7 @@ from joiner import names
 from joiner.cluster import Node, Pod, Taint
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import failure_reason
+from joiner.lifecycle.node_health import find_bad_conditions
 from joiner.pools import NodeClaim
 from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
@@ -54,6 +55,7 @@ class RetirementReason(StrEnum):
     LOST = "lost"
     SPOT = "spot"
     NEVER_JOINED = "never-joined"
+    UNHEALTHY = "unhealthy"
     UNINSTALLED = "uninstalled"
 
     @property
@@ -65,6 +67,7 @@ class RetirementReason(StrEnum):
 BY_URGENCY: Final = (
     RetirementReason.LOST,
     RetirementReason.SPOT,
+    RetirementReason.UNHEALTHY,
     RetirementReason.DELETED,
     RetirementReason.UNINSTALLED,
     RetirementReason.NEVER_JOINED,
@@ -200,13 +203,22 @@ def find_objection(
         return "its claim is gone" if reason in (RetirementReason.EMPTY, RetirementReason.EXPIRED) else ""
     if not claim.launched and claim.name in world.launching:
         return STILL_LAUNCHED
-    if reason is RetirementReason.NEVER_JOINED and claim.registered and not (claim.deleting or failure_reason(claim)):
-        return "its node joined"
+    if why := _recovered(reason, claim, node):
+        return why
     if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""
     if why := find_disturbance(claim, node, world.pods, slots=world.slots.get(claim.name, 0)):
         return why
     return _landed(node, world.pods) or _wanted(node, world.kept_for) if reason is RetirementReason.EMPTY else ""
+
+
+def _recovered(reason: RetirementReason, claim: NodeClaim, node: Node | None) -> str:
+    """Return how the reason ended meanwhile; empty if it holds."""
+    if reason is RetirementReason.NEVER_JOINED and claim.registered and not (claim.deleting or failure_reason(claim)):
+        return "its node joined"
+    if reason is RetirementReason.UNHEALTHY and node is not None and not (claim.deleting or find_bad_conditions(node)):
+        return "its node is healthy again"
+    return ""
 
 
 def _landed(node: Node, pods: Iterable[Pod]) -> str:
@@ -296,13 +308,13 @@ def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClai
     return detached.with_condition(INSTANCE_TERMINATING, "True", INSTANCE_TERMINATING, at=at)
 
 
-def with_deadline(claim: NodeClaim) -> NodeClaim | None:
-    """Return the deleted claim with its drain deadline; None if it already has one or its pool sets no limit."""
-    if (
-        claim.deletion is None
-        or claim.termination_grace_period is None
-        or names.TERMINATION_TIMESTAMP in claim.annotations
-    ):
+def with_deadline(claim: NodeClaim, reason: RetirementReason) -> NodeClaim | None:
+    """Return the deleted claim with its drain deadline; None if it already has one or its pool sets no limit.
+
+    An unhealthy node has no time to drain: its pods are deleted, because their evictions may never end.
+    """
+    grace = 0 if reason is RetirementReason.UNHEALTHY else claim.termination_grace_period
+    if claim.deletion is None or grace is None or names.TERMINATION_TIMESTAMP in claim.annotations:
         return None
-    moment = format_timestamp(claim.deletion + timedelta(seconds=claim.termination_grace_period))
+    moment = format_timestamp(claim.deletion + timedelta(seconds=grace))
     return replace(claim, annotations={**claim.annotations, names.TERMINATION_TIMESTAMP: moment})

@@ -11,6 +11,7 @@ from joiner import names
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.pools.conditions import Conditions
 from joiner.pools.consolidation_limits import ConsolidationLimits
+from joiner.pools.disruption_settings import DisruptionSettings
 from joiner.pools.kubelet_configuration import KubeletConfiguration
 
 PoolKind = Literal["NodePool", "Provisioner"]
@@ -42,7 +43,8 @@ class NodeClassRef:
 class DisruptionBudget:
     """How many nodes may be disrupted at the same time.
 
-    ``nodes`` is a number or a percentage. Schedule (cron, UTC) and duration (s) must be set together.
+    ``nodes`` is a number or a percentage. Schedule (cron, in the pool's time zone) and duration (s) must be set
+    together.
     """
 
     nodes: str = "10%"
@@ -59,6 +61,7 @@ class Disruption:
     consolidate_after: int | None = 0
     budgets: tuple[DisruptionBudget, ...] = (DisruptionBudget(),)
     limits: ConsolidationLimits = field(default_factory=ConsolidationLimits)
+    settings: DisruptionSettings = field(default_factory=DisruptionSettings)
 
 
 @dataclass(frozen=True, slots=True)

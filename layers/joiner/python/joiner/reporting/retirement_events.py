@@ -6,6 +6,7 @@ from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.draining import DrainingPod
+from joiner.lifecycle.node_health import describe_condition, find_bad_conditions
 from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
 from joiner.names import DO_NOT_DISRUPT
 from joiner.pools import NodeClaim
@@ -19,6 +20,7 @@ WHY = {
     RetirementReason.DELETED: "it was deleted",
     RetirementReason.LOST: "its instance is gone",
     RetirementReason.SPOT: "its spot instance is about to be interrupted",
+    RetirementReason.UNHEALTHY: "its node is unhealthy",
     RetirementReason.NEVER_JOINED: "its node never joined",
     RetirementReason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }
@@ -44,6 +46,8 @@ def report_ended_at_launch(claim: NodeClaim, said: str) -> list[Event]:
 def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementReason) -> list[Event]:
     """Return the events of a retirement that begins: no more pods are scheduled."""
     note = f"Retiring: {WHY[reason]}"
+    if reason is RetirementReason.UNHEALTHY and node is not None:
+        note += f" ({'; '.join(map(describe_condition, find_bad_conditions(node)))})"
     told = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
     return told + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
 

@@ -13,7 +13,7 @@ from joiner.lifecycle.progress import Progress, assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.pools import NodeClaim, NodePool
 
-RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined"]
+RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement,
 from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.pools import NodeClaim, NodePool
-from joiner.pools.disruption_budgets import count_allowed_disruptions
+from joiner.pools.disruption_budgets import count_remaining_disruptions
 
 
 def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
@@ -67,17 +67,9 @@ def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:
 
 
 def _may_go(pool: NodePool, nodes: Mapping[str, Node], survey: ClusterSurvey) -> int:
-    """Return how many more nodes of a pool its budgets allow to retire.
-
-    Nodes that are not ready or are being retired count against the budgets.
-    """
-    mine = [claim for claim in survey.claims if claim.pool_key == pool.key and claim.initialized and claim.key in nodes]
-    going = sum(_is_going(claim, nodes[claim.key], survey) for claim in mine)
-    return max(0, count_allowed_disruptions(pool.disruption.budgets, "Empty", nodes=len(mine), now=survey.now) - going)
-
-
-def _is_going(claim: NodeClaim, node: Node, survey: ClusterSurvey) -> bool:
-    return claim.deleting or node.retiring or not node.ready or _was_asked_for(claim, survey)
+    """Return how many more nodes of a pool its budgets allow to retire."""
+    asked = [claim.name for claim in survey.claims if _was_asked_for(claim, survey)]
+    return count_remaining_disruptions(pool, "Empty", survey.claims, nodes, leaving=asked, now=survey.now)
 
 
 EMPTY = RetirementCheck("empty", find_empty_claims)

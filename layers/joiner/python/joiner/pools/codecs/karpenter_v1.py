@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from joiner.cluster import Requirements
 from joiner.pools.codecs.consolidation_annotations import read_consolidation_limits
+from joiner.pools.codecs.disruption_annotations import read_disruption_settings
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
@@ -20,6 +21,7 @@ from joiner.pools.codecs.pool_requirements import (
     read_requirements,
     read_taints,
 )
+from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import parse_duration
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import (
@@ -85,7 +87,11 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
         startup_taints=startup_taints,
         limits=spec.resources("limits"),
         used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
-        disruption=replace(_read_disruption(spec.sub("disruption")), limits=read_consolidation_limits(manifest, notes)),
+        disruption=replace(
+            _read_disruption(spec.sub("disruption")),
+            limits=read_consolidation_limits(manifest, notes),
+            settings=read_disruption_settings(manifest, notes),
+        ),
         expire_after=node.duration("expireAfter", MONTH),
         termination_grace_period=node.duration("terminationGracePeriod", None),
         replicas=spec.integer("replicas", minimum=0),
@@ -134,11 +140,16 @@ def _read_budget(item: ManifestFields) -> DisruptionBudget:
         if reason not in REASONS:
             item.wrong("reasons", f"use {', '.join(REASONS)}")
     schedule = item.text(
-        "schedule", pattern=SCHEDULE, remedy='give five cron fields (UTC), such as "0 9 * * mon-fri", or @daily'
+        "schedule", pattern=SCHEDULE, remedy='give five cron fields, such as "0 9 * * mon-fri", or @daily'
     )
     duration = item.text(
         "duration", pattern=r"([0-9]+(m|h))+", remedy='give hours and minutes, such as "8h" or "1h30m"'
     )
+    if schedule is not None:
+        try:
+            CronSchedule.parse(schedule)
+        except ValueError as reason:
+            item.wrong("schedule", f"{reason}; while it is not valid, the budget allows no disruption", "warning")
     if ("schedule" in item) != ("duration" in item):
         item.wrong("schedule" if "schedule" in item else "duration", "schedule and duration must be given together")
     nodes = item.text(

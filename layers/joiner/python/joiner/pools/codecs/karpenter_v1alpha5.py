@@ -16,6 +16,7 @@ from joiner import names
 from joiner.cluster import Requirements
 from joiner.cluster.requirements import RENAMED
 from joiner.pools.codecs.consolidation_annotations import read_consolidation_limits
+from joiner.pools.codecs.disruption_annotations import read_disruption_settings
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
@@ -72,7 +73,11 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
         limits=limits.resources("resources"),
         used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
         kubelet=read_kubelet(spec.sub("kubeletConfiguration")) if "kubeletConfiguration" in spec else None,
-        disruption=replace(_read_disruption(spec), limits=read_consolidation_limits(manifest, notes)),
+        disruption=replace(
+            _read_disruption(spec),
+            limits=read_consolidation_limits(manifest, notes),
+            settings=read_disruption_settings(manifest, notes),
+        ),
         expire_after=spec.integer("ttlSecondsUntilExpired", minimum=0),
         own_annotations=(manifest.get("metadata") or {}).get("annotations") or {},
     )

@@ -1,0 +1,131 @@
+"""Reads the annotations of a NodePool or a Provisioner that set how its nodes are disrupted.
+
+An annotation whose value is not valid has no effect and is a warning: the pool still launches nodes. The exception is
+an unknown time zone, for which every budget with a schedule is active.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, tzinfo
+from typing import Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from joiner import names
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.disruption_settings import (
+    TOLERANCES,
+    DisruptionSettings,
+    DriftSettings,
+    ExpirationSettings,
+    RepairSettings,
+)
+from joiner.pools.durations import parse_duration
+from joiner.pools.suggestions import suggest_nearest
+
+SHARE: Final = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
+PERCENT: Final = re.compile(r"(100|[0-9]{1,2})%")
+
+
+def read_disruption_settings(manifest: Mapping[str, Any], notes: ManifestProblems) -> DisruptionSettings:
+    """Return what the annotations of a pool set."""
+    return _Annotations((manifest.get("metadata") or {}).get("annotations"), notes).read()
+
+
+class _Annotations:
+    """The annotations of one pool. Each method reads one of them, and notes what is wrong with its value."""
+
+    def __init__(self, annotations: object, notes: ManifestProblems) -> None:
+        self._said: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+        self._notes = notes
+
+    def read(self) -> DisruptionSettings:
+        """Return the settings; values that are not valid are replaced by the defaults."""
+        drift, expiration = DriftSettings(), ExpirationSettings()
+        return DisruptionSettings(
+            time_zone=self._time_zone(),
+            drift=DriftSettings(
+                replace=self._choice(names.DRIFT, ("replace", "detect")) != "detect",
+                canary=self._matching(names.DRIFT_CANARY, SHARE, 'a number ("2") or a percentage ("10%")')
+                or drift.canary,
+                canary_seconds=self._seconds(names.DRIFT_CANARY_TIME, drift.canary_seconds),
+            ),
+            expiration=ExpirationSettings(
+                graceful=self._choice(names.EXPIRATION, ("forceful", "graceful")) == "graceful",
+                spread=int(
+                    (self._matching(names.EXPIRATION_SPREAD, PERCENT, 'a percentage ("10%")') or "").rstrip("%")
+                    or expiration.spread
+                ),
+            ),
+            repair=RepairSettings(
+                enabled=self._choice(names.NODE_REPAIR, ("enabled", "disabled")) != "disabled",
+                tolerances=self._tolerances(),
+            ),
+        )
+
+    def _wrong(self, name: str, remedy: str) -> None:
+        self._notes.note(f"metadata.annotations[{name}]", self._said[name], remedy, "warning")
+
+    def _time_zone(self) -> tzinfo | None:
+        said = self._said.get(names.BUDGET_TIME_ZONE)
+        if said is None:
+            return UTC
+        try:
+            return ZoneInfo(said)
+        except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+            self._wrong(
+                names.BUDGET_TIME_ZONE,
+                "no such time zone is known, so every budget with a schedule is active; "
+                'use a name such as "Europe/Oslo"',
+            )
+            return None
+
+    def _choice(self, name: str, choices: tuple[str, str]) -> str:
+        said = self._said.get(name)
+        if said is not None and said not in choices:
+            self._wrong(name, f"it has no effect; use {' or '.join(choices)}{suggest_nearest(str(said), choices)}")
+        return str(said)
+
+    def _matching(self, name: str, pattern: re.Pattern[str], wanted: str) -> str:
+        said = self._said.get(name)
+        if said is None:
+            return ""
+        if isinstance(said, str) and pattern.fullmatch(said):
+            return said
+        self._wrong(name, f"it has no effect; give {wanted}")
+        return ""
+
+    def _seconds(self, name: str, default: int) -> int:
+        said = self._said.get(name)
+        seconds = _duration(said)
+        if seconds is not None:
+            return seconds
+        if said is not None:
+            self._wrong(name, 'it has no effect; give a duration such as "10m"')
+        return default
+
+    def _tolerances(self) -> Mapping[str, int | None]:
+        """Read ``Ready=20m,StorageReady=Never``."""
+        found: dict[str, int | None] = dict(TOLERANCES)
+        said = self._said.get(names.NODE_REPAIR_TOLERANCES)
+        for part in str(said).split(",") if said is not None else ():
+            condition, _, text = part.strip().partition("=")
+            seconds = _duration(text)
+            if condition not in TOLERANCES:
+                known = f"the conditions are {', '.join(TOLERANCES)}{suggest_nearest(condition, sorted(TOLERANCES))}"
+                self._wrong(names.NODE_REPAIR_TOLERANCES, f"{part.strip()!r} has no effect; {known}")
+            elif seconds is None and text != "Never":
+                self._wrong(
+                    names.NODE_REPAIR_TOLERANCES,
+                    f'{part.strip()!r} has no effect; give a duration ("Ready=20m") or Never',
+                )
+            else:
+                found[condition] = seconds
+        return found
+
+
+def _duration(said: object) -> int | None:
+    """Return seconds; None for ``Never`` and for everything that is no duration."""
+    try:
+        return parse_duration(said) if isinstance(said, str) else None
+    except ValueError:
+        return None
