@@ -90,9 +90,14 @@ class NodeClassResolver:
         function fails and is retried.
         """
         try:
-            found = replace(self._look_up(node_class, cluster.version, ceilings, now), ebs_defaults=defaults)
+            found = replace(self._look_up(node_class, cluster, ceilings, now), ebs_defaults=defaults)
             return resolve_node_class(
-                node_class, found, ceilings, kubernetes_version=cluster.version, ip_family=cluster.ip_family
+                node_class,
+                found,
+                ceilings,
+                cluster=cluster.name,
+                kubernetes_version=cluster.version,
+                ip_family=cluster.ip_family,
             )
         except (NoAnswer, Ec2Throttled):
             raise
@@ -104,9 +109,9 @@ class NodeClassResolver:
             )
 
     def _look_up(
-        self, node_class: NodeClass, version: str, ceilings: NodeClassPolicy, now: datetime
+        self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, now: datetime
     ) -> NodeClassAnswers:
-        asked = build_queries(node_class, version, image_owners=ceilings.image_owners)
+        asked = build_queries(node_class, cluster.version, cluster=cluster.name, image_owners=ceilings.image_owners)
         parameters = self._parameters.values(asked.parameters) if asked.parameters else {}
         return NodeClassAnswers(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],

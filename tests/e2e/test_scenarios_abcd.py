@@ -64,10 +64,27 @@ def test_a_ten_pods_run_on_m5_nodes_in_two_zones_which_are_removed_30_s_after_th
         assert labels(node)["karpenter.sh/provisioner-name"] == "default"
     profiles = {instance["IamInstanceProfile"]["Arn"].rpartition("/")[2] for instance in cluster.instances()}
     assert profiles == {"KarpenterNodeInstanceProfile-joiner-demo"}
+    assert_selected_by_the_tag_of_the_cluster(cluster)
     cluster.assert_at_rest()
 
     cluster.end("inflate")
     assert_goes_in_its_time(cluster, ttl=TTL)
+
+
+def assert_selected_by_the_tag_of_the_cluster(actor: Actor) -> None:
+    """Assert that the instances have the subnets and groups with the cluster's tag, and that the pool reports it."""
+    ec2, tagged = actor.world.client("ec2"), [{"Name": "tag-key", "Values": ["kubernetes.io/cluster/joiner-demo"]}]
+    subnets = {subnet["SubnetId"] for subnet in ec2.describe_subnets(Filters=tagged)["Subnets"]}
+    groups = {group["GroupId"] for group in ec2.describe_security_groups(Filters=tagged)["SecurityGroups"]}
+    for instance in actor.instances():
+        assert instance["SubnetId"] in subnets
+        assert {group["GroupId"] for group in instance["SecurityGroups"]} == groups
+
+    conditions = {each["type"]: each for each in actor.world.kube.get(PROVISIONER)["status"]["conditions"]}
+    assert conditions["Ready"]["status"] == "True"
+    assert conditions["ValidationSucceeded"]["reason"] == "DefaultsAssumed"
+    for selector in ("subnetSelector", "securityGroupSelector"):
+        assert f"spec.provider.{selector}: it is not set" in conditions["ValidationSucceeded"]["message"]
 
 
 def test_b_five_pods_run_on_spot_within_a_limit_and_their_events_report_each_step(cluster: Actor) -> None:
@@ -77,6 +94,7 @@ def test_b_five_pods_run_on_spot_within_a_limit_and_their_events_report_each_ste
 
     assert {instance["InstanceLifecycle"] for instance in cluster.instances()} == {"spot"}
     assert {labels(node)[CAPACITY_TYPE] for node in cluster.nodes()} == {"spot"}
+    assert_selected_by_the_tag_of_the_cluster(cluster)
     machines = [claim["metadata"]["name"] for claim in cluster.claims()]
     for pod in cluster.pods("inflate"):
         told = story(cluster, pod)

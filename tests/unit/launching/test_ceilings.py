@@ -26,7 +26,7 @@ def image(identifier: str, owner: str, alias: str = "") -> dict[str, Any]:
 
 def refusals(node_class: NodeClass, ceilings: NodeClassPolicy = CEILINGS, **answers: Any) -> list[tuple[str, str, str]]:
     """Return condition, reason and message of each error."""
-    there = resolve_node_class(node_class, found(**answers), ceilings, kubernetes_version=VERSION)
+    there = resolve_node_class(node_class, found(**answers), ceilings, cluster="prod", kubernetes_version=VERSION)
     return [(each.condition, each.reason, each.message) for each in there.problems if each.severity == "error"]
 
 
@@ -35,7 +35,10 @@ def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_
         MODERN, image_terms=(ImageTerm(name="ubuntu-*", owner=FOREIGN), ImageTerm(name="mine-*", owner="self"))
     )
 
-    assert [each.owners for each in build_queries(greedy, VERSION, image_owners=CEILINGS.image_owners).images] == [
+    assert [
+        each.owners
+        for each in build_queries(greedy, VERSION, cluster="prod", image_owners=CEILINGS.image_owners).images
+    ] == [
         (FOREIGN,),
         ("self",),
     ]
@@ -158,6 +161,28 @@ def test_a_subnet_or_group_without_the_clusters_tags_is_refused_even_beside_allo
     ]
 
 
+def test_the_selectors_that_an_inline_provider_has_by_default_select_nothing_beyond_the_settings() -> None:
+    """The default selects any value of the cluster's tag; the settings allow `owned` and `shared`."""
+    by_tag = AllowedResources(tags={"kubernetes.io/cluster/prod": ("owned", "shared")})
+    strange = [{"Key": "kubernetes.io/cluster/prod", "Value": "other"}]
+
+    there = resolve_node_class(
+        NodeClass("default", "Inline"),
+        found(
+            subnets=[{**SUBNETS[0], "Tags": strange}],
+            security_groups=[{"GroupId": "sg-db", "Tags": strange}],
+        ),
+        replace(CEILINGS, subnets=by_tag, security_groups=by_tag),
+        cluster="prod",
+        kubernetes_version=VERSION,
+    )
+
+    assert [problem.reason for problem in there.problems if problem.severity == "error"] == [
+        "SubnetNotAllowed",
+        "SecurityGroupNotAllowed",
+    ]
+
+
 def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_say_so() -> None:
     untagged = {"subnets": [{**SUBNETS[0], "Tags": []}], "security_groups": [{"GroupId": "sg-cluster"}]}
     default = replace(
@@ -180,7 +205,9 @@ def test_settings_that_say_nothing_allow_nothing() -> None:
 
 
 def test_no_class_of_an_ipv6_cluster_is_launched_from() -> None:
-    there = resolve_node_class(TEMPLATE, found(), CEILINGS, kubernetes_version=VERSION, ip_family="ipv6")
+    there = resolve_node_class(
+        TEMPLATE, found(), CEILINGS, cluster="prod", kubernetes_version=VERSION, ip_family="ipv6"
+    )
 
     assert not there.ready
     assert [(each.condition, each.reason) for each in there.problems if each.severity == "error"] == [

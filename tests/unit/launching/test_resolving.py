@@ -10,6 +10,7 @@ import pytest
 from joiner.launching import resolve_node_class
 from joiner.launching.node_class_queries import ImageQuery, build_queries
 from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
+from joiner.pools.node_pool import ClassKind
 from tests.unit.launching.world import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
 
 MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),))
@@ -117,14 +118,20 @@ def test_roles_may_stand_in_the_settings_as_arns() -> None:
 
     assert (
         resolve_node_class(
-            replace(MODERN, role="KarpenterNodeRole-prod"), found(), ceilings, kubernetes_version=VERSION
+            replace(MODERN, role="KarpenterNodeRole-prod"),
+            found(),
+            ceilings,
+            cluster="prod",
+            kubernetes_version=VERSION,
         ).instance_profile
         == "p"
     )
 
 
 def test_without_any_profile_the_class_says_so() -> None:
-    there = resolve_node_class(TEMPLATE, found(), replace(CEILINGS, instance_profile=""), kubernetes_version=VERSION)
+    there = resolve_node_class(
+        TEMPLATE, found(), replace(CEILINGS, instance_profile=""), cluster="prod", kubernetes_version=VERSION
+    )
 
     assert errors(there.problems) == [("InstanceProfileReady", "InstanceProfileMissing")]
 
@@ -137,7 +144,7 @@ def test_a_family_without_user_data_of_ours_is_refused_rather_than_guessed(famil
 def test_a_release_is_pinned_by_its_alias() -> None:
     pinned = replace(MODERN, image_terms=(ImageTerm(alias="al2023@v20261104"),))
 
-    assert sorted(build_queries(pinned, VERSION).parameters)[0] == (
+    assert sorted(build_queries(pinned, VERSION, cluster="prod").parameters)[0] == (
         "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-1.36-v20261104/image_id"
     )
     assert resolved(pinned, parameters=parameters(pinned)).ready
@@ -157,6 +164,34 @@ def test_of_images_the_newest_is_tried_first_and_deprecated_ones_last() -> None:
     assert [one.id for one in there.images] == ["ami-new", "ami-old", "ami-newest"]
 
 
+INLINE = NodeClass("default", "Inline", instance_profile="mine")
+
+
+def test_an_inline_provider_without_selectors_has_the_tag_of_its_cluster() -> None:
+    asked = build_queries(INLINE, VERSION, cluster="prod")
+
+    by_tag = ({"Name": "tag-key", "Values": ["kubernetes.io/cluster/prod"]},)
+    assert (asked.subnets, asked.security_groups) == ((by_tag,), (by_tag,))
+
+
+@pytest.mark.parametrize("kind", ["EC2NodeClass", "AWSNodeTemplate"])
+def test_no_other_class_has_selectors_by_default(kind: ClassKind) -> None:
+    asked = build_queries(replace(INLINE, kind=kind), VERSION, cluster="prod")
+
+    assert (asked.subnets, asked.security_groups) == ((), ())
+
+
+def test_an_inline_provider_names_the_tag_that_no_subnet_and_no_group_has() -> None:
+    there = resolved(INLINE, subnets=(), security_groups=(), profile_roles={"mine": ["special"]})
+
+    assert [problem.message for problem in there.problems if problem.severity == "error"] == [
+        "spec.provider.subnetSelector: no subnet has any tag kubernetes.io/cluster/prod: tag the subnets that nodes "
+        "may use, or change the selector",
+        "spec.provider.securityGroupSelector: no security group has any tag kubernetes.io/cluster/prod: tag the "
+        "security groups that nodes shall have, or change the selector",
+    ]
+
+
 def test_questions_are_what_the_describe_calls_take() -> None:
     asked = build_queries(
         replace(
@@ -168,6 +203,7 @@ def test_questions_are_what_the_describe_calls_take() -> None:
             instance_profile="p",
         ),
         VERSION,
+        cluster="prod",
         image_owners=("self",),
     )
 

@@ -88,7 +88,7 @@ def found(**answers: Any) -> NodeClassAnswers:
 
 
 def resolved(node_class: NodeClass = TEMPLATE, **answers: Any) -> ResolvedNodeClass:
-    return resolve_node_class(node_class, found(**answers), CEILINGS, kubernetes_version=VERSION)
+    return resolve_node_class(node_class, found(**answers), CEILINGS, cluster=CLUSTER.name, kubernetes_version=VERSION)
 
 
 def instance_type(name: str, arch: str = "amd64", **more: str) -> InstanceType:

@@ -134,6 +134,40 @@ def test_the_other_fields_of_a_provisioner() -> None:
 
 
 @pytest.mark.parametrize(
+    "provider", [{"instanceProfile": "nodes"}, {"subnetSelector": {}, "securityGroupSelector": {}}]
+)
+def test_a_provider_without_selectors_takes_those_of_the_cluster_and_reports_it(provider: dict[str, Any]) -> None:
+    found = read_manifests([{"kind": "Provisioner", "metadata": {"name": "a"}, "spec": {"provider": provider}}])
+
+    assert [(one.key, one.subnet_terms, one.security_group_terms) for one in found.classes] == [("Inline/a", (), ())]
+    assert [(str(problem), problem.severity) for problem in found.problems] == [
+        (
+            "Provisioner/a: spec.provider.subnetSelector: it is not set: the subnets with the tag "
+            "kubernetes.io/cluster/NAME of the cluster are used; to choose others, write "
+            "{karpenter.sh/discovery: my-cluster}",
+            "info",
+        ),
+        (
+            "Provisioner/a: spec.provider.securityGroupSelector: it is not set: the security groups with the tag "
+            "kubernetes.io/cluster/NAME of the cluster are used; to choose others, write "
+            "{karpenter.sh/discovery: my-cluster}",
+            "info",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("selectors", [{}, {"subnetSelector": {}, "securityGroupSelector": {}}])
+def test_a_node_template_needs_both_selectors(selectors: dict[str, Any]) -> None:
+    found = read_manifests([{"kind": "AWSNodeTemplate", "metadata": {"name": "a"}, "spec": selectors}])
+
+    assert found.classes == ()
+    assert [(problem.field, problem.severity) for problem in found.problems] == [
+        ("spec.subnetSelector", "error"),
+        ("spec.securityGroupSelector", "error"),
+    ]
+
+
+@pytest.mark.parametrize(
     ("selector", "terms"),
     [
         ({"a": "b", "c": "*"}, [SubnetTerm({"a": "b", "c": "*"})]),

@@ -55,6 +55,28 @@ def test_a_warning_does_not_stop_a_pool() -> None:
     assert told["ValidationSucceeded"].message == "spec.replicas is 2: it has no effect yet"
 
 
+def test_an_assumption_about_a_missing_field_is_in_the_condition_of_a_usable_pool() -> None:
+    told = conditions(InvalidManifest("Provisioner/a", "spec.provider.subnetSelector", "", "it is not set", "info"))
+
+    assert told["Ready"].true
+    assert (told["ValidationSucceeded"].reason, told["ValidationSucceeded"].message) == (
+        "DefaultsAssumed",
+        "spec.provider.subnetSelector: it is not set",
+    )
+
+
+def test_a_provisioner_shows_what_is_assumed_of_its_inline_class_because_that_has_no_status() -> None:
+    assumed = [NodeClassProblem("AMIsReady", "FamilyAssumed", "amiFamily is not set: AL2023 is used", "info")]
+    inline, modern = (ResolvedNodeClass("default", kind).with_problems(assumed) for kind in ("Inline", "EC2NodeClass"))
+
+    told = [conditions(node_class=one)["NodeClassReady"] for one in (inline, modern)]
+
+    assert [(one.status, one.reason, one.message) for one in told] == [
+        ("True", "FamilyAssumed", "amiFamily is not set: AL2023 is used"),
+        ("True", "NodeClassReady", ""),
+    ]
+
+
 def test_a_pool_without_its_class_says_so() -> None:
     assert conditions(node_class=None)["Ready"].reason == "NodeClassNotFound"
 

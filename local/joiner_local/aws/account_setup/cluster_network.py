@@ -1,5 +1,5 @@
-"""Create what an account has before Joiner: an EKS cluster, subnets and a security group with discovery tags, a node
-role and its profile.
+"""Create what an account has before Joiner: an EKS cluster, subnets and a security group with the tags by which node
+classes find them, a node role and its profile.
 
 `seed_network` uses the public APIs only; a second call changes nothing.
 """
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from joiner.names import cluster_tag
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws_sessions import aws_session
 
@@ -38,6 +39,8 @@ def seed_network(endpoint: str, cluster: str, *, version: str = "1.36", node_acc
     vpc = ec2.describe_subnets(SubnetIds=[subnets[f"{REGION}a"]])["Subnets"][0]["VpcId"]
     group = _security_group(ec2, vpc, cluster)
     ec2.create_tags(Resources=[*subnets.values(), group], Tags=[{"Key": DISCOVERY, "Value": cluster}])
+    ec2.create_tags(Resources=[*subnets.values()], Tags=[{"Key": cluster_tag(cluster), "Value": "shared"}])
+    ec2.create_tags(Resources=[group], Tags=[{"Key": cluster_tag(cluster), "Value": "owned"}])
     role_arn = _role(iam, f"KarpenterNodeRole-{cluster}", "ec2.amazonaws.com")
     profile = _profile(iam, f"KarpenterNodeInstanceProfile-{cluster}", f"KarpenterNodeRole-{cluster}")
     _cluster(

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from joiner import names
 from joiner.launching.node_images import list_image_parameters
-from joiner.pools import ImageTerm, NodeClass
+from joiner.pools import ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 
 Filter = Mapping[str, Any]
 Filters = tuple[Filter, ...]
@@ -35,18 +36,20 @@ class NodeClassQueries:
 
 
 def build_queries(
-    node_class: NodeClass, kubernetes_version: str, *, image_owners: Sequence[str] = ()
+    node_class: NodeClass, kubernetes_version: str, *, cluster: str, image_owners: Sequence[str] = ()
 ) -> NodeClassQueries:
-    """Return the queries of a class.
+    """Return the queries of a class in the cluster with the name ``cluster``.
 
     ``image_owners`` are the owners that the settings allow, for terms without an owner (empty: no limit). A term with
     an owner is queried as written; ``resolve_node_class`` refuses the class if the settings do not allow that owner.
     """
     return NodeClassQueries(
-        subnets=tuple(_named(term.id, "subnet-id") or _tagged(term.tags) for term in node_class.subnet_terms),
+        subnets=tuple(
+            _named(term.id, "subnet-id") or _tagged(term.tags) for term in select_subnet_terms(node_class, cluster)
+        ),
         security_groups=tuple(
             _named(term.id, "group-id") or _named(term.name, "group-name") or _tagged(term.tags)
-            for term in node_class.security_group_terms
+            for term in select_security_group_terms(node_class, cluster)
         ),
         parameters=tuple(parameter.name for parameter in list_image_parameters(node_class, kubernetes_version)),
         images=tuple(
@@ -60,6 +63,24 @@ def build_queries(
         instance_profile=node_class.instance_profile or "",
         snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
     )
+
+
+def select_subnet_terms(node_class: NodeClass, cluster: str) -> tuple[SubnetTerm, ...]:
+    """Return the subnet terms of a class; an inline provider without a selector has the tag of the cluster.
+
+    The creation of an EKS cluster set this tag, with the value `shared` or `owned`; any value counts.
+
+    >>> select_subnet_terms(NodeClass("default", kind="Inline"), "prod")
+    (SubnetTerm(tags={'kubernetes.io/cluster/prod': '*'}, id=''),)
+    """
+    default = (SubnetTerm({names.cluster_tag(cluster): "*"}),) if node_class.kind == "Inline" else ()
+    return node_class.subnet_terms or default
+
+
+def select_security_group_terms(node_class: NodeClass, cluster: str) -> tuple[SecurityGroupTerm, ...]:
+    """Return the security group terms of a class, with the same default as ``select_subnet_terms``."""
+    default = (SecurityGroupTerm({names.cluster_tag(cluster): "*"}),) if node_class.kind == "Inline" else ()
+    return node_class.security_group_terms or default
 
 
 def _named(value: str, name: str) -> Filters:

@@ -52,10 +52,11 @@ def resolve_node_class(
     found: NodeClassAnswers,
     ceilings: NodeClassPolicy,
     *,
+    cluster: str,
     kubernetes_version: str,
     ip_family: str = "ipv4",
 ) -> ResolvedNodeClass:
-    """Return the AWS resources of this class and its problems. ``ip_family`` is that of the cluster."""
+    """Return the AWS resources of this class and its problems. ``cluster`` is the name of the cluster."""
     subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
     groups = sorted(
         {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups},
@@ -72,8 +73,8 @@ def resolve_node_class(
         images=images,
         instance_profile=profile,
         problems=(
-            *_subnet_problems(node_class, found, ceilings),
-            *_group_problems(node_class, found, ceilings),
+            *_subnet_problems(node_class, found, ceilings, cluster),
+            *_group_problems(node_class, found, ceilings, cluster),
             *find_owner_problems(node_class, ceilings, field=_field(node_class, "amiSelector")),
             *_image_problems(node_class, images, ceilings, kubernetes_version),
             *_missing_images(node_class, images, ceilings),
@@ -110,27 +111,29 @@ def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _subnet_problems(
-    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
 ) -> list[NodeClassProblem]:
     field = _field(node_class, "subnetSelector")
     if found.subnets:
         beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
         message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
         return [NodeClassProblem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
-    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "").subnets)
+    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).subnets)
     remedy = "tag the subnets that nodes may use, or change the selector"
     return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
 
 
 def _group_problems(
-    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
 ) -> list[NodeClassProblem]:
     field, allowed = _field(node_class, "securityGroupSelector"), ceilings.security_groups
     if found.security_groups:
         beyond = _beyond(found.security_groups, "GroupId", allowed)
         message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
         return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
-    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "").security_groups)
+    wanted = "; or ".join(
+        describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).security_groups
+    )
     remedy = "tag the security groups that nodes shall have, or change the selector"
     return [
         NodeClassProblem(
@@ -261,7 +264,7 @@ def _image_problems(
         ]
     if node_class.ami_family is None:
         message = (
-            "amiFamily is not said: AL2023 is used (older software took AL2, of which there are no "
+            "amiFamily is not set: AL2023 is used (older software took AL2, of which there are no "
             "images from Kubernetes 1.33 on)"
         )
         return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]

@@ -30,7 +30,7 @@ def compute_pool_conditions(
     """
     errors = [problem for problem in problems if problem.severity == "error"]
     told = "; ".join(problem.message for problem in (errors or problems))[:MESSAGE_LIMIT]
-    reason = "ValidationFailed" if errors else "WithoutEffect" if problems else "ValidationSucceeded"
+    reason = "ValidationFailed" if errors else _reason_of_notes(problems)
     after = before.set("ValidationSucceeded", "False" if errors else "True", reason, told, at=at, generation=generation)
     if node_class is None:
         message = f"{class_key} is not there, or cannot be used: look at its status"
@@ -41,7 +41,8 @@ def compute_pool_conditions(
             "NodeClassReady", "False", missing.reason, f"{class_key}: {missing.message}", at=at, generation=generation
         )
     else:
-        after = after.set("NodeClassReady", "True", "NodeClassReady", at=at, generation=generation)
+        reason, notes = _notes_of_inline(node_class)
+        after = after.set("NodeClassReady", "True", reason, notes, at=at, generation=generation)
     after = after.with_ready(*DEPENDENTS, at=at, generation=generation)
     ready = after["Ready"]
     return (
@@ -49,3 +50,18 @@ def compute_pool_conditions(
         if legacy
         else after
     )
+
+
+def _reason_of_notes(problems: Sequence[InvalidManifest]) -> str:
+    if not problems:
+        return "ValidationSucceeded"
+    return "DefaultsAssumed" if all(problem.severity == "info" for problem in problems) else "WithoutEffect"
+
+
+def _notes_of_inline(node_class: ResolvedNodeClass) -> tuple[str, str]:
+    """Return the reason and the message for a usable class. An inline class has no status of its own, so its warnings
+    and assumptions are in the status of its Provisioner.
+    """
+    if node_class.kind != "Inline" or not node_class.problems:
+        return "NodeClassReady", ""
+    return node_class.problems[0].reason, "; ".join(problem.message for problem in node_class.problems)[:MESSAGE_LIMIT]

@@ -154,11 +154,9 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
         spec.wrong("amiSelector", f"the family {said} needs one: it has no images that we could choose")
     subnets = tuple(SubnetTerm(**term) for term in _read_selector(spec, "subnetSelector", SUBNET_ID))
     groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
-    for name, terms in (("subnetSelector", subnets), ("securityGroupSelector", groups)):
-        if not terms and name not in spec:
-            spec.wrong(
-                name, "it is missing; give tags, such as {karpenter.sh/discovery: my-cluster}, or {aws-ids: ...}"
-            )
+    for name, plural in (("subnetSelector", "subnets"), ("securityGroupSelector", "security groups")):
+        if not spec.raw(name):
+            _note_missing_selector(spec, name, plural, inline=inline)
     if "launchTemplate" in spec:
         remedy = (
             "launch templates of one's own are not supported; say the same with amiSelector, userData and "
@@ -180,6 +178,18 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
     }
     spec.close()
     return read
+
+
+def _note_missing_selector(spec: ManifestFields, name: str, plural: str, *, inline: bool) -> None:
+    """An AWSNodeTemplate needs its selectors. An inline provider without one selects by the tag of the cluster, as
+    Karpenter's first releases did.
+    """
+    example = "{karpenter.sh/discovery: my-cluster}"
+    if inline:
+        assumed = f"the {plural} with the tag kubernetes.io/cluster/NAME of the cluster are used"
+        spec.notes.missing(spec.at(name), f"it is not set: {assumed}; to choose others, write {example}", "info")
+    else:
+        spec.wrong(name, f"it is missing; give tags, such as {example}, or {{aws-ids: ...}}")
 
 
 def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str]) -> Iterator[dict[str, Any]]:

@@ -35,9 +35,9 @@ class ManifestProblems:
     def note(self, field: str, value: object, remedy: str, severity: Severity = "error") -> None:
         self.problems.append(InvalidManifest(self.subject, field, format_value(value), remedy, severity))
 
-    def missing(self, field: str, remedy: str = "it is missing") -> None:
+    def missing(self, field: str, remedy: str = "it is missing", severity: Severity = "error") -> None:
         """A field that should be there and is not: there is no value to show."""
-        self.problems.append(InvalidManifest(self.subject, field, "", remedy))
+        self.problems.append(InvalidManifest(self.subject, field, "", remedy, severity))
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
