@@ -1,0 +1,326 @@
+"""Three workloads from `kubectl apply` to the last running pod, stage by stage: `python -m bench.workloads`.
+
+Each workload runs on a separate local stack with a boot delay of five seconds. Karpenter's times for the same workloads
+were recorded with its KWOK provider on the same control plane binaries, instance types, prices and boot delay, on two
+quiet cores; they are shown beside Joiner's. Compare on a quiet machine only.
+
+The stages are the states of the executions, by the seconds from `apply` to the first entry and the last exit. The time
+of functions is the sum of their REPORT lines, so that it can be told from the time of the local AWS.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.lambda_reports import reports
+from bench.lifecycle import quantile, to_stderr
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import condition, until
+from joiner_local.demo.demonstration import DemoStack
+from joiner_local.stack.stack_control import LocalStack
+
+BOOT_SECONDS: Final = 5.0
+LIMIT: Final = 300.0
+POLL: Final = 0.5  # seconds; lists of a thousand pods cost more than the resolution is worth
+PODS: Final = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
+NODE_CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
+ZONE: Final = "topology.kubernetes.io/zone"
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+FAMILIES: Final = ("m5", "c5", "r5", "m6i", "c6i", "r6i")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Deployments that are applied together, and Karpenter's result: seconds, nodes, $/h. `largest` is the limit of
+    vCPUs of an instance type."""
+
+    name: str
+    deployments: tuple[Object, ...]
+    largest: int
+    karpenter: tuple[float, int, float]
+
+    @property
+    def pods(self) -> int:
+        return sum(int(one["spec"]["replicas"]) for one in self.deployments)
+
+
+def deployment(name: str, replicas: int, cpu: str, memory: str, spec: Object | None = None) -> Object:
+    """Return a deployment whose pods have these requests."""
+    labels = {"app": name}
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+    pod = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": False,
+        **(spec or {}),
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def spread_deployments() -> tuple[Object, ...]:
+    """Return ten deployments of 30 pods from 250m to 3 CPU with a zone spread; three keep their pods on separate
+    hosts."""
+    found = []
+    for number, cpu in enumerate((250, 500, 500, 750, 1000, 1000, 1500, 2000, 2500, 3000)):
+        selector = {"matchLabels": {"app": f"w3-{number}"}}
+        spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        spec: Object = {"topologySpreadConstraints": [spread]}
+        if number % 4 == 0:
+            apart = [{"labelSelector": selector, "topologyKey": HOSTNAME}]
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
+        found.append(deployment(f"w3-{number}", 30, f"{cpu}m", f"{2 * cpu}Mi", spec))
+    return tuple(found)
+
+
+WORKLOADS: Final = (
+    Workload("W1", (deployment("w1", 17, "1", "1536Mi"),), 256, (10.4, 1, 1.36)),
+    Workload(
+        "W2",
+        (deployment("w2-small", 500, "900m", "3100Mi"), deployment("w2-large", 500, "3500m", "28Gi")),
+        33,
+        (43.7, 78, 148.4),
+    ),
+    Workload("W3", spread_deployments(), 256, (21.1, 37, 24.9)),
+)
+
+
+def pool(largest: int) -> list[Object]:
+    """Return a pool of on-demand types of six families below so many vCPUs, and its class."""
+    key = "karpenter.k8s.aws/instance-"
+    requirements = [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": f"{key}family", "operator": "In", "values": list(FAMILIES)},
+        {"key": f"{key}cpu", "operator": "Lt", "values": [str(largest)]},
+    ]
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "bench"}
+    return [
+        {
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": {"name": "bench"},
+            "spec": {
+                "role": "KarpenterNodeRole-joiner-demo",
+                "amiSelectorTerms": [{"alias": "al2023@latest"}],
+                "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}],
+                "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "joiner-demo"}}],
+            },
+        },
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "bench"},
+            "spec": {
+                "template": {"spec": {"nodeClassRef": reference, "requirements": requirements}},
+                "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
+            },
+        },
+    ]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one workload gave: seconds until all pods ran, and figures by stage."""
+
+    workload: Workload
+    seconds: float
+    nodes: int
+    price_per_hour: float
+    running: int
+    stages: Mapping[str, tuple[float, float, int]]
+    ready_to_running: Sequence[float]
+    function_seconds: Mapping[str, float]
+    executions: int
+    seen: Sequence[tuple[float, int]] = field(default_factory=list)
+
+
+class WorkloadRun:
+    """A deployed stack on which one workload runs."""
+
+    def __init__(self, stack: LocalStack) -> None:
+        self._stack = stack
+        self._world = DemoStack.of(stack)
+
+    def run(self, workload: Workload) -> Outcome:
+        """Apply the workload, wait until all its pods run, and return the figures."""
+        kube = self._world.kube
+        kube.apply_manifests(pool(workload.largest))
+        self._wait_until_validated()
+        began = time.time()
+        for one in workload.deployments:
+            kube.create(DEPLOYMENTS, one)
+        seen: list[tuple[float, int]] = []
+        while True:
+            pods = kube.items(PODS)
+            running = sum(one["status"].get("phase") == "Running" for one in pods)
+            seen.append((time.time() - began, running))
+            if running >= workload.pods or time.time() - began > LIMIT:
+                break
+            time.sleep(POLL)
+        ended = time.time()
+        claims = kube.items(NODE_CLAIMS)
+        price = sum(float(one["metadata"]["annotations"]["joiner.dev/price-per-hour"]) for one in claims)
+        stages, count = self._stages(began)
+        return Outcome(
+            workload,
+            seconds=ended - began,
+            nodes=len(claims),
+            price_per_hour=price,
+            running=running,
+            stages=stages,
+            ready_to_running=_ready_to_running(kube.items("/api/v1/nodes"), pods),
+            function_seconds=self._function_seconds(began),
+            executions=count,
+            seen=seen,
+        )
+
+    def _wait_until_validated(self) -> None:
+        """Wait for the execution that validates the pool."""
+        client = self._world.client("stepfunctions")
+        until(
+            lambda: (
+                {
+                    one["status"]
+                    for one in client.list_executions(stateMachineArn=self._world.scale_up_arn)["executions"]
+                }
+                == {"SUCCEEDED"}
+            ),
+            what="a validated pool",
+            limit=60,
+        )
+
+    def _stages(self, began: float) -> tuple[dict[str, tuple[float, float, int]], int]:
+        """Return, by state, the first entry and the last exit in seconds, and how often it was entered; and the number
+        of executions."""
+        first: dict[str, float] = {}
+        last: dict[str, float] = {}
+        times: Counter[str] = Counter()
+        client = self._world.client("stepfunctions")
+        mine = [
+            one
+            for one in client.list_executions(stateMachineArn=self._world.scale_up_arn)["executions"]
+            if one["startDate"].timestamp() >= began - 1
+        ]
+        for one in mine:
+            pages = client.get_paginator("get_execution_history").paginate(executionArn=one["executionArn"])
+            for event in (event for page in pages for event in page["events"]):
+                at = event["timestamp"].timestamp() - began
+                if name := event.get("stateEnteredEventDetails", {}).get("name"):
+                    first[name] = min(first.get(name, at), at)
+                    times[name] += 1
+                if name := event.get("stateExitedEventDetails", {}).get("name"):
+                    last[name] = max(last.get(name, at), at)
+        return {name: (at, last.get(name, at), times[name]) for name, at in first.items()}, len(mine)
+
+    def _function_seconds(self, began: float) -> dict[str, float]:
+        found: Counter[str] = Counter()
+        for report in reports(self._stack.client("lambda"), self._stack.client("logs"), began):
+            found[report.function] += report.milliseconds / 1000
+        return dict(found)
+
+
+def _ready_to_running(nodes: Sequence[Object], pods: Sequence[Object]) -> list[float]:
+    """Return, for each pod on a node, the seconds between Ready of the node and the start of the pod, sorted; times of
+    the API server are whole seconds."""
+    ready = {
+        node["metadata"]["name"]: _moment(one["lastTransitionTime"])
+        for node in nodes
+        for one in node["status"].get("conditions", ())
+        if one["type"] == "Ready" and condition(node, "Ready") == "True"
+    }
+    return sorted(
+        (_moment(pod["status"]["startTime"]) - ready[pod["spec"]["nodeName"]]).total_seconds()
+        for pod in pods
+        if pod["status"].get("startTime") and pod["spec"].get("nodeName") in ready
+    )
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def comparison(found: Sequence[Outcome]) -> Table:
+    """Return one line for each workload: Joiner's time, nodes and price beside Karpenter's."""
+    columns = (
+        "workload",
+        "pods",
+        "seconds",
+        "Karpenter",
+        "nodes",
+        "Karpenter",
+        "$/h",
+        "Karpenter",
+        "Ready → Running p95",
+    )
+    shown = Table(*columns, title="apply → all pods running", title_justify="left", box=None, padding=(0, 2))
+    for one in found:
+        seconds, nodes, price = one.workload.karpenter
+        waits = one.ready_to_running
+        shown.add_row(
+            one.workload.name,
+            f"{one.running}/{one.workload.pods}",
+            f"{one.seconds:.1f}",
+            f"{seconds:.1f}",
+            str(one.nodes),
+            str(nodes),
+            f"{one.price_per_hour:.2f}",
+            f"{price:.2f}",
+            f"{quantile(waits, 0.95):.0f} s (p50 {statistics.median(waits):.0f} s)" if waits else "",
+        )
+    return shown
+
+
+def stage_table(one: Outcome) -> Table:
+    """Return the states of one workload's executions in the order of their first entry."""
+    title = f"{one.workload.name}: states of {one.executions} executions, and the time of their functions"
+    shown = Table("state", "first", "last end", "times", title=title, title_justify="left", box=None, padding=(0, 2))
+    for name, (first, last, times) in sorted(one.stages.items(), key=lambda item: item[1]):
+        shown.add_row(name, f"{first:.2f} s", f"{last:.2f} s", str(times))
+    for name, seconds in sorted(one.function_seconds.items(), key=lambda item: -item[1]):
+        shown.add_row(f"function {name}", "", f"{seconds:.2f} s", "")
+    return shown
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.workloads", description="three workloads, from apply to the last running pod"
+    )
+    parser.add_argument("--only", default="", help="names of workloads, separated by commas")
+    options = parser.parse_args(arguments)
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    wanted = [one for one in WORKLOADS if not options.only or one.name in options.only.split(",")]
+    found = []
+    for workload in wanted:
+        with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
+            stack = LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
+            with stack:
+                stack.deploy()
+                found.append(WorkloadRun(stack).run(workload))
+        console.print(stage_table(found[-1]))
+    console.print(comparison(found))
+    return 0 if all(one.running == one.workload.pods for one in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
