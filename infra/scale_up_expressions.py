@@ -21,18 +21,30 @@ MAX_ROUNDS: Final = 100
 """Rounds of an execution that is rung again and again and finds nothing to launch. Then another execution continues,
 long before the history ends at 25,000 events."""
 
-MAX_REGISTRATION_DELAY_SECONDS: Final = 10
-"""Time after its first launch in which an execution still plans. Then it checks the registration of its nodes. If the
-doorbell rings on, another execution takes the lease; otherwise nodes would stay tainted while new pods keep coming."""
+MAX_REGISTRATION_DELAY_SECONDS: Final = 3
+"""Time after its first launch in which an execution still plans around offerings that were short. Then another
+execution does that, and this one checks the registration of its nodes; otherwise Ready nodes would stay tainted
+meanwhile."""
 
 AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
 """Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
 15 seconds."""
 
 MAY_PLAN_AGAIN: Final = (
-    f"$turn <= {MAX_ROUNDS} and ($not($watching) or $millis() - $launchedAt < {MAX_REGISTRATION_DELAY_SECONDS * 1000})"
+    f"$launched = 0 and $turn <= {MAX_ROUNDS} and ($not($watching) or "
+    f"$millis() - $launchedAt < {MAX_REGISTRATION_DELAY_SECONDS * 1000})"
 )
-"""Whether this execution may plan once more before it checks the registration of its nodes."""
+"""Whether this execution plans once more after a ring. An execution that has launched nodes leaves later pods to
+another execution, so that its nodes never wait for planning."""
+
+MAY_LOOK_AGAIN: Final = "$turn = $launchTurn + 1"
+"""Whether an execution that has launched nodes looks for pods once more after a ring. Most rings are of pods for which
+it has launched the nodes, and then no other execution is needed."""
+
+OTHERS_MUST_PLAN: Final = (
+    "$launched > 0 and $turn > $launchTurn and ($found.asking + $found.unfinished > 0 or $not($found.complete))"
+)
+"""Whether such a look found pods that another execution must plan for."""
 
 GATHER_SECONDS: Final = 1
 """Nodes that are launched together ring together: after a ring, `check_registration` waits for the others. A wait
@@ -59,6 +71,7 @@ most."""
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,
+    "launchTurn": 0,
     "rings": 0,
     "gathering": {"waited": 0, "pods": 0, "idle": 0},
     "replans": 0,

@@ -17,9 +17,11 @@ from infra.scale_up_expressions import (
     EXECUTION_SECONDS,
     GATHER_SECONDS,
     INITIAL_VARIABLES,
+    MAY_LOOK_AGAIN,
     MAY_PLAN_AGAIN,
     MUST_REPLAN,
     NODES_HAVE_WAITED,
+    OTHERS_MUST_PLAN,
     SUMMARY,
     THROTTLE_BACKOFF_SECONDS,
 )
@@ -99,6 +101,7 @@ def _take_lease_states(parts: ScaleUpParts) -> States:
         "Is there anything to do?": choice_state(
             {
                 "$found.refused != ''": "Step back",
+                OTHERS_MUST_PLAN: "Hand over",
                 "$not($found.complete)": "Let pods gather",
                 "$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
                 "$watching": "Release the lease",
@@ -128,6 +131,7 @@ def _launch_states(parts: ScaleUpParts) -> States:
             {
                 f"$later and {NODES_HAVE_WAITED} and $claims.postponed = 0": "Release the lease",
                 f"$later and {MUST_REPLAN}": "Give EC2 time",
+                f"{MUST_REPLAN} and {NODES_HAVE_WAITED}": "Hand over",
                 MUST_REPLAN: "Plan around them",
                 "$claims.postponed > 0 and $not($paused)": "Hand over",
             },
@@ -143,7 +147,9 @@ def _launch_states(parts: ScaleUpParts) -> States:
 def _release_states(parts: ScaleUpParts) -> States:
     return {
         "Release the lease": _release_lease(parts, next="Check registration"),
-        "Is it still time?": choice_state({MAY_PLAN_AGAIN: "Let pods gather"}, otherwise="Hand over"),
+        "Is it still time?": choice_state(
+            {MAY_PLAN_AGAIN: "Let pods gather", MAY_LOOK_AGAIN: "Find pending pods"}, otherwise="Hand over"
+        ),
         "Hand over": _give_up_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
         "Start the next scale-up": _start_next_scale_up(
             parts, next="Are nodes on their way?", on_error="Are nodes on their way?"
@@ -264,6 +270,7 @@ def _record_launches(parts: ScaleUpParts) -> State:
         assign={
             "watching": True,
             "untold": jsonata(APPEND_EVENTS),
+            "launchTurn": jsonata("$turn"),
             "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
             "again": jsonata("$states.result.Payload.again"),
             "later": jsonata("$states.result.Payload.later = true"),

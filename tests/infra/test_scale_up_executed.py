@@ -161,9 +161,37 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(stag
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    again = ["Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?"]
+    again = ["Is it still time?", "Find pending pods", "Is there anything to do?"]
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
+
+
+def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: Stage[World]) -> None:
+    """Also if their batch still grows. The nodes of this execution do not wait for it."""
+    growing = {**FOUND, "complete": False, "gathering": {"waited": 2, "pods": 9, "idle": 0}}
+    for later in (FOUND, growing):
+        world = stage.world(find_pending_pods=[FOUND, later, NOTHING], record_launches=[ringing(RECORDED)])
+
+        execution = world.start()
+
+        assert world.end(execution)["status"] == "SUCCEEDED"
+        look = ["Is it still time?", "Find pending pods", "Is there anything to do?"]
+        handed_over = ["Hand over", "Start the next scale-up", "Are nodes on their way?"]
+        assert world.states(execution) == [*UNDER_THE_LEASE, *look, *handed_over, *TO_THE_END]
+        assert [name.endswith("-again") for name in world.others(execution)] == [True]
+
+
+def test_a_ring_before_anything_is_launched_makes_the_same_execution_plan_again(stage: Stage[World]) -> None:
+    nothing_launched = {**RECORDED, "launched": 0, "waiting": 0}
+    world = stage.world(
+        find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(nothing_launched)], check_registration=[JOINED]
+    )
+
+    execution = world.start()
+
+    assert world.end(execution)["status"] == "SUCCEEDED"
+    again = ["Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?"]
+    assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
 
 
 def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(stage: Stage[World]) -> None:
