@@ -234,10 +234,10 @@ class WorkloadRun:
         return {name: (at, last.get(name, at), times[name]) for name, at in first.items()}, len(mine)
 
     def _function_seconds(self, began: float) -> dict[str, float]:
-        found: Counter[str] = Counter()
+        found: dict[str, float] = {}
         for report in reports(self._stack.client("lambda"), self._stack.client("logs"), began):
-            found[report.function] += report.milliseconds / 1000
-        return dict(found)
+            found[report.function] = found.get(report.function, 0.0) + report.milliseconds / 1000
+        return found
 
 
 def _ready_to_running(nodes: Sequence[Object], pods: Sequence[Object]) -> list[float]:
