@@ -1,59 +1,17 @@
-"""The `joiner` command: results on stdout, commentary on stderr.
+"""The entry point of the installed `joiner` command.
 
-Exit codes: 0, the command succeeded; 1, the command failed or the command line is wrong, and stderr says why; 2, pods
-stay pending.
+The commands are imported inside ``run_reported``, so that errors of their imports are reported, too.
 """
 
-import importlib.metadata
-import importlib.util
-from typing import Annotated
-
-import typer
-
-from joiner_cli import pause_commands, plan_commands, uninstall_command
-from joiner_cli.acceptance.accept_command import accept_command
-
-app = typer.Typer(
-    name="joiner",
-    no_args_is_help=True,
-    rich_markup_mode=None,  # plain help: the same in a terminal, in a pipe and in the docs
-    pretty_exceptions_enable=False,  # a traceback means a defect of the command; show it as Python writes it
-    help="Nodes for EKS clusters, with nothing running in the cluster.",
-)
-
-# Exit code 2 means that pods stay pending; a mistyped option must not return it. typer does not export this class.
-typer.BadParameter.__bases__[0].exit_code = 1  # type: ignore[attr-defined]
-
-app.command("plan")(plan_commands.plan_command)
-app.command("catalogue")(plan_commands.catalogue_command)
-app.add_typer(plan_commands.explain_app, name="explain")
-app.command("pause")(pause_commands.pause_command)
-app.command("resume")(pause_commands.resume_command)
-app.command("accept")(accept_command)
-app.command("uninstall")(uninstall_command.uninstall_command)
-
-# The local stack comes with a checkout, not with every installation.
-if importlib.util.find_spec("joiner_local"):
-    from joiner_cli import local_commands
-
-    app.add_typer(local_commands.app, name="local")
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"joiner {importlib.metadata.version('joiner')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Nodes for EKS clusters, with nothing running in the cluster."""
+from joiner_cli.unexpected_errors import run_reported
 
 
 def main() -> None:
-    """Run the command; the entry point of the installed package."""
+    """Run the command of this command line."""
+    run_reported(_run_commands)
+
+
+def _run_commands() -> None:
+    from joiner_cli.commands import app
+
     app()

@@ -31,7 +31,7 @@ DEFAULT_ROOT = REPOSITORY / ".local"
 
 @contextmanager
 def _failures_reported() -> Iterator[None]:
-    """Turn expected failures into one line and exit code 1; other exceptions are defects and keep their traceback."""
+    """Turn expected failures into one line and exit code 1; joiner_cli.app reports other exceptions."""
     try:
         yield
     except (

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from joiner_cli.app import app
+from joiner_cli.commands import app
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.world import Actor, deployment

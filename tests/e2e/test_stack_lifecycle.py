@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from joiner_cli.app import app
+from joiner_cli.commands import app
 from joiner_local.control_plane.kube_api import ApiError
 from joiner_local.stack.stack_control import LocalStack, StackFailed
 from joiner_local.stack.stack_processes import ProcessIdentity, session_members

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from joiner_cli.app import app
+from joiner_cli.commands import app
 
 
 def joiner(*words: str) -> Result:

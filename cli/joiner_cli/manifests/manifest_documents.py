@@ -47,8 +47,8 @@ def read_documents(paths: Iterable[str]) -> Iterator[ManifestDocument | Unreadab
         if path == STDIN and sys.stdin is None:
             yield UnreadableInput("stdin", "it is closed", "pipe manifests into the command, or name files")
         elif path == STDIN:
-            yield from _read_bytes(sys.stdin.buffer.read(), "stdin")
-        elif Path(path).is_dir():
+            yield from _read_stdin()
+        elif os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises an error for a name that is too long
             yield from _read_folder(Path(path))
         else:
             yield from read_file(Path(path))
@@ -80,6 +80,15 @@ def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableI
             yield from _expand_list(f"{source}, document {number}" if several else source, manifest)
     if torn is not None:
         yield torn
+
+
+def _read_stdin() -> Iterator[ManifestDocument | UnreadableInput]:
+    try:
+        content = sys.stdin.buffer.read()
+    except OSError as error:  # stdin may be a folder
+        yield UnreadableInput("stdin", error.strerror or str(error), "pipe manifests into the command, or name files")
+        return
+    yield from _read_bytes(content, "stdin")
 
 
 def _read_folder(folder: Path) -> Iterator[ManifestDocument | UnreadableInput]:

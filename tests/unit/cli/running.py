@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from joiner_cli.app import app
+from joiner_cli.commands import app
 
 
 @dataclass(frozen=True)

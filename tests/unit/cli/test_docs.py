@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from joiner_cli.app import app
+from joiner_cli.commands import app
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```console\n\$ joiner (?P<arguments>[^\n]*--help)\n(?P<said>.*?)```$", re.MULTILINE | re.DOTALL)

@@ -1,15 +1,20 @@
 """A plan contains Python's own numbers, so that any serialiser can write it; and its statistics are correct."""
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from itertools import count
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
-from joiner.planning.effort import Effort
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, ZONES, Json, node_pool, pods, spread
+from joiner.planning.effort import Effort, Meter
+from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, ZONES, Json, node_pool, pods, spread, worlds
 
 SIZES = {"exact": 3, "searched": 40, "rounded": 700}
 NOTHING = Effort(steps=0)
@@ -30,14 +35,25 @@ def planned(size: int, effort: Effort) -> Plan:
 
 
 def values(said: Any) -> Iterator[Any]:
+    """Yield every key and value, also of values that dataclasses hold."""
     if isinstance(said, dict):
-        for value in said.values():
+        for key, value in said.items():
+            yield key
             yield from values(value)
     elif isinstance(said, list | tuple):
         for value in said:
             yield from values(value)
+    elif is_dataclass(said):
+        for field in fields(said):
+            yield from values(getattr(said, field.name))
     else:
         yield said
+
+
+def ticking(tick: float) -> Effort:
+    """Return an effort of a second, by a clock that goes on by ``tick`` seconds with each reading."""
+    readings = count()
+    return Effort(seconds=1.0, clock=lambda: next(readings) * tick)
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
@@ -46,6 +62,45 @@ def test_a_plan_can_be_written_down_by_anybody(size: int) -> None:
 
     assert {type(value) for value in values(told)} <= {str, int, float, bool, type(None)}
     assert msgspec.json.decode(msgspec.json.encode(told)) == msgspec.json.decode(msgspec.json.encode(told))
+
+
+def of_numpy(said: Any) -> list[str]:
+    return [repr(value) for value in values(said) if isinstance(value, np.generic | np.ndarray)]
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds(), st.sampled_from([1e-4, 1e-2, 0.1, 1.0]))
+def test_no_number_of_numpy_leaves_the_planner(lists: dict[str, list[Json]], tick: float) -> None:
+    """Neither in the plan nor in its JSON, wherever the deadline stops the search."""
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=ticking(tick))
+
+    assert of_numpy(made) == []
+    assert {type(value) for value in values(made.to_json())} <= {str, int, float, bool, type(None)}
+
+
+@pytest.mark.parametrize("tick", [1e-3, 5e-3, 2e-2, 0.2])
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_no_number_of_numpy_leaves_the_planner_when_the_deadline_stops_it(size: int, tick: float) -> None:
+    made = planned(size, ticking(tick))
+
+    assert of_numpy(made) == []
+    assert {type(value) for value in values(made.to_json())} <= {str, int, float, bool, type(None)}
+
+
+def test_a_meter_keeps_no_number_of_numpy() -> None:
+    """Steps are computed with numpy, and their share becomes the share of the time."""
+    readings = count()
+    meter = Meter(Effort(seconds=1.0, clock=lambda: float(next(readings))))
+    meter.spend(np.float64(3.0))
+    meter.keep_back(np.float64(0.25))
+
+    assert [type(one) for one in (meter.used, meter.share, meter.spent(np.float64(0.5)), meter.cut_short)] == [
+        float,
+        float,
+        bool,
+        bool,
+    ]
+    assert meter.cut_short
 
 
 @pytest.mark.parametrize("size", [3, 12, 40])

@@ -53,12 +53,12 @@ class Meter:
         return self._effort.allowance
 
     def spend(self, steps: float) -> None:
-        self.used += steps
+        self.used += float(steps)  # Steps are often computed with numpy, whose numbers would spread to the plan.
 
     def keep_back(self, seconds: float) -> None:
         """Reserve time before the deadline that the search may not use, because realizing the plan takes about as
         long; at most half of the time."""
-        self._kept_back = min(seconds, (self._effort.seconds or 0.0) / 2)
+        self._kept_back = min(float(seconds), (self._effort.seconds or 0.0) / 2)
 
     def spent(self, share: float = 1.0) -> bool:
         """Return whether this share of the allowance, or of the time until the deadline, is used up."""
@@ -70,7 +70,9 @@ class Meter:
 
     def _late(self, share: float, kept_back: float) -> bool:
         deadline = self._effort.seconds
-        late = self._effort.clock is not None and deadline is not None and self.seconds > (deadline - kept_back) * share
+        if self._effort.clock is None or deadline is None:
+            return False
+        late = bool(self.seconds > (deadline - kept_back) * share)
         self.cut_short |= late
         return late
 
