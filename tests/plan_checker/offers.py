@@ -42,7 +42,13 @@ def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
     """Return whether the pool allows a node with these labels. The pool chooses a label that no instance type has,
     unless the label describes the instance or its location."""
     said = pool["spec"]["template"]["spec"].get("requirements") or ()
-    decided = ("node.kubernetes.io/", "topology.", "karpenter.")
+    decided = (
+        "node.kubernetes.io/",
+        "topology.kubernetes.io/",
+        "topology.k8s.aws/",
+        "karpenter.sh/",
+        "karpenter.k8s.aws/",
+    )
     return meets([one for one in said if one["key"] in labels or one["key"].startswith(decided)], labels)
 
 

@@ -40,11 +40,12 @@ def write(folder: Path, *manifests: Mapping[str, Any] | str) -> Path:
 def pool(name: str = "default", requirements: Sequence[Mapping[str, Any]] = (), **spec: Any) -> dict[str, Any]:
     ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     node = {"nodeClassRef": ref, "requirements": list(requirements), **spec.pop("node", {})}
+    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": name},
-        "spec": {"template": {"spec": node}, **spec},
+        "spec": {"template": {"spec": node}, "disruption": disruption, **spec},
     }
 
 

@@ -77,7 +77,9 @@ def _of_pool(
         at=at,
         legacy=pool.legacy,
     )
-    return {"conditions": after.to_kube()}
+    resolved = classes.get(pool.class_ref.key)
+    seen = {"nodeClassObservedGeneration": resolved.generation} if resolved and not pool.legacy else {}
+    return {"conditions": after.to_kube(), **seen}
 
 
 def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: int, at: datetime) -> dict[str, Any]:

@@ -140,6 +140,7 @@ class ResolvedNodeClass:
                 "amis": [
                     {"id": image.id, "requirements": image.requirements.to_kube()}
                     | ({"name": image.name} if image.name else {})
+                    | ({"deprecated": True} if image.deprecated else {})
                     for image in self.images
                 ],
                 "instanceProfile": self.instance_profile,

@@ -14,6 +14,7 @@ from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
+from joiner.pools.codecs.unsupported_fields import note_unsupported
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.node_claim import CLAIM_API_VERSION, NodeClaim
 from joiner.pools.node_class import CLASS_API_VERSION, NodeClass
@@ -126,7 +127,9 @@ def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
 
 
 def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
-    """Ready for what will be found in it; another version of a kind we know is noted at once."""
+    """Ready for what will be found in it; another version of a kind we know, and fields without effect, are noted at
+    once.
+    """
     kind, version = str(manifest.get("kind")), manifest.get("apiVersion")
     notes = ManifestProblems(f"{kind}/{(manifest.get('metadata') or {}).get('name', '')}")
     ours = next(
@@ -134,4 +137,5 @@ def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
     )
     if ours and version is not None and version != ours:
         notes.note("apiVersion", version, f"use {ours}")
+    note_unsupported(manifest, notes)
     return notes

@@ -21,6 +21,7 @@ from joiner.pools.codecs.pool_requirements import (
     read_requirements,
     read_taints,
 )
+from joiner.pools.codecs.unsupported_fields import UNSUPPORTED
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import parse_duration
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
@@ -54,14 +55,9 @@ TERMS: Mapping[str, str] = {
     "amiSelectorTerms": "[{alias: al2023@latest}]",
 }
 """What a class selects by, and an example of how that is written."""
-WITHOUT_EFFECT = (
-    "capacityReservationSelectorTerms",
-    "connectionTracking",
-    "cpuOptions",
-    "ipPrefixCount",
-    "networkInterfaces",
-    "placementGroupSelector",
-)
+
+WITHOUT_EFFECT = tuple(row.path.removeprefix("spec.") for row in UNSUPPORTED if row.kind == "EC2NodeClass")
+"""Fields of an EC2NodeClass that are not read; ``note_unsupported`` reports them."""
 
 
 def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
@@ -191,7 +187,8 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) ->
     )
     if "role" in spec and "instanceProfile" in spec:
         spec.wrong("instanceProfile", "role and instanceProfile exclude each other; remove one of them")
-    spec.later(*WITHOUT_EFFECT)
+    for name in WITHOUT_EFFECT:
+        spec.raw(name)
     spec.close()
     return node_class
 

@@ -171,14 +171,6 @@ class ManifestFields:
             return []
         return [ManifestFields(item, f"{self.at(name)}[{index}]", self.notes) for index, item in enumerate(said)]
 
-    def later(self, *fields: str) -> None:
-        """Fields of Karpenter that are read but not acted on yet: said as a warning, so that nobody relies on them."""
-        for name in fields:
-            if self.raw(name) is not None:
-                self.wrong(
-                    name, "this field has no effect yet; remove it if nodes must not be made without it", "warning"
-                )
-
     def close(self, outside: str = "") -> None:
         """Notes what nobody asked for. ``outside`` names the mapping where fields that stand here may belong."""
         for name in self._said:

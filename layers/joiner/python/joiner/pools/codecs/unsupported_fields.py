@@ -1,0 +1,107 @@
+"""Fields and values that the CRDs accept and Joiner does not act upon. Each use of one is reported on its object.
+
+``UNSUPPORTED`` is the list; `docs/fields.md` is generated from it and from `docs/fields.toml`. When Joiner learns to
+act upon a value, its row is removed here.
+
+>>> notes = ManifestProblems("NodePool/default")
+>>> budgets = [{"nodes": "1", "reasons": ["Empty"]}]
+>>> note_unsupported({"kind": "NodePool", "spec": {"replicas": 2, "disruption": {"budgets": budgets}}}, notes)
+>>> [problem.field for problem in notes.problems]
+['spec.replicas']
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.invalid_manifests import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class UnsupportedField:
+    """One field of one kind: its path, as in ``spec.taints[].timeAdded``, and the remedy of the user.
+
+    ``values`` are the values without effect; if there are none, the field has no effect with any value.
+    """
+
+    kind: str
+    path: str
+    remedy: str
+    values: tuple[object, ...] = ()
+    severity: Severity = "warning"
+
+
+_NOT_CONSOLIDATED: Final = (
+    "only empty nodes are removed; nodes that are merely underutilized are not consolidated yet: write WhenEmpty"
+)
+_NO_CONSOLIDATION: Final = (
+    "only empty nodes are removed; nodes that are merely underutilized are not consolidated yet: "
+    "write ttlSecondsAfterEmpty instead"
+)
+_STATIC: Final = (
+    "missing nodes are launched when a plan is made for other reasons, and surplus nodes are not removed: delete their "
+    "NodeClaims, and launch nodes with a Deployment of low priority"
+)
+_TIME_ADDED: Final = "it has no effect: remove it"
+_TYPE_OF_PROVIDER: Final = "it has no effect: provider is always of the kind AWS"
+_REMOVE: Final = "this field has no effect yet; remove it if nodes must not be launched without it"
+
+UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
+    UnsupportedField(
+        "NodePool", "spec.disruption.consolidationPolicy", _NOT_CONSOLIDATED, ("WhenEmptyOrUnderutilized", "Balanced")
+    ),
+    UnsupportedField(
+        "NodePool",
+        "spec.disruption.budgets[].reasons[]",
+        "no node is removed because it drifted yet, so that this reason limits nothing: remove it",
+        ("Drifted",),
+    ),
+    UnsupportedField(
+        "NodePool",
+        "spec.disruption.budgets[].reasons[]",
+        "no node is removed because it is underutilized yet, so that this reason limits nothing: remove it",
+        ("Underutilized",),
+    ),
+    UnsupportedField("NodePool", "spec.replicas", _STATIC),
+    UnsupportedField("NodePool", "spec.template.spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
+    UnsupportedField("NodePool", "spec.template.spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
+    UnsupportedField("Provisioner", "spec.consolidation.enabled", _NO_CONSOLIDATION, (True,)),
+    UnsupportedField("Provisioner", "spec.provider.apiVersion", _TYPE_OF_PROVIDER, severity="info"),
+    UnsupportedField("Provisioner", "spec.provider.kind", _TYPE_OF_PROVIDER, severity="info"),
+    UnsupportedField("Provisioner", "spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
+    UnsupportedField("Provisioner", "spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
+    UnsupportedField("EC2NodeClass", "spec.capacityReservationSelectorTerms", _REMOVE),
+    UnsupportedField("EC2NodeClass", "spec.connectionTracking", _REMOVE),
+    UnsupportedField("EC2NodeClass", "spec.cpuOptions", _REMOVE),
+    UnsupportedField("EC2NodeClass", "spec.ipPrefixCount", _REMOVE),
+    UnsupportedField("EC2NodeClass", "spec.networkInterfaces", _REMOVE),
+    UnsupportedField("EC2NodeClass", "spec.placementGroupSelector", _REMOVE),
+)
+
+
+def note_unsupported(manifest: Mapping[str, Any], notes: ManifestProblems) -> None:
+    """Note each use of an unsupported field or value in this manifest."""
+    kind = manifest.get("kind")
+    for row in UNSUPPORTED:
+        if row.kind != kind:
+            continue
+        for where, value in _find(manifest, row.path.split("."), ""):
+            if not row.values or any(type(value) is type(one) and value == one for one in row.values):
+                notes.note(where, value, row.remedy, row.severity)
+
+
+def _find(said: object, path: Sequence[str], at: str) -> Iterator[tuple[str, object]]:
+    """Yield each value at ``path``, with its place: ``spec.taints[0].timeAdded``."""
+    if not path:
+        if said is not None:
+            yield at, said
+        return
+    name, items, _ = path[0].partition("[]")
+    value = said.get(name) if isinstance(said, Mapping) else None
+    place = f"{at}.{name}" if at else name
+    if not items:
+        yield from _find(value, path[1:], place)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for index, item in enumerate(value):
+            yield from _find(item, path[1:], f"{place}[{index}]")

@@ -1,0 +1,200 @@
+"""Every field of the CRDs is acted upon, reported on its object, or named as not used; docs/fields.md says which."""
+
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from joiner.pools import read_manifests
+from joiner.pools.codecs.unsupported_fields import UNSUPPORTED, UnsupportedField
+from joiner_local.packaged_data.field_table import (
+    CRDS,
+    LIBRARY,
+    PAGE,
+    REPOSITORY,
+    FieldRow,
+    crd_fields,
+    read_rows,
+    render,
+)
+
+FIELDS = crd_fields()
+ROWS = read_rows()
+SCHEMAS: dict[str, Any] = {
+    crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for crd in (yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(CRDS.glob("*.yaml")))
+}
+EVERYTHING = list(yaml.safe_load_all((Path(__file__).parent / "manifests" / "everything.yaml").read_text()))
+MORE = list(yaml.safe_load_all((Path(__file__).parent / "manifests" / "alternatives.yaml").read_text()))
+"""Manifests with the fields that exclude others."""
+
+
+def below(path: str, field: str) -> bool:
+    """Return whether the field is at this path or below it."""
+    return field == path or field.startswith((f"{path}.", f"{path}[]"))
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_each_field_of_a_crd_has_a_row(kind: str) -> None:
+    rows = {row.path for row in ROWS if row.kind == kind}
+
+    assert [field for field in FIELDS[kind] if not any(below(path, field) for path in rows)] == []
+
+
+def test_each_row_is_a_field_of_its_crd() -> None:
+    strange = []
+    for row in ROWS:
+        fields = [schema for field, schema in FIELDS[row.kind].items() if below(row.path, field)]
+        values = fields[0].get("enum") or ("true", "false") if fields else ()
+        if not fields or (row.value and row.value not in values):
+            strange.append(f"{row.kind}: {row.path} {row.value}")
+
+    assert strange == []
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_a_field_has_one_row_without_a_value(kind: str) -> None:
+    general = [row.path for row in ROWS if row.kind == kind and not row.value]
+
+    assert len(general) == len(set(general))
+
+
+def test_the_module_of_a_row_uses_the_field() -> None:
+    modules = {row.place: (REPOSITORY / LIBRARY / row.place).read_text(encoding="utf-8") for row in ROWS if row.place}
+
+    without = [row for row in ROWS if row.place and not re.search(rf"\b{row.symbol}\b", modules[row.place])]
+    assert without == []
+
+
+def places(value: object, path: str = "") -> Iterator[tuple[str, list[str | int]]]:
+    """Yield each leaf of a manifest: its path as in the CRD, and its keys."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            for inner, keys in places(part, f"{path}.{key}" if path else key):
+                yield inner, [key, *keys]
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for index, part in enumerate(value):
+            for inner, keys in places(part, f"{path}[]"):
+                yield inner, [index, *keys]
+    else:
+        yield path, []
+
+
+def changed(manifest: Mapping[str, Any], keys: Sequence[str | int]) -> Iterator[Any]:
+    """Yield the manifest without one leaf, and with a strange value of it."""
+    *outer, last = keys
+    for value in (None, "strange"):
+        copied = copy.deepcopy(manifest)
+        inner: Any = copied
+        for key in outer:
+            inner = inner[key]
+        if value is None:
+            del inner[last]
+        else:
+            inner[last] = value
+        yield copied
+
+
+def leaves(manifest: Mapping[str, Any]) -> Iterator[tuple[str, list[str | int]]]:
+    for path, keys in places(manifest["spec"], "spec"):
+        yield path, ["spec", *keys]
+
+
+def test_the_codecs_read_each_field_that_is_acted_upon() -> None:
+    """A field is read if the manifest without it, or with a strange value, gives another value or another problem."""
+    seen: dict[str, set[str]] = {}
+    for manifest in (*EVERYTHING, *MORE):
+        before = read_manifests([manifest])
+        for path, keys in leaves(manifest):
+            others = [read_manifests([other]) for other in changed(manifest, keys)]
+            if any(
+                (before.pools, before.classes, before.problems) != (other.pools, other.classes, other.problems)
+                for other in others
+            ):
+                seen.setdefault(manifest["kind"], set()).add(path)
+
+    missing = [
+        f"{row.kind}: {row.path}"
+        for row in ROWS
+        if row.use == "acted upon"
+        and row.path.startswith("spec.")
+        and row.kind in seen
+        and not any(below(row.path, path) or below(path, row.path) for path in seen[row.kind])
+    ]
+    assert missing == []
+
+
+def using(row: UnsupportedField) -> tuple[dict[str, Any], str, object]:
+    """Return a manifest that uses the field, and the place and the value in it."""
+    kind_of_value = next(schema for field, schema in FIELDS[row.kind].items() if below(row.path, field)).get(
+        "type", "string"
+    )
+    values: Mapping[str, object] = {
+        "boolean": True,
+        "integer": 7,
+        "string": "2026-11-23T12:00:00Z",
+        "object": {"a": "b"},
+    }
+    value = row.values[0] if row.values else values[kind_of_value]
+    manifest: dict[str, Any] = {"kind": row.kind, "metadata": {"name": "used"}}
+    inner: Any = manifest
+    *outer, last = row.path.split(".")
+    for part in outer:
+        name, items, _ = part.partition("[]")
+        if items:
+            inner[name] = [{}]
+            inner = inner[name][0]
+        else:
+            inner = inner.setdefault(name, {})
+    inner[last.removesuffix("[]")] = [value] if last.endswith("[]") else value
+    return manifest, row.path.replace("[]", "[0]"), value
+
+
+@pytest.mark.parametrize("row", UNSUPPORTED, ids=lambda row: f"{row.kind}-{row.path}-{row.values}")
+def test_the_use_of_an_unsupported_field_is_reported_on_its_object(row: UnsupportedField) -> None:
+    manifest, place, value = using(row)
+
+    found = [problem for problem in read_manifests([manifest]).problems if problem.field == place]
+
+    assert [(one.object, one.remedy, one.severity) for one in found] == [(f"{row.kind}/used", row.remedy, row.severity)]
+    assert found[0].value.lower() == re.sub(r"[{}\"' ]", "", str(value)).lower() or isinstance(value, dict)
+
+
+@pytest.mark.parametrize("row", [one for one in UNSUPPORTED if one.values], ids=lambda row: f"{row.path}-{row.values}")
+def test_the_other_values_of_a_field_are_not_reported(row: UnsupportedField) -> None:
+    manifest, place, _ = using(row)
+    schema = FIELDS[row.kind][row.path]
+    unsupported = {value for one in UNSUPPORTED if (one.kind, one.path) == (row.kind, row.path) for value in one.values}
+    for value in set(schema.get("enum") or (True, False)) - unsupported:
+        text = yaml.safe_dump(manifest).replace(str(yaml.safe_dump(row.values[0])).split("\n")[0], str(value))
+        problems = read_manifests([yaml.safe_load(text)]).problems
+        assert [problem for problem in problems if problem.field == place] == []
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.use == "not used"], ids=lambda row: f"{row.kind}-{row.path}"
+)
+def test_the_description_of_a_field_that_is_not_used_says_so(row: FieldRow) -> None:
+    said = FIELDS[row.kind][row.path]["description"]
+
+    assert "Not used" in said or "no effect" in said
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in UNSUPPORTED if not row.values], ids=lambda row: f"{row.kind}-{row.path}"
+)
+def test_the_description_of_a_field_without_effect_says_so(row: UnsupportedField) -> None:
+    schema = SCHEMAS[row.kind]
+    for part in row.path.split("."):
+        schema = schema["properties"][part.removesuffix("[]")]
+        schema = schema["items"] if part.endswith("[]") else schema
+
+    assert "no effect" in schema["description"]
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(ROWS), "run python -m joiner_local.packaged_data.field_table"
