@@ -140,6 +140,7 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
         environment.retirements(),
         environment.store(),
         answers=environment.planning_back_offs(),
+        recommendations=environment.recommendations(),
         guards=handler.AutoscalerDetection(kube),
     )
     return survey.answer(_task(), _now())

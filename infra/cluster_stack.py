@@ -116,7 +116,8 @@ class ClusterStack(Stack):
         )
         self.catalogue.function.grant(*aws_permissions.allow_reading_prices(settings))
         self.sweep.functions["survey_instances"].grant(
-            aws_permissions.allow_describing(settings, "Instances"),
+            # DescribeInstanceStatus: failing status checks and scheduled events; it has no resources
+            aws_permissions.allow_describing(settings, "Instances", "InstanceStatus"),
             aws_permissions.allow_naming_instances(settings, self.account_region),
             self._describe_executions(),
         )

@@ -24,6 +24,10 @@ PATTERNS: Final[Mapping[str, events.EventPattern]] = {
             "EC2 Spot Instance Interruption Warning",
             "EC2 Instance Rebalance Recommendation",
             "EC2 Capacity Reservation Instance Interruption Warning",
+            # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-monitor.html: ten minutes before
+            # the first termination. AWS's pages differ in the name
+            "Capacity Block Reservation Expiration Warning",
+            "Capacity Block Expiration Warning",
         ],
     ),
     "StateChanges": events.EventPattern(

@@ -9,7 +9,10 @@ from joiner.adapters.ledger_items import Retirement
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_back_off import may_back_off
 
-INTERRUPTED: Final = frozenset({RetirementReason.SPOT, RetirementReason.LOST})
+INTERRUPTED: Final = frozenset(
+    {RetirementReason.SPOT, RetirementReason.RESERVATION, RetirementReason.MAINTENANCE, RetirementReason.LOST}
+)
+"""Reasons that handle_interruption records."""
 
 FRESH_FOR: Final = 300
 """Age in seconds from which a record is left to the sweep, which asks EC2 first: a lost instance may run again."""

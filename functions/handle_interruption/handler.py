@@ -1,6 +1,7 @@
 """Handle interruption: read EventBridge's messages about instances, record short offerings, and retire lost nodes.
 
-Each message of a batch records on its claim why the node is drained and until when. One retirement is then started for
+Each message of a batch records on its claim why the node is drained and until when. A rebalance recommendation is only
+recorded: the next sweep reads the pool, which decides what follows. One retirement is then started for
 the whole batch; it reads these records, so that hundreds of warnings at once start about one execution a second. The
 steps that may fail come last: one ring for the replacements (the retirement rings too), and the offerings that are
 short. A loss counts only if EC2 confirms it now, because an event may be late and its instance may run again. An owner
@@ -14,7 +15,7 @@ handled is received again, and ends in the dead-letter queue.
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,6 +29,7 @@ from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey, Pairing
 from joiner.adapters.pause import PauseSwitch
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions
@@ -42,6 +44,7 @@ class InterruptionRecords:
 
     ledger: Ledger
     retirements: Retirements
+    recommendations: Recommendations
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class InterruptionQueue:
     ) -> None:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
+        self._recommendations = memory.recommendations
         self._executions = executions
         self._ec2 = ec2
         self._pause = pause
@@ -76,14 +80,14 @@ class InterruptionQueue:
         If no retirement starts, these are all messages that need one.
         """
         now = clock()
-        told = {str(record["messageId"]): _read(record) for record in records}
+        again: list[str] = []
+        told = self._with_instances({str(record["messageId"]): _read(record) for record in records}, again)
         ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
         known = {message: [each for each in found if each.instance in ours] for message, found in told.items()}
         look = LostInstances(
             self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss}
         )
         paused = PauseReadOnce(self._pause)
-        again: list[str] = []
         waiting: list[str] = []
         for message, found in known.items():
             try:
@@ -100,6 +104,31 @@ class InterruptionQueue:
         )
         return again
 
+    def _with_instances(
+        self, told: Mapping[str, tuple[Interruption, ...]], again: list[str]
+    ) -> Mapping[str, tuple[Interruption, ...]]:
+        """Return the messages with the instances of the reservations that they name instead of these reservations.
+
+        If EC2 does not answer, messages that name a reservation are added to `again`, and left out.
+        """
+        reservations = {each.reservation for found in told.values() for each in found if each.reservation}
+        if not reservations:
+            return told
+        try:
+            instances = self._ec2.instances_of_reservations(reservations)
+        except Ec2Error as reason:
+            logger.error("instances of a reservation could not be read: its message comes again", reason=str(reason))
+            again += [message for message, found in told.items() if any(each.reservation for each in found)]
+            return {message: found for message, found in told.items() if message not in again}
+        return {
+            message: tuple(
+                replace(each, instance=instance)
+                for each in found
+                for instance in (instances.get(each.reservation, ()) if each.reservation else (each.instance,))
+            )
+            for message, found in told.items()
+        }
+
     def _take(
         self, news: Interruption, claim: str, look: "LostInstances", paused: "PauseReadOnce", now: datetime
     ) -> bool:
@@ -107,13 +136,14 @@ class InterruptionQueue:
         logger.info(
             f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state
         )
-        if not (news.is_warning or news.is_loss):
+        if news.kind is InterruptionKind.REBALANCE:
+            self._recommendations.note(claim, news.instance, int(now.timestamp()))
             return False
         if paused.on():
             logger.warning("Joiner is paused: nothing is retired", nodeclaim=claim, instance=news.instance)
             return False
-        if news.is_warning:
-            return self._note_warning(news, claim, now)
+        if news.reason is not None:
+            return self._note_warning(news, news.reason, claim, now)
         if look.works(news.instance):
             logger.warning(
                 "an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state
@@ -122,11 +152,11 @@ class InterruptionQueue:
         self._note_death(look.instance(news.instance), claim, now)
         return self._note_loss(news, claim, look, now)
 
-    def _note_warning(self, news: Interruption, claim: str, now: datetime) -> bool:
+    def _note_warning(self, news: Interruption, reason: RetirementReason, claim: str, now: datetime) -> bool:
         """Record a warning; return if it needs a retirement. An active owner reads the deadline in its next pass."""
-        standing, moment = self._retirements.of(claim), int(now.timestamp())
+        standing, moment, until = self._retirements.of(claim), int(now.timestamp()), news.drained_by(now)
         self._retirements.hurry(
-            claim, RetirementReason.SPOT, int(news.drained_by(now).timestamp()), moment, instance=news.instance
+            claim, reason, int(until.timestamp()) if until is not None else 0, moment, instance=news.instance
         )
         return standing is None or not standing.attended(moment)
 
@@ -253,7 +283,7 @@ def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Handle a batch of the interruption queue."""
     desk = InterruptionQueue(
-        InterruptionRecords(environment.ledger(), environment.retirements()),
+        InterruptionRecords(environment.ledger(), environment.retirements(), environment.recommendations()),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),
         environment.pause(),

@@ -22,9 +22,10 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
-from joiner.item_keys import ANSWERED, ASSIGNMENT, EMPTY, UNAVAILABLE
+from joiner.item_keys import ANSWERED, ASSIGNMENT, EMPTY, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
@@ -43,7 +44,7 @@ Manifest = Mapping[str, Any]
 
 REASONS: Final = 20  # people read the answer in the console; it must stay far below the payload limit
 ITS_KINDS: Final = frozenset(
-    {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED}
+    {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
@@ -64,12 +65,14 @@ class ClusterSurveying:
         store: Store,
         *,
         answers: PlanningBackOffs,
+        recommendations: Recommendations,
         guards: AutoscalerDetection,
         interval: int = 60,
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
         self._time_left = time_left
         self._answers = answers
+        self._recommendations = recommendations
         self._guards = guards
         self._view = view
         self._ledger = ledger
@@ -90,22 +93,20 @@ class ClusterSurveying:
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         survey, manifests = self._look(now)
-        oversize = self._tell_size(survey, task)
-        blocked = self._tell_blocked_repairs(survey, task)
+        told = [*self._tell_size(survey, task), *self._tell_blocked_repairs(survey, task)]
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
         counts = {name: len(found) for name, found in findings.items()}
         unreadable = [
             one
-            for part in (self._ledger, self._emptiness, self._answers)
+            for part in (self._ledger, self._emptiness, self._answers, self._recommendations)
             for one in part.unreadable
             if one.kind in ITS_KINDS
         ]
         reasons = [
             *map(str, unreadable),
-            *oversize,
-            *blocked,
+            *told,
             *(each.said for each in due),
             *(reason for found in findings.values() for reason in found),
         ]
@@ -151,6 +152,7 @@ class ClusterSurveying:
             lists=lists,
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
             answers=self._answers.all(),
+            recommended=self._recommendations.since(),
         )
         return survey, lists["nodes"]
 
@@ -289,6 +291,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.retirements(),
         environment.store(),
         answers=environment.planning_back_offs(),
+        recommendations=environment.recommendations(),
         guards=AutoscalerDetection(kube),
         interval=int(environment.setting("SWEEP_SECONDS")),
         time_left=environment.time_left(context),

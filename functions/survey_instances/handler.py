@@ -18,8 +18,9 @@ from typing import Any, Final, Protocol
 from aws_lambda_powertools import Logger
 
 from functions.survey_instances.instance_names import name_instances
+from functions.survey_instances.status_checks import InstanceHealth
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.absences import Absences
+from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
@@ -56,6 +57,7 @@ class InstanceRecords:
     ledger: Ledger
     retirements: Retirements
     absences: Absences
+    impairments: Impairments
 
 
 class ExecutionStatus(Protocol):
@@ -86,6 +88,7 @@ class InstanceSurveying:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
         self._absences = memory.absences
+        self._health = InstanceHealth(ec2, memory.impairments, memory.retirements)
         self._executions = executions
         self._ec2 = ec2
         self._store = store
@@ -105,11 +108,16 @@ class InstanceSurveying:
         left = self._ledger.unrecorded_launches()
         opened = [launch for launch in left if not launch.unreadable]
         verdict = self._judge(seen, instances, left)
+        switch = self._switch()
+        troubles = self._health.record(
+            {claim.instance: claim.name for claim in seen.claims if claim.instance},
+            self._clock(),
+            acting=switch not in STOPS_EVERYTHING,
+        )
         retirements = self._retirements.all()
         freed = self._dead_owners(retirements)
         retirements = self._retirements.all() if freed else retirements
         begun = self._begun(seen.claims, retirements, freed, instances)
-        switch = self._switch()
         leaving = [_leaving(each) for each in seen.claims] if switch == DRAINING else []
         wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
         resting = self._resting(seen.claims, retirements)
@@ -133,6 +141,7 @@ class InstanceSurveying:
             "reasons": shortened(
                 [
                     *map(str, unreadable),
+                    *troubles,
                     *([f"{broken} held the lease and runs no more"] if broken else []),
                     *(f"wave {name} is watched by nobody" for name in dead),
                     *(
@@ -310,7 +319,9 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     survey = InstanceSurveying(
-        InstanceRecords(environment.ledger(), environment.retirements(), environment.absences()),
+        InstanceRecords(
+            environment.ledger(), environment.retirements(), environment.absences(), environment.impairments()
+        ),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),
         environment.store(),

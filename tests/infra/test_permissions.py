@@ -60,6 +60,10 @@ USES: Mapping[str, Mapping[str, str]] = {
     "emptiness.ask": {"updates_items": "EMPTY"},
     "emptiness.begin": {"updates_items": "EMPTY", "deletes_items": "EMPTY"},
     "emptiness.end": {"deletes_items": "EMPTY"},
+    "impairments.keep": {"updates_items": "IMPAIRED", "deletes_items": "IMPAIRED"},
+    "impairments.since": {"queries_items": "IMPAIRED"},
+    "recommendations.note": {"updates_items": "RECOMMENDED"},
+    "recommendations.since": {"queries_items": "RECOMMENDED"},
     "retirements.add": {"updates_items": "RETIREMENT"},
     "retirements.all": {"queries_items": "RETIREMENT"},
     "retirements.begin": {"updates_items": "RETIREMENT"},
@@ -105,12 +109,14 @@ CLASSES: Mapping[str, str] = {
     "answers": "PlanningBackOffs",
     "disuse": "Disuse",
     "emptiness": "EmptyNodes",
+    "impairments": "Impairments",
+    "recommendations": "Recommendations",
     "retirements": "Retirements",
 }
 """Each part of the ledger and its class; entries without a part belong to the ledger itself."""
 
 NOTING = {"record_launch_failure": ("back_off", "mark_unavailable", "retirements.explain")}
-PARTS = ("absences", "answers", "disuse", "emptiness", "ledger", "retirements")
+PARTS = ("absences", "answers", "disuse", "emptiness", "impairments", "ledger", "recommendations", "retirements")
 DOCUMENTS = {
     "catalogue": "catalogue",
     "events": "events",
@@ -281,7 +287,7 @@ def test_only_one_function_creates_ec2_resources_and_only_with_the_tags_of_the_c
         for action in _listed(each["Action"])
         if action.startswith("ec2:")
     ]
-    assert sorted(surveying) == ["ec2:CreateTags", "ec2:DescribeInstances"]
+    assert sorted(surveying) == ["ec2:CreateTags", "ec2:DescribeInstanceStatus", "ec2:DescribeInstances"]
 
     making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
     for statement in making:

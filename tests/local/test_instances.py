@@ -54,7 +54,8 @@ def heard(local_aws: RunningAws) -> Heard:
 
 
 WARNED, ADVISED = "EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation"
-ORDER = ["pending", "running", WARNED, ADVISED, "stopping", "stopped", "shutting-down", "terminated"]
+RECLAIMED = "EC2 Capacity Reservation Instance Interruption Warning"
+ORDER = ["pending", "running", WARNED, ADVISED, RECLAIMED, "stopping", "stopped", "shutting-down", "terminated"]
 
 
 def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(pad: LaunchPad, heard: Heard) -> None:
@@ -138,3 +139,66 @@ def test_an_on_demand_instance_cannot_be_interrupted(local_aws: RunningAws, pad:
 
     with pytest.raises(AssertionError, match="is not a Spot Instance"):
         local_aws.knob("interrupt", instanceId=identity)
+
+
+def test_an_instance_passes_its_checks_and_has_no_event_until_a_knob_says_otherwise(
+    local_aws: RunningAws, pad: LaunchPad
+) -> None:
+    (identity,) = pad.launch()
+    eventually(lambda: pad.state(identity) == "running")
+    (healthy,) = pad.ec2.describe_instance_status(InstanceIds=[identity])["InstanceStatuses"]
+    assert (healthy["InstanceStatus"]["Status"], healthy["SystemStatus"]["Status"], healthy.get("Events", [])) == (
+        "ok",
+        "ok",
+        [],
+    )
+
+    local_aws.knob("impair", instanceId=identity, check="system")
+    local_aws.knob("schedule-event", instanceId=identity, code="instance-stop", startsIn=3600)
+
+    (troubled,) = pad.ec2.describe_instance_status(InstanceIds=[identity])["InstanceStatuses"]
+    assert (troubled["InstanceStatus"]["Status"], troubled["SystemStatus"]["Status"]) == ("ok", "impaired")
+    assert [each["Code"] for each in troubled["Events"]] == ["instance-stop"]
+    local_aws.knob("impair", instanceId=identity, check="system", status="ok")
+    local_aws.knob("schedule-event", instanceId=identity, clear=True)
+    assert _in_trouble(pad, "system-status.status", "impaired") == _in_trouble(pad, "event.code", "instance-stop") == []
+
+
+def _in_trouble(pad: LaunchPad, name: str, value: str) -> list[str]:
+    pages = pad.ec2.get_paginator("describe_instance_status").paginate(
+        Filters=[{"Name": name, "Values": [value]}], PaginationConfig={"PageSize": 5}
+    )
+    return [each["InstanceId"] for page in pages for each in page["InstanceStatuses"]]
+
+
+def test_statuses_are_filtered_and_shown_page_by_page(local_aws: RunningAws, pad: LaunchPad) -> None:
+    instances = pad.launch(count=7)
+    eventually(lambda: {pad.state(each) for each in instances} == {"running"})
+    for each in instances[1:]:
+        local_aws.knob("impair", instanceId=each)
+
+    assert sorted(_in_trouble(pad, "instance-status.status", "impaired")) == sorted(instances[1:])
+    for each in instances[1:]:
+        local_aws.knob("impair", instanceId=each, status="ok")
+
+
+def test_an_instance_that_does_not_run_has_no_status_unless_all_are_asked_for(pad: LaunchPad) -> None:
+    (identity,) = pad.launch()
+    pad.ec2.stop_instances(InstanceIds=[identity])
+    eventually(lambda: pad.state(identity) == "stopped")
+
+    assert pad.ec2.describe_instance_status(InstanceIds=[identity])["InstanceStatuses"] == []
+    (shown,) = pad.ec2.describe_instance_status(InstanceIds=[identity], IncludeAllInstances=True)["InstanceStatuses"]
+    assert shown["SystemStatus"]["Status"] == "not-applicable"
+
+
+def test_an_instance_of_an_interruptible_reservation_is_warned_before_it_is_reclaimed(
+    local_aws: RunningAws, pad: LaunchPad, heard: Heard
+) -> None:
+    (identity,) = pad.launch()
+    eventually(lambda: pad.state(identity) == "running")
+
+    local_aws.knob("reclaim", instanceId=identity, grace=1)
+
+    eventually(lambda: RECLAIMED in heard(identity))
+    eventually(lambda: pad.state(identity) == "terminated")

@@ -37,6 +37,8 @@ test compares the record with this list::
     ec2.instance_lifecycle
         EC2Response.run_instances EC2Response.terminate_instances EC2Response.stop_instances
         EC2Response.start_instances InstanceBackend.terminate_instances
+    ec2.instance_statuses
+        EC2Response.describe_instance_status
     ec2.launch_templates
         EC2Response.describe_launch_template_versions EC2Response.create_launch_template
         EC2Response.create_launch_template_version
@@ -73,7 +75,7 @@ test compares the record with this list::
         LogsBackend.put_retention_policy LogsBackend.put_metric_filter CloudWatchBackend.put_metric_alarm
         Api.create_route Api.create_stage InstanceBackend.terminate_instances EC2Response.describe_instances
         EC2Response.describe_subnets EC2Response.describe_security_groups EC2Response.describe_images
-        EC2Response.describe_volumes
+        EC2Response.describe_volumes EC2Response.describe_instance_status
     scheduler.schedules
         EventBridgeSchedulerBackend.create_schedule EventBridgeSchedulerBackend.update_schedule
     ssm.image_parameters
@@ -158,6 +160,7 @@ def _install_ec2(aws: LocalAws) -> None:
         eventual_consistency,
         fleets,
         instance_lifecycle,
+        instance_statuses,
         launch_templates,
         spot_interruptions,
         spot_role,
@@ -175,4 +178,5 @@ def _install_ec2(aws: LocalAws) -> None:
     eventual_consistency.install(aws)
     spot_role.install(aws)
     spot_interruptions.install(aws)
+    instance_statuses.install(aws)
     fleets.install()

@@ -48,6 +48,24 @@ def pages_of_four(aws: RunningAws) -> None:
     aws.client(EC2).describe_instances(MaxResults=4)
 
 
+STATUS: Final = "EC2 API reference, DescribeInstanceStatus"
+
+
+@refuses(EC2, "DescribeInstanceStatus", "a filter that is none", code="InvalidParameterValue", source=FILTERS)
+def a_filter_of_statuses_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instance_status(Filters=[{"Name": "tag:Name", "Values": ["web"]}])
+
+
+@refuses(EC2, "DescribeInstanceStatus", "101 named instances", code="InvalidParameterValue", source=STATUS)
+def the_status_of_101_named_instances(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instance_status(InstanceIds=[f"i-{number:017x}" for number in range(101)])
+
+
+@refuses(EC2, "DescribeInstanceStatus", "pages of named instances", code="InvalidParameterCombination", source=STATUS)
+def pages_of_statuses_of_named_instances(aws: RunningAws) -> None:
+    aws.client(EC2).describe_instance_status(InstanceIds=["i-0123456789abcdef0"], MaxResults=5)
+
+
 @refuses(EC2, "DescribeSubnets", "a filter that is none", code="InvalidParameterValue", source=FILTERS)
 def a_filter_of_subnets_that_is_none(aws: RunningAws) -> None:
     aws.client(EC2).describe_subnets(Filters=[{"Name": "colour", "Values": ["red"]}])

@@ -33,6 +33,8 @@ class FakeEc2Client:
     instances: dict[str, Answer] = field(default_factory=dict)
     templates: dict[str, Answer] = field(default_factory=dict)
     fleets: dict[str, Answer] = field(default_factory=dict)
+    statuses: dict[str, Answer] = field(default_factory=dict)
+    """What DescribeInstanceStatus shows of instances in trouble."""
     asked: list[str] = field(default_factory=list)
     fault: Fault | None = None
 
@@ -51,9 +53,9 @@ class FakeEc2Client:
     def terminate_instances(self, **asked: Any) -> Answer:
         return self._do("TerminateInstances", lambda: self._terminate(asked["InstanceIds"]))
 
-    def get_paginator(self, operation: str) -> "FakePages":
-        assert operation == "describe_instances"
-        return FakePages(self)
+    def get_paginator(self, operation: str) -> "FakePages | FakeStatusPages":
+        assert operation in ("describe_instances", "describe_instance_status")
+        return FakePages(self) if operation == "describe_instances" else FakeStatusPages(self)
 
     def _do(self, operation: str, do: Callable[[], Answer]) -> Answer:
         self.asked.append(operation)
@@ -163,10 +165,34 @@ class FakePages:
         return {"Reservations": [{"Instances": found}]}
 
 
+@dataclass
+class FakeStatusPages:
+    """DescribeInstanceStatus of running instances, in one page."""
+
+    client: FakeEc2Client
+
+    def paginate(self, *, Filters: Sequence[Mapping[str, Any]]) -> Iterator[Answer]:
+        yield self.client._do("DescribeInstanceStatus", lambda: self._page(Filters))
+
+    def _page(self, filters: Sequence[Mapping[str, Any]]) -> Answer:
+        running = [each for each in self.client.statuses if self.client.instances[each]["State"]["Name"] == "running"]
+        shown = [{"InstanceId": each, **self.client.statuses[each]} for each in running]
+        return {"InstanceStatuses": [each for each in shown if all(_in_trouble(each, wanted) for wanted in filters)]}
+
+
+def _in_trouble(status: Answer, wanted: Mapping[str, Any]) -> bool:
+    if wanted["Name"] == "event.code":
+        return any(each["Code"] in wanted["Values"] for each in status.get("Events", ()))
+    part = {"instance-status.status": "InstanceStatus", "system-status.status": "SystemStatus"}[wanted["Name"]]
+    return status.get(part, {}).get("Status") in wanted["Values"]
+
+
 def _matches(instance: Answer, wanted: Mapping[str, Any]) -> bool:
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
     if wanted["Name"] == "instance-state-name":
         return instance["State"]["Name"] in wanted["Values"]
+    if wanted["Name"] == "capacity-reservation-id":
+        return instance.get("CapacityReservationId") in wanted["Values"]
     if wanted["Name"] == "instance-id":
         return instance["InstanceId"] in wanted["Values"]
     if wanted["Name"] == "tag-key":

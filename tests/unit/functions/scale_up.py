@@ -14,7 +14,7 @@ from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
 from joiner import names
 from joiner.adapters import documents
-from joiner.adapters.absences import Absences
+from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.ec2_client import Ec2
@@ -24,6 +24,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import ClusterFacts, Execution, Task, is_express
 from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
@@ -370,7 +371,11 @@ class World:
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
         table = (self.ledger._client, self.ledger._table)
         retirements, emptiness, absences = Retirements(*table), EmptyNodes(*table), Absences(*table)
-        known: dict[str, Any] = {"answers": self.known, "guards": AutoscalerDetection(self.kube)}
+        known: dict[str, Any] = {
+            "answers": self.known,
+            "recommendations": Recommendations(*table),
+            "guards": AutoscalerDetection(self.kube),
+        }
         seen = survey_cluster.ClusterSurveying(
             ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known
         )
@@ -378,7 +383,7 @@ class World:
         if cluster["refused"]:
             return cluster, {}
         module = survey_instances
-        memory = module.InstanceRecords(self.ledger, retirements, absences)
+        memory = module.InstanceRecords(self.ledger, retirements, absences, Impairments(*table))
         both = module.InstanceSurveying(
             memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value
         )

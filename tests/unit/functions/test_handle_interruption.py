@@ -14,6 +14,7 @@ from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import Executions
 from joiner.adapters.ledger_items import OfferingKey
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import FUNCTIONS
@@ -54,10 +55,11 @@ class Told:
     def __init__(self, world: World) -> None:
         module = handle_interruption
         self.world = world
-        self.retirements = Retirements(world.ledger._client, world.ledger._table)
+        table = (world.ledger._client, world.ledger._table)
+        self.retirements, self.recommendations = Retirements(*table), Recommendations(*table)
         self.states = FakeStepFunctions()
         memory, machines = (
-            module.InterruptionRecords(world.ledger, self.retirements),
+            module.InterruptionRecords(world.ledger, self.retirements, self.recommendations),
             module.InterruptionMachines(scale_up="scale-up", retire="retire"),
         )
         self.desk = module.InterruptionQueue(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
@@ -251,11 +253,118 @@ def test_strangers_cost_no_call_to_ec2_and_start_nothing(told: Told) -> None:
     assert (told.states.started, told.world.ec2.asked) == ([], [])
 
 
-@pytest.mark.parametrize("kind", ["EC2 Instance Rebalance Recommendation"])
-def test_a_recommendation_starts_nothing(told: Told, kind: str) -> None:
-    told.tell({**warning(), "detail-type": kind})
+def test_a_recommendation_is_recorded_for_the_sweep_and_starts_nothing(told: Told) -> None:
+    told.tell({**warning(), "detail-type": "EC2 Instance Rebalance Recommendation"})
 
-    assert told.states.started == []
+    assert (told.states.started, told.retirements.all()) == ([], {})
+    assert told.recommendations.since() == {"default-a": int(NOW.timestamp())}
+
+
+MAINTENANCE_AT = datetime(2026, 11, 27, 4, tzinfo=UTC)
+
+
+def health_event(*entities: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "source": "aws.health",
+        "detail-type": "AWS Health Event",
+        "time": "2026-11-21T05:17:28Z",
+        "detail": {
+            "service": "EC2",
+            "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+            "eventTypeCategory": "scheduledChange",
+            "statusCode": "upcoming",
+            "startTime": "Fri, 27 Nov 2026 04:00:00 GMT",
+            "affectedEntities": [{"entityValue": each} for each in entities],
+            **changes,
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("starts", "deadline"),
+    [
+        ("Fri, 27 Nov 2026 04:00:00 GMT", int(MAINTENANCE_AT.timestamp())),
+        ("Fri, 20 Nov 2026 04:00:00 GMT", 0),
+        ("soon", 0),
+    ],
+)
+def test_a_scheduled_change_drains_the_node_until_its_start(told: Told, starts: str, deadline: int) -> None:
+    assert told.tell(health_event(MINE, "i-stranger", startTime=starts)) == []
+
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.deadline, noted.instance) == (("maintenance",), deadline, MINE)
+    assert told.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
+    assert told.world.ledger.unavailable(int(NOW.timestamp())) == []
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        health_event(MINE, statusCode="closed"),
+        health_event(MINE, eventTypeCategory="accountNotification"),
+        health_event(MINE, service="EBS"),
+        health_event(MINE, affectedEntities=[{"entityValue": MINE, "status": "RESOLVED"}]),
+        health_event("vol-1"),
+    ],
+)
+def test_other_events_of_aws_health_change_nothing(told: Told, event: dict[str, Any]) -> None:
+    assert told.tell(event) == []
+
+    assert (told.states.started, told.retirements.all()) == ([], {})
+
+
+def test_an_instance_of_an_interruptible_reservation_is_drained_until_its_termination(told: Told) -> None:
+    event = {
+        **warning(),
+        "detail-type": "EC2 Capacity Reservation Instance Interruption Warning",
+        "detail": {
+            "instance-id": MINE,
+            "instance-action": "terminate",
+            "instance-termination-time": "2026-11-21T05:19:00Z",
+        },
+    }
+
+    assert told.tell(event) == []
+
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.deadline) == (
+        ("reservation",),
+        int(datetime(2026, 11, 21, 5, 19, tzinfo=UTC).timestamp()),
+    )
+    assert ("retire", RETIREMENT) in told.states.started
+
+
+def block_ending(reservation: str, name: str = "Capacity Block Reservation Expiration Warning") -> dict[str, Any]:
+    detail = {"capacity-reservation-id": reservation, "end-date": "2026-11-21T05:57:28Z"}
+    return {**warning(), "detail-type": name, "detail": detail}
+
+
+@pytest.mark.parametrize("name", ["Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning"])
+def test_the_end_of_a_capacity_block_drains_its_instances_within_ten_minutes(told: Told, name: str) -> None:
+    told.world.ec2.instances[MINE]["CapacityReservationId"] = "cr-1"
+
+    assert told.tell(block_ending("cr-1", name), block_ending("cr-of-others", name)) == []
+
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert (noted.reasons, noted.deadline) == (("reservation",), int(WARNED_AT.timestamp()) + 600)
+    assert [machine for machine, _ in told.states.started] == ["retire", "scale-up"]
+    assert told.world.ec2.asked == ["DescribeInstances"]
+
+
+def test_the_end_of_a_block_comes_again_if_ec2_does_not_answer_and_stops_no_other_message(told: Told) -> None:
+    def throttled(operation: str, _: Any) -> Any:
+        raise refused(operation, "RequestLimitExceeded", "slow down", 503)
+
+    told.world.ec2.fault = throttled
+
+    assert told.tell(block_ending("cr-1"), warning()) == ["m-0"]
+
+    noted = told.retirements.of("default-a")
+    assert noted is not None
+    assert noted.reasons == ("spot",)
 
 
 def test_an_event_without_a_time_counts_from_now(told: Told) -> None:

@@ -17,6 +17,7 @@ from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
 from joiner.adapters.ledger_items import Retirement as Noted
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.item_keys import LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
@@ -63,7 +64,8 @@ class Storm:
     def __init__(self, world: World, nodes: int) -> None:
         module = handle_interruption
         self.world, self.nodes, self.states = world, nodes, FakeStepFunctions()
-        memory = module.InterruptionRecords(world.ledger, Retirements(world.ledger._client, world.ledger._table))
+        table = (world.ledger._client, world.ledger._table)
+        memory = module.InterruptionRecords(world.ledger, Retirements(*table), Recommendations(*table))
         self.desk = module.InterruptionQueue(
             memory,
             Executions(self.states),

@@ -11,7 +11,7 @@ from functions.collect_garbage import handler as collect_garbage
 from functions.rebuild_claims import handler as rebuild_claims
 from functions.survey_instances import handler as survey_instances
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.absences import Absences
+from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_claims import list_claims
@@ -314,7 +314,8 @@ def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing
     standing.now += timedelta(minutes=10)
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
     module = survey_instances
-    parts = module.InstanceRecords(standing.ledger, memory(standing, Retirements), memory(standing, Absences))
+    kinds_of_records = (Retirements, Absences, Impairments)
+    parts = module.InstanceRecords(standing.ledger, *(memory(standing, each) for each in kinds_of_records))
     slow = module.InstanceSurveying(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
 
     assert slow.answer(task, old["survey"], [])["garbage"] == []

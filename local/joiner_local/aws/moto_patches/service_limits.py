@@ -80,8 +80,10 @@ ATTRIBUTES: Final = {
 }
 MOST_FILTER_VALUES: Final = 200
 SMALLEST_PAGE: Final = 5
+WITHOUT_TAGS: Final = ("DescribeInstanceStatus",)  # their results have no tags, so no filter reads tags
 DESCRIBED: Final = (
     "describe_instances",
+    "describe_instance_status",
     "describe_subnets",
     "describe_security_groups",
     "describe_images",
@@ -343,12 +345,13 @@ def _check_ids(ids: Sequence[str]) -> None:
 def _described(method: str, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a Describe call that refuses unknown filters, too many values, and pages that are too small."""
     operation = "".join(word.title() for word in method.split("_"))
+    names = filter_names(operation)
 
     @functools.wraps(original)
     def describe(self: Any) -> Any:
         filters = self._filters_from_querystring()
         for name in filters:
-            if not name.startswith("tag:") and name not in filter_names(operation):
+            if not (name.startswith("tag:") and "tag-key" in names) and name not in names:
                 raise EC2ClientError("InvalidParameterValue", f"The filter '{name}' is invalid")
         if sum(map(len, filters.values())) > MOST_FILTER_VALUES:
             raise EC2ClientError(
@@ -361,7 +364,7 @@ def _described(method: str, original: Callable[[Any], Any]) -> Callable[[Any], A
                 "InvalidParameterValue",
                 f"Value ( {page} ) for parameter maxResults is invalid. Expecting a value greater than 5.",
             )
-        if method == "describe_instances":
+        if method in ("describe_instances", "describe_instance_status"):
             _check_ids(self._get_param("InstanceIds", []))
         return original(self)
 
@@ -375,6 +378,5 @@ def filter_names(operation: str) -> frozenset[str]:
 
     shape = get_session().get_service_model("ec2").operation_model(operation).input_shape
     assert shape is not None
-    return frozenset(
-        re.findall(r"<li>\s*<p>\s*<code>([a-z0-9.:<>-]+)</code>", shape.members["Filters"].documentation)
-    ) | {"tag-key"}
+    names = re.findall(r"<li>\s*<p>\s*<code>([a-z0-9.:<>-]+)</code>", shape.members["Filters"].documentation)
+    return frozenset(names) | (frozenset() if operation in WITHOUT_TAGS else {"tag-key"})

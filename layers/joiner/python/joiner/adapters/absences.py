@@ -9,7 +9,7 @@ from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import number, text
-from joiner.item_keys import ABSENT, UNUSED
+from joiner.item_keys import ABSENT, IMPAIRED, UNUSED
 
 KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first survey after a day starts again
 
@@ -37,6 +37,12 @@ class Absences(DynamoTable):
             self._update(self._kind, each, "SET since = if_not_exists(since, :now), expires = :expires", values)
         for each in sorted(set(known) - set(seen)):
             self._delete(self._kind, each)
+
+
+class Impairments(Absences):
+    """Start of the impairment of instances that fail EC2's status checks: items `IMPAIRED`, of survey_instances."""
+
+    _kind = IMPAIRED
 
 
 class Disuse(Absences):

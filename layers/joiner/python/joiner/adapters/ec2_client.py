@@ -11,9 +11,11 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
+from joiner.adapters.parallel import call_each
 from joiner.launching.ec2_error_codes import TEMPLATE_DIFFERS
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
+from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
 Answer = Mapping[str, Any]
@@ -197,6 +199,19 @@ class Ec2:
         parts = (wanted[start : start + at_once] for start in range(0, len(wanted), at_once))
         return [found for part in parts for found in self._instances([{"Name": "instance-id", "Values": part}])]
 
+    def instances_of_reservations(self, ids: Iterable[str]) -> dict[str, list[str]]:
+        """Return the ids of the instances, not terminated, that were launched into each of these reservations."""
+        wanted = sorted(set(ids))
+        filters = [
+            {"Name": "capacity-reservation-id", "Values": wanted},
+            {"Name": "instance-state-name", "Values": list(ALIVE)},
+        ]
+        reservations = self.pages("describe_instances", "Reservations", Filters=filters) if wanted else []
+        found: dict[str, list[str]] = {each: [] for each in wanted}
+        for one in (one for each in reservations for one in each["Instances"]):
+            found.setdefault(str(one.get("CapacityReservationId") or ""), []).append(str(one["InstanceId"]))
+        return found
+
     def _instances(self, filters: Sequence[Mapping[str, Any]], *, ended: bool = False) -> list[Instance]:
         living = [] if ended else [{"Name": "instance-state-name", "Values": list(ALIVE)}]
         reservations = self.pages("describe_instances", "Reservations", Filters=[*filters, *living])
@@ -230,6 +245,28 @@ class Ec2:
                 return None
             raise
         return next((Instance.from_ec2(one) for each in reservations for one in each["Instances"]), None)
+
+    def troubled_instances(self) -> list[InstanceStatus]:
+        """Return the running instances of the region that are impaired or have a scheduled event.
+
+        EC2 cannot filter by tags here, so the instances of others are included. Filters of one call must all match,
+        so there is one call for each kind of trouble; a healthy account answers each with an empty page.
+        """
+        troubles = (
+            ("instance-status.status", (IMPAIRED,)),
+            ("system-status.status", (IMPAIRED,)),
+            ("event.code", EVENT_CODES),
+        )
+        filters = [[{"Name": name, "Values": list(values)}] for name, values in troubles]
+        answers = call_each(
+            filters, lambda each: self.pages("describe_instance_status", "InstanceStatuses", Filters=each), Ec2Error
+        )
+        found: dict[str, InstanceStatus] = {}
+        for _, answer in answers:
+            if isinstance(answer, Ec2Error):
+                raise answer
+            found |= {status.instance: status for status in map(InstanceStatus.from_ec2, answer)}
+        return [found[each] for each in sorted(found)]
 
     def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
         """Return the answer of DescribeSubnets."""

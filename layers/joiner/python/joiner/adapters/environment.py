@@ -19,13 +19,14 @@ from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
-    from joiner.adapters.absences import Absences, Disuse
+    from joiner.adapters.absences import Absences, Disuse, Impairments
     from joiner.adapters.doorbell_rotation import DoorbellRotation
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
     from joiner.adapters.pause import Pause
     from joiner.adapters.planning_back_offs import PlanningBackOffs
+    from joiner.adapters.recommendations import Recommendations
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.sweep_slot import SweepSlot
 
@@ -151,6 +152,22 @@ def absences() -> "Absences":
     from joiner.adapters.absences import Absences
 
     return Absences(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def impairments() -> "Impairments":
+    """Return the records of instances that fail EC2's status checks."""
+    from joiner.adapters.absences import Impairments
+
+    return Impairments(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def recommendations() -> "Recommendations":
+    """Return the records of EC2's rebalance recommendations."""
+    from joiner.adapters.recommendations import Recommendations
+
+    return Recommendations(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

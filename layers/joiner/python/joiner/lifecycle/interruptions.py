@@ -1,20 +1,23 @@
-"""EventBridge events about instances that are interrupted or gone: one value for the five kinds of event.
+"""EventBridge events about instances that are interrupted, at risk or gone: one value for all kinds of event.
 
 Events arrive at least once, late, or not at all, so each is only a reason to check the instance. Shapes: the
-EventBridge reference for EC2 and for AWS Health.
+EventBridge reference for EC2 and for AWS Health; EC2 user guide, "Monitor interruptible Capacity Reservations" and
+"Monitor Capacity Blocks using EventBridge".
 
 >>> kind = "EC2 Spot Instance Interruption Warning"
 >>> warning = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": "i-0a"}}
->>> read_interruptions(warning)
-(Interruption(kind=<InterruptionKind.SPOT: 'spot interruption'>, instance='i-0a', state='', told_at=None),)
+>>> [(each.kind, each.instance) for each in read_interruptions(warning)]
+[(<InterruptionKind.SPOT: 'spot interruption'>, 'i-0a')]
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any, Final
 
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.pools.timestamps import parse_timestamp
 
 
@@ -26,32 +29,43 @@ class InterruptionKind(Enum):
     STATE = "state change"
     HEALTH = "scheduled maintenance"
     RESERVATION = "capacity reservation interruption"
+    CAPACITY_BLOCK = "end of a capacity block"
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One instance and the content of its event. `state` is the instance's new state if the event has one, `told_at`
-    the event's time.
+    """One instance and the content of its event.
+
+    `state` is the instance's new state if the event has one, `told_at` the event's time, `ends_at` the time of the
+    interruption if the event has one. The event of a capacity block names its `reservation` and no instance.
     """
 
     kind: InterruptionKind
-    instance: str
+    instance: str = ""
     state: str = ""
     told_at: datetime | None = None
+    ends_at: datetime | None = None
+    reservation: str = ""
 
     @property
-    def is_warning(self) -> bool:
-        """Return whether its capacity will be reclaimed, with minutes left to drain it."""
-        return self.kind in (InterruptionKind.SPOT, InterruptionKind.RESERVATION)
+    def reason(self) -> RetirementReason | None:
+        """Return why its node is drained; None if the event is no reason for a drain by itself."""
+        return _REASONS.get(self.kind)
 
     @property
     def is_loss(self) -> bool:
         """Return whether it is gone, stopped or about to be, with or without Joiner."""
         return self.kind is InterruptionKind.STATE
 
-    def drained_by(self, now: datetime) -> datetime:
-        """Return until when it can be drained after a warning."""
-        return (self.told_at or now) + NOTICE
+    def drained_by(self, now: datetime) -> datetime | None:
+        """Return until when its node can be drained; None without a limit.
+
+        Scheduled maintenance that has begun may happen at any time, so its start is no limit any more.
+        """
+        if self.kind is InterruptionKind.HEALTH:
+            return self.ends_at if self.ends_at is not None and self.ends_at > now else None
+        notice = BLOCK_NOTICE if self.kind is InterruptionKind.CAPACITY_BLOCK else NOTICE
+        return self.ends_at or (self.told_at or now) + notice
 
 
 _OF_EC2: Final = {
@@ -59,10 +73,26 @@ _OF_EC2: Final = {
     "EC2 Instance Rebalance Recommendation": InterruptionKind.REBALANCE,
     "EC2 Instance State-change Notification": InterruptionKind.STATE,
     "EC2 Capacity Reservation Instance Interruption Warning": InterruptionKind.RESERVATION,
+    # The user guide and the EventBridge reference differ in the name
+    "Capacity Block Reservation Expiration Warning": InterruptionKind.CAPACITY_BLOCK,
+    "Capacity Block Expiration Warning": InterruptionKind.CAPACITY_BLOCK,
+}
+
+_REASONS: Final = {
+    InterruptionKind.SPOT: RetirementReason.SPOT,
+    InterruptionKind.RESERVATION: RetirementReason.RESERVATION,
+    InterruptionKind.CAPACITY_BLOCK: RetirementReason.RESERVATION,
+    InterruptionKind.HEALTH: RetirementReason.MAINTENANCE,
 }
 
 NOTICE: Final = timedelta(minutes=2)
 """From the warning to the interruption: EC2 user guide, "Spot Instance interruption notices"."""
+
+BLOCK_NOTICE: Final = timedelta(minutes=10)
+"""From the warning to the first termination in a capacity block, half an hour before the block ends."""
+
+RESOLVED: Final = frozenset({"RESOLVED", "UNIMPAIRED"})
+"""Status of an entity of AWS Health that the event does not affect any more."""
 
 _LEAVING: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
@@ -92,14 +122,27 @@ def _of_ec2(kind: InterruptionKind, detail: Mapping[str, Any], told_at: datetime
     state = str(detail.get("state", ""))
     if kind is InterruptionKind.STATE and state not in _LEAVING:
         return ()
-    return (Interruption(kind, str(detail["instance-id"]), state, told_at),)
+    if kind is InterruptionKind.CAPACITY_BLOCK:
+        return (Interruption(kind, told_at=told_at, reservation=str(detail["capacity-reservation-id"])),)
+    ends_at = _time(detail.get("instance-termination-time"))
+    return (Interruption(kind, str(detail["instance-id"]), state, told_at, ends_at),)
 
 
 def _time(said: Any) -> datetime | None:
     try:
-        return parse_timestamp(said)
+        moment = parse_timestamp(said)
     except (TypeError, ValueError):
         return None
+    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _health_time(said: Any) -> datetime | None:
+    """Read a time of AWS Health, such as ``Fri, 27 Nov 2026 04:00:00 GMT``."""
+    try:
+        moment = parsedate_to_datetime(said)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _of_health(detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
@@ -109,7 +152,11 @@ def _of_health(detail: Mapping[str, Any]) -> tuple[Interruption, ...]:
         or detail.get("statusCode") == "closed"
     ):
         return ()
-    entities = (str(entity["entityValue"]) for entity in detail.get("affectedEntities", ()))
+    affected = (each for each in detail.get("affectedEntities", ()) if each.get("status") not in RESOLVED)
+    entities = {str(entity["entityValue"]) for entity in affected}
+    starts = _health_time(detail.get("startTime"))
     return tuple(
-        Interruption(InterruptionKind.HEALTH, entity) for entity in sorted(set(entities)) if entity.startswith("i-")
+        Interruption(InterruptionKind.HEALTH, entity, ends_at=starts)
+        for entity in sorted(entities)
+        if entity.startswith("i-")
     )

@@ -53,7 +53,11 @@ class RetirementReason(StrEnum):
     EXPIRED = "expired"
     DELETED = "deleted"
     LOST = "lost"
+    IMPAIRED = "impaired"
     SPOT = "spot"
+    RESERVATION = "reservation"
+    MAINTENANCE = "maintenance"
+    REBALANCE = "rebalance"
     NEVER_JOINED = "never-joined"
     UNHEALTHY = "unhealthy"
     UNINSTALLED = "uninstalled"
@@ -66,11 +70,15 @@ class RetirementReason(StrEnum):
 
 BY_URGENCY: Final = (
     RetirementReason.LOST,
+    RetirementReason.IMPAIRED,
     RetirementReason.SPOT,
+    RetirementReason.RESERVATION,
+    RetirementReason.MAINTENANCE,
     RetirementReason.UNHEALTHY,
     RetirementReason.DELETED,
     RetirementReason.UNINSTALLED,
     RetirementReason.NEVER_JOINED,
+    RetirementReason.REBALANCE,
     RetirementReason.EXPIRED,
     RetirementReason.EMPTY,
 )

@@ -58,12 +58,17 @@ class RepairSettings:
 
 @dataclass(frozen=True, slots=True)
 class DisruptionSettings:
-    """The settings of one pool. ``time_zone`` is that of the budgets' schedules; None if it is not known."""
+    """The settings of one pool.
+
+    ``time_zone`` is that of the budgets' schedules; None if it is not known. With ``drains_at_risk``, nodes whose Spot
+    Instance EC2 recommends to replace are drained.
+    """
 
     time_zone: tzinfo | None = UTC
     drift: DriftSettings = field(default_factory=DriftSettings)
     expiration: ExpirationSettings = field(default_factory=ExpirationSettings)
     repair: RepairSettings = field(default_factory=RepairSettings)
+    drains_at_risk: bool = False
 
 
 def count_share(said: str, nodes: int) -> int:

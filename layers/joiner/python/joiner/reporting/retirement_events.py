@@ -21,6 +21,10 @@ WHY = {
     RetirementReason.LOST: "its instance is gone",
     RetirementReason.SPOT: "its spot instance is about to be interrupted",
     RetirementReason.UNHEALTHY: "its node is unhealthy",
+    RetirementReason.IMPAIRED: "EC2's status checks of its instance have failed for two minutes",
+    RetirementReason.RESERVATION: "its capacity reservation is about to be reclaimed",
+    RetirementReason.MAINTENANCE: "AWS has scheduled maintenance, a stop or the retirement of its instance",
+    RetirementReason.REBALANCE: "EC2 recommends to replace its spot instance, and its pool drains such nodes",
     RetirementReason.NEVER_JOINED: "its node never joined",
     RetirementReason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }

@@ -16,6 +16,7 @@ from joiner.lifecycle.checks.orphan_claims import ORPHAN_CLAIMS
 from joiner.lifecycle.checks.orphan_instances import ORPHAN_INSTANCES
 from joiner.lifecycle.checks.orphan_nodes import ORPHAN_NODES
 from joiner.lifecycle.checks.pending_pods import PENDING_PODS
+from joiner.lifecycle.checks.recommended_claims import RECOMMENDED
 from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
@@ -24,7 +25,7 @@ from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 
 CHECKS = (PENDING_PODS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES)
 
-RETIREMENTS = (DELETED, NEVER_JOINED, UNHEALTHY, EXPIRED, EMPTY, HALF_BEGUN)
+RETIREMENTS = (DELETED, NEVER_JOINED, UNHEALTHY, RECOMMENDED, EXPIRED, EMPTY, HALF_BEGUN)
 """The first check that finds a claim determines its reason."""
 
 INSTANCE_CHECKS = (LOST_INSTANCES, ORPHAN_CLAIMS, ORPHAN_INSTANCES, ORPHAN_NODES)

@@ -13,7 +13,7 @@ from joiner.lifecycle.progress import Progress, assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.pools import NodeClaim, NodePool
 
-RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy"]
+RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy", "rebalance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class ClusterSurvey:
 
     `watches` gives, for each wave, the time of its last check (epoch seconds) and its claims. `empty_since` gives the
     start of the emptiness of nodes, and `asked_until` the time until which a requested retirement may still begin; both
-    by claim name, in epoch seconds. `obscured` nodes run pods that could not be read. `interval` is the time to the
+    by claim name, in epoch seconds. `recommended` gives the time of EC2's rebalance recommendation, by claim name.
+    `obscured` nodes run pods that could not be read. `interval` is the time to the
     next sweep, in seconds. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods
     (`lifecycle.planning_back_off`).
     """
@@ -37,6 +38,7 @@ class ClusterSurvey:
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     empty_since: Mapping[str, int] = field(default_factory=dict)
     asked_until: Mapping[str, int] = field(default_factory=dict)
+    recommended: Mapping[str, int] = field(default_factory=dict)
     obscured: frozenset[str] = frozenset()
     lease: int = 0
     interval: int = 60

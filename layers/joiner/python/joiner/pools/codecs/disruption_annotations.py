@@ -60,6 +60,7 @@ class _Annotations:
                 enabled=self._choice(names.NODE_REPAIR, ("enabled", "disabled")) != "disabled",
                 tolerances=self._tolerances(),
             ),
+            drains_at_risk=self._choice(names.REBALANCE, ("ignore", "drain")) == "drain",
         )
 
     def _wrong(self, name: str, remedy: str) -> None:

@@ -1,0 +1,63 @@
+"""EC2's status checks and scheduled events of a sweep: what they record for the retirements that the sweep starts.
+
+The sweep does not fail if EC2 refuses the call: the permission may be missing, and all other checks work without it.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters.absences import Impairments
+from joiner.adapters.ec2_client import Ec2, Ec2Error
+from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.instance_health import HealthFinding, find_impaired, judge_health
+
+logger = Logger(child=True)
+
+REFUSED: Final = (
+    "EC2 does not answer ec2:DescribeInstanceStatus ({code}), so impaired instances and scheduled events are not "
+    "found: allow it to the role of survey_instances"
+)
+
+
+class InstanceHealth:
+    """Reads the status of this cluster's instances, and records why their claims are retired."""
+
+    def __init__(self, ec2: Ec2, impairments: Impairments, retirements: Retirements) -> None:
+        self._ec2 = ec2
+        self._impairments = impairments
+        self._retirements = retirements
+
+    def record(self, claims: Mapping[str, str], now: datetime, *, acting: bool) -> list[str]:
+        """Record what EC2 reports about instances (`claims` by instance); return one sentence for each case.
+
+        Unless `acting`, only the start of an impairment is recorded.
+        """
+        try:
+            statuses = [each for each in self._ec2.troubled_instances() if each.instance in claims]
+        except Ec2Error as reason:
+            logger.warning("the status of instances is unknown", reason=str(reason))
+            return [REFUSED.format(code=reason.code)]
+        impaired, before = find_impaired(statuses, claims), self._impairments.since()
+        moment = int(now.timestamp())
+        self._impairments.keep(impaired, before, moment)
+        since = {instance: before.get(instance, moment) for instance in impaired}
+        found = judge_health(statuses, since, now)
+        if found and acting:
+            self._note(found, claims, moment)
+        return [each.said for each in found]
+
+    def _note(self, found: list[HealthFinding], claims: Mapping[str, str], now: int) -> None:
+        """Record each finding once for its claim: a second record would end a back-off."""
+        known = self._retirements.all()
+        for each in found:
+            claim = claims[each.instance]
+            deadline = int(each.drained_by.timestamp()) if each.drained_by is not None else 0
+            standing = known.get(claim)
+            known_so = standing is not None and each.reason in standing.reasons
+            if known_so and standing is not None and (not deadline or 0 < standing.deadline <= deadline):
+                continue
+            logger.warning("an instance is in trouble", nodeclaim=claim, instance=each.instance, said=each.said)
+            self._retirements.hurry(claim, each.reason, deadline, now, instance=each.instance)

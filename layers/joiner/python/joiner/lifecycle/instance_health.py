@@ -1,0 +1,106 @@
+"""EC2's status checks and scheduled events of instances: which nodes are drained because of them, and until when.
+
+An instance whose status checks fail for two minutes is retired at once: its pods probably run no more, and nothing is
+awaited. A scheduled event is known days before; the node is drained gracefully until its start. Sources: Karpenter, AWS
+provider `pkg/controllers/interruption`; EC2 user guide, "Status checks for your instances" and "Scheduled events for
+your instances".
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from joiner.lifecycle.retirement import RetirementReason
+
+EVENT_CODES: Final = ("instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop")
+
+IMPAIRED: Final = "impaired"
+
+IMPAIRED_FOR: Final = timedelta(seconds=120)
+"""Failing checks for a shorter time may be a reboot or a short loss of the network."""
+
+_OVER: Final = ("[Completed]", "[Canceled]", "[Cancelled]")
+"""EC2 shows an event for a week after its end, with one of these before its description."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledEvent:
+    """One scheduled event of an instance; `starts` is its earliest start."""
+
+    code: str
+    description: str = ""
+    starts: datetime | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Return whether the event will happen, or happens now."""
+        return self.code in EVENT_CODES and not self.description.startswith(_OVER)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStatus:
+    """The status checks of one instance (``ok``, ``impaired`` and others), and its scheduled events.
+
+    The status of attached EBS volumes is not considered.
+    """
+
+    instance: str
+    system: str = ""
+    own: str = ""
+    events: tuple[ScheduledEvent, ...] = ()
+
+    @property
+    def impaired(self) -> bool:
+        """Return whether a check of its host or of itself fails."""
+        return IMPAIRED in (self.system, self.own)
+
+    @classmethod
+    def from_ec2(cls, said: Mapping[str, Any]) -> "InstanceStatus":
+        events = (
+            ScheduledEvent(str(each.get("Code", "")), str(each.get("Description", "")), each.get("NotBefore"))
+            for each in said.get("Events") or ()
+        )
+        return cls(
+            instance=str(said["InstanceId"]),
+            system=str((said.get("SystemStatus") or {}).get("Status", "")),
+            own=str((said.get("InstanceStatus") or {}).get("Status", "")),
+            events=tuple(events),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HealthFinding:
+    """An instance whose node must be drained, and until when; None for no limit."""
+
+    instance: str
+    reason: RetirementReason
+    said: str
+    drained_by: datetime | None = None
+
+
+def find_impaired(statuses: Iterable[InstanceStatus], ours: Collection[str]) -> frozenset[str]:
+    """Return those of `ours` whose status checks fail now."""
+    return frozenset(each.instance for each in statuses if each.impaired and each.instance in ours)
+
+
+def judge_health(
+    statuses: Iterable[InstanceStatus], impaired_since: Mapping[str, int], now: datetime
+) -> list[HealthFinding]:
+    """Return the instances to drain. `impaired_since` is the first sight of each failing instance (epoch seconds).
+
+    The start of a scheduled event is the limit of the drain. An event that has started may happen at any time, so it
+    sets no limit.
+    """
+    found = []
+    for status in sorted(statuses, key=lambda each: each.instance):
+        since = impaired_since.get(status.instance)
+        if status.impaired and since is not None and now.timestamp() - since >= IMPAIRED_FOR.total_seconds():
+            said = f"status checks of instance {status.instance} have failed for {int(now.timestamp()) - since} s"
+            found.append(HealthFinding(status.instance, RetirementReason.IMPAIRED, said, now))
+        for event in sorted((each for each in status.events if each.pending), key=lambda each: each.code):
+            until = event.starts if event.starts is not None and event.starts > now else None
+            when = f"from {event.starts:%Y-%m-%d %H:%M} UTC" if event.starts is not None else "now"
+            said = f"AWS has scheduled {event.code} for instance {status.instance} {when}"
+            found.append(HealthFinding(status.instance, RetirementReason.MAINTENANCE, said, until))
+    return found

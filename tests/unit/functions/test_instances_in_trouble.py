@@ -1,0 +1,223 @@
+"""Instances that EC2 reports to be in trouble: failing status checks, scheduled events, rebalance recommendations."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.absences import Impairments
+from joiner.adapters.kube_claims import list_claims
+from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.retirements import Retirements
+from joiner.pools import NodeClaim, read_manifests
+from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.retire import retire
+from tests.unit.functions.scale_up import World, pending
+
+IMPAIRED = {"InstanceStatus": {"Status": "impaired"}, "SystemStatus": {"Status": "ok"}}
+
+
+@pytest.fixture
+def standing(world: World) -> World:
+    """Return a world with two nodes with a pod each, an hour after they joined."""
+    world.prepare(pending("web-1"), pending("web-2"))
+    world.scale_up("up-1")
+    world.now += timedelta(hours=1)
+    return world
+
+
+def first(world: World) -> NodeClaim:
+    return next(iter(list_claims(world.kube).claims))
+
+
+def memory(world: World, kind: Any) -> Any:
+    return kind(world.ledger._client, world.ledger._table)
+
+
+def swept(world: World, number: int, *, after: int = 60) -> dict[str, Any]:
+    """Run the surveys of one sweep, some seconds after the last; return the answer of the survey of instances."""
+    world.now += timedelta(seconds=after)
+    return world.survey(f"s{number}")[1]
+
+
+def retired(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(each["claim"], each["reason"]) for each in answer["retire"]]
+
+
+def scheduled(code: str, description: str, starts: datetime) -> dict[str, Any]:
+    return {"Events": [{"Code": code, "Description": description, "NotBefore": starts}]}
+
+
+@pytest.mark.parametrize("failing", ["InstanceStatus", "SystemStatus"])
+def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(standing: World, failing: str) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = {failing: {"Status": "impaired"}}
+
+    assert retired(swept(standing, 1)) == []
+    assert retired(swept(standing, 2)) == []
+    third = swept(standing, 3)
+
+    assert retired(third) == [(claim.name, "impaired")]
+    assert third["reasons"] == [f"status checks of instance {claim.instance_id} have failed for 120 s"]
+    assert memory(standing, Retirements).of(claim.name).deadline == int(standing.now.timestamp())
+    done = retire(standing, (claim.name, "impaired"))
+    assert [each["stage"] for each in done.told] == ["forgotten"]
+    assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
+
+
+def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(standing: World) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = IMPAIRED
+    swept(standing, 1)
+    assert set(memory(standing, Impairments).since()) == {claim.instance_id}
+
+    standing.ec2.statuses.clear()
+    swept(standing, 2)
+    assert memory(standing, Impairments).since() == {}
+
+    standing.ec2.statuses[claim.instance_id] = IMPAIRED
+    assert retired(swept(standing, 3)) == retired(swept(standing, 4)) == []
+    assert memory(standing, Retirements).all() == {}
+
+
+@pytest.mark.parametrize(
+    "code", ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"]
+)
+def test_a_scheduled_event_drains_the_node_until_its_start(standing: World, code: str) -> None:
+    claim, starts = first(standing), standing.now + timedelta(days=3)
+    standing.ec2.statuses[claim.instance_id] = scheduled(code, "The instance is running on degraded hardware", starts)
+
+    answer = swept(standing, 1)
+
+    assert retired(answer) == [(claim.name, "maintenance")]
+    assert answer["reasons"] == [
+        f"AWS has scheduled {code} for instance {claim.instance_id} from {starts:%Y-%m-%d %H:%M} UTC"
+    ]
+    assert memory(standing, Retirements).of(claim.name).deadline == int(starts.timestamp())
+
+
+def test_a_scheduled_event_that_has_started_sets_no_limit(standing: World) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = scheduled("system-maintenance", "", standing.now - timedelta(hours=1))
+
+    assert retired(swept(standing, 1)) == [(claim.name, "maintenance")]
+    assert memory(standing, Retirements).of(claim.name).deadline == 0
+
+
+@pytest.mark.parametrize("description", ["[Completed] The instance was rebooted", "[Canceled] The instance is fine"])
+def test_an_event_that_is_over_changes_nothing(standing: World, description: str) -> None:
+    starts = standing.now + timedelta(days=3)
+    standing.ec2.statuses[first(standing).instance_id] = scheduled("instance-reboot", description, starts)
+
+    assert retired(swept(standing, 1)) == []
+    assert memory(standing, Retirements).all() == {}
+
+
+def test_a_repeated_report_does_not_end_the_back_off_of_a_blocked_retirement(standing: World) -> None:
+    claim, starts = first(standing), standing.now + timedelta(days=3)
+    standing.ec2.statuses[claim.instance_id] = scheduled("instance-stop", "", starts)
+    swept(standing, 1)
+    [pod] = [each for each in standing.kube.all(kinds.PODS) if each["spec"].get("nodeName") == claim.node_name]
+    standing.kube.held.add(pod["metadata"]["name"])
+    retire(standing, (claim.name, "maintenance"), looks=3)
+
+    noted = memory(standing, Retirements)
+    noted.disown(claim.name, noted.of(claim.name).owner, int(standing.now.timestamp()) + 600)
+    swept(standing, 2)
+
+    assert memory(standing, Retirements).of(claim.name).look_at > standing.now.timestamp()
+
+
+def test_while_joiner_is_paused_only_the_start_of_an_impairment_is_recorded(standing: World) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = IMPAIRED
+    standing.pause.paused = True
+    for number in range(4):
+        swept(standing, number)
+    assert memory(standing, Retirements).all() == {}
+
+    standing.pause.paused = False
+    assert retired(swept(standing, 9)) == [(claim.name, "impaired")]
+
+
+def test_a_missing_permission_is_reported_and_stops_no_other_check(standing: World) -> None:
+    claim = first(standing)
+    standing.ec2.instances[claim.instance_id]["State"] = {"Name": "terminated"}
+
+    def denied(operation: str, do: Any) -> Any:
+        if operation == "DescribeInstanceStatus":
+            raise refused(operation, "UnauthorizedOperation", "not authorized", 403)
+        return do()
+
+    standing.ec2.fault = denied
+    answer = swept(standing, 1)
+
+    assert retired(answer) == [(claim.name, "lost")]
+    assert answer["reasons"][0] == (
+        "EC2 does not answer ec2:DescribeInstanceStatus (UnauthorizedOperation), so impaired instances and scheduled "
+        "events are not found: allow it to the role of survey_instances"
+    )
+
+
+def test_instances_of_others_are_ignored(standing: World) -> None:
+    standing.ec2.instances["i-stranger"] = {"State": {"Name": "running"}, "Tags": [], "InstanceId": "i-stranger"}
+    standing.ec2.statuses["i-stranger"] = {**IMPAIRED, **scheduled("instance-stop", "", standing.now)}
+
+    for number in range(4):
+        assert retired(swept(standing, number)) == []
+    assert memory(standing, Impairments).since() == {}
+
+
+def choose(world: World, choice: str | None) -> None:
+    annotations = {"joiner.dev/rebalance": choice} if choice is not None else {}
+    world.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": annotations}})
+
+
+@pytest.mark.parametrize(("choice", "drains"), [(None, False), ("ignore", False), ("Drain", False), ("drain", True)])
+def test_the_pool_decides_what_follows_a_rebalance_recommendation(
+    standing: World, choice: str | None, *, drains: bool
+) -> None:
+    claim = first(standing)
+    choose(standing, choice)
+    memory(standing, Recommendations).note(claim.name, claim.instance_id, int(standing.now.timestamp()))
+
+    assert retired(swept(standing, 1)) == ([(claim.name, "rebalance")] if drains else [])
+
+
+def test_a_choice_without_meaning_is_a_problem_of_the_pool_with_the_remedy() -> None:
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default", "annotations": {"joiner.dev/rebalance": "Drain"}},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                    "requirements": [],
+                }
+            }
+        },
+    }
+
+    read = read_manifests([pool])
+
+    assert not read.pools[0].disruption.settings.drains_at_risk
+    assert [each.message for each in read.problems if each.severity == "warning"] == [
+        'metadata.annotations[joiner.dev/rebalance] is Drain: it has no effect; use ignore or drain; '
+        'did you mean "drain"?'
+    ]
+
+
+def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(standing: World) -> None:
+    claim = first(standing)
+    [pod] = [each for each in standing.kube.all(kinds.PODS) if each["spec"].get("nodeName") == claim.node_name]
+    standing.kube.held.add(pod["metadata"]["name"])
+
+    done = retire(standing, (claim.name, "rebalance"), looks=3)
+
+    assert (done.told[0]["stage"], done.told[0]["why"]) == (
+        "draining",
+        f"pod default/{pod['metadata']['name']} is held by its disruption budget",
+    )
+    assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
