@@ -15,7 +15,6 @@ from joiner.launching.fleet_request import build_fleet_request, limit_offerings
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags
-from joiner.launching.node_images import choose_image
 from joiner.launching.user_data import ClusterDescription, UserDataRefused, build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
 
@@ -101,7 +100,7 @@ def prepare_claim(
     images = []
     for offer in limit_offerings(wanted.offers):
         known = catalogue.types.get(offer.instance_type)
-        image = choose_image(resolved, known.labels) if known and offer.zone in resolved.zones else None
+        image = resolved.image_for(known.labels) if known and offer.zone in resolved.zones else None
         if image:
             images.append((offer, image.id))
     if not images:

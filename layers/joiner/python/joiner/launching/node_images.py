@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from joiner import names
 from joiner.cluster import Requirements
-from joiner.pools import Image, NodeClass, ResolvedNodeClass
+from joiner.pools import Image, NodeClass
 from joiner.pools.node_class import ImageFamily
 
 ARCHITECTURES: Mapping[str, str] = {"x86_64": "amd64", "arm64": "arm64"}
@@ -80,14 +80,6 @@ def requirements_of(arch: str, variant: str | None = None) -> Requirements:
     """Return the instance types of an image: those of its architecture, and of its variant if there are several."""
     said = [{"key": key, "operator": operator} for key, operator in VARIANTS[variant].items()] if variant else []
     return Requirements.from_kube([{"key": names.ARCH, "operator": "In", "values": [arch]}, *said])
-
-
-def choose_image(resolved: ResolvedNodeClass, labels: Mapping[str, str]) -> Image | None:
-    """Return the image for an instance type with these labels, or None.
-
-    It is the newest that fits; a deprecated image is used only if no other fits.
-    """
-    return next((image for image in resolved.images if image.requirements.allow(labels)), None)
 
 
 def sort_newest_first(images: Iterable[Image]) -> tuple[Image, ...]:

@@ -104,6 +104,10 @@ class Conditions:
             return Conditions(tuple(after if condition.type == name else condition for condition in self.items))
         return Conditions((*self.items, after))
 
+    def without(self, name: str) -> "Conditions":
+        """Return these conditions without the one of this type."""
+        return Conditions(tuple(condition for condition in self.items if condition.type != name))
+
     def with_ready(self, *dependents: str, at: datetime, generation: int | None = None) -> "Conditions":
         """Return these conditions with ``Ready`` computed from its dependents.
 

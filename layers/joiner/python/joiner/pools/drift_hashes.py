@@ -49,7 +49,7 @@ def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict
         else (names.NODEPOOL_HASH, names.NODEPOOL_HASH_VERSION)
     )
     found = {own: hash_fields(pool, OF_POOL), own_version: VERSION}
-    if node_class is not None and node_class.kind == "EC2NodeClass":
+    if node_class is not None:
         found |= {names.NODECLASS_HASH: hash_fields(node_class, OF_CLASS), names.NODECLASS_HASH_VERSION: VERSION}
     return found
 

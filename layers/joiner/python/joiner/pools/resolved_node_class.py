@@ -98,6 +98,13 @@ class ResolvedNodeClass:
         there = [subnet for subnet in self.subnets if subnet.zone == zone]
         return min(there, key=lambda subnet: (-subnet.free_ips, subnet.id), default=None)
 
+    def image_for(self, labels: Mapping[str, str]) -> Image | None:
+        """Return the image for an instance type with these labels, or None.
+
+        It is the newest that fits; a deprecated image is used only if no other fits.
+        """
+        return next((image for image in self.images if image.requirements.allow(labels)), None)
+
     def with_problems(self, problems: Iterable[NodeClassProblem]) -> "ResolvedNodeClass":
         return replace(self, problems=(*self.problems, *problems))
 

@@ -1,0 +1,313 @@
+"""Drift: which difference is found, in which order, and what the condition says."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from joiner.catalogue import Catalogue, InstanceType, Offering
+from joiner.cluster import Requirements, Taint
+from joiner.disruption.drift import (
+    DesiredNodes,
+    Drift,
+    NotCompared,
+    ObservedInstance,
+    apply_drift,
+    find_drift,
+    stamp_digests,
+)
+from joiner.pools import (
+    Image,
+    NodeClaim,
+    NodeClass,
+    NodeClassProblem,
+    NodeClassRef,
+    NodePool,
+    ResolvedNodeClass,
+    SecurityGroup,
+    Subnet,
+)
+from joiner.pools.drift_hashes import build_hash_annotations
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+ARM, AMD = ("kubernetes.io/arch", "arm64"), ("kubernetes.io/arch", "amd64")
+FAMILY = "karpenter.k8s.aws/instance-family"
+REF = NodeClassRef("EC2NodeClass", "default")
+POOL = NodePool("default", REF, requirements=Requirements.from_labels(dict([AMD])))
+CLASS = NodeClass("default", generation=4)
+RESOLVED = ResolvedNodeClass(
+    "default",
+    "EC2NodeClass",
+    subnets=(Subnet("subnet-a", "us-east-1a"), Subnet("subnet-b", "us-east-1b")),
+    security_groups=(SecurityGroup("sg-1"), SecurityGroup("sg-2")),
+    images=(
+        Image("ami-arm", "arm64", Requirements.from_labels(dict([ARM]))),
+        Image("ami-new", "amd64", Requirements.from_labels(dict([AMD]))),
+        Image("ami-old", "amd64", Requirements.from_labels(dict([AMD]))),
+    ),
+    generation=4,
+)
+M5 = InstanceType(
+    "m5.large",
+    labels={**dict([AMD]), FAMILY: "m5"},
+    offerings=(Offering("us-east-1a", "on-demand", 0.1), Offering("us-east-1a", "spot", 0.04, available=False)),
+)
+INSTANCE = ObservedInstance("ami-new", "subnet-a", frozenset({"sg-2", "sg-1"}))
+WORLD = DesiredNodes(
+    {POOL.key: POOL}, {CLASS.key: CLASS}, {RESOLVED.key: RESOLVED}, Catalogue.of([M5]), {"i-1": INSTANCE}
+)
+
+
+def claim(**said: Any) -> NodeClaim:
+    """Return a claim of POOL and CLASS as they are, launched two hours ago."""
+    known: dict[str, Any] = {
+        "class_ref": REF,
+        "pool": "default",
+        "provider_id": "aws:///us-east-1a/i-1",
+        "labels": {
+            "node.kubernetes.io/instance-type": "m5.large",
+            "topology.kubernetes.io/zone": "us-east-1a",
+            "karpenter.sh/capacity-type": "spot",
+            "kubernetes.io/arch": "amd64",
+        },
+        "annotations": build_hash_annotations(POOL, CLASS),
+        "created": NOON - timedelta(hours=2),
+    }
+    return NodeClaim("default-a", **{**known, **said}).with_condition("Launched", "True", at=NOON)
+
+
+def drift(world: DesiredNodes = WORLD, node: NodeClaim | None = None) -> str:
+    """Return ``reason: message``, what was not compared in brackets, or an empty text."""
+    match find_drift(node or claim(), world, NOON):
+        case Drift(reason, message):
+            return f"{reason}: {message}"
+        case NotCompared(message):
+            return f"({message})"
+        case None:
+            return ""
+
+
+def resolved(**said: Any) -> DesiredNodes:
+    return replace(WORLD, resolved={RESOLVED.key: replace(RESOLVED, **said)})
+
+
+def observed(**said: Any) -> DesiredNodes:
+    return replace(WORLD, instances={"i-1": replace(INSTANCE, **said)})
+
+
+def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
+    assert drift() == ""
+
+
+@pytest.mark.parametrize(
+    ("world", "told"),
+    [
+        (
+            replace(WORLD, pools={POOL.key: replace(POOL, taints=(Taint("gpu", "NoSchedule"),))}),
+            "NodePoolDrifted: the template of NodePool/default was changed after the launch",
+        ),
+        (
+            replace(WORLD, pools={POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}))}),
+            "RequirementsDrifted: it no longer meets the requirements of NodePool/default: "
+            "karpenter.k8s.aws/instance-family is m5, wanted In [c5]",
+        ),
+        (
+            replace(WORLD, catalogue=Catalogue.of([replace(M5, name="m6.large")])),
+            "InstanceTypeNotFound: m5.large is not in the catalogue of instance types",
+        ),
+        (
+            replace(WORLD, catalogue=Catalogue.of([replace(M5, offerings=M5.offerings[:1])])),
+            "InstanceTypeNotFound: m5.large is not offered as spot in us-east-1a any more",
+        ),
+        (
+            replace(WORLD, classes={CLASS.key: replace(CLASS, user_data="echo")}),
+            "NodeClassDrift: EC2NodeClass/default was changed after the launch",
+        ),
+        (observed(image="ami-old"), "AMIDrift: its image is ami-old, and EC2NodeClass/default selects ami-new now"),
+        (
+            resolved(images=RESOLVED.images[:1]),
+            "AMIDrift: its image is ami-new, and EC2NodeClass/default selects no image for m5.large any more",
+        ),
+        (
+            observed(security_groups=frozenset({"sg-1"})),
+            "SecurityGroupDrift: its security groups are sg-1, and EC2NodeClass/default selects sg-1, sg-2 now",
+        ),
+        (
+            observed(security_groups=frozenset({"sg-1", "sg-2", "sg-3"})),
+            "SecurityGroupDrift: its security groups are sg-1, sg-2, sg-3, and EC2NodeClass/default selects sg-1, sg-2 "
+            "now",
+        ),
+        (
+            observed(subnet="subnet-c"),
+            "SubnetDrift: its subnet subnet-c is not selected by EC2NodeClass/default any more",
+        ),
+    ],
+)
+def test_each_difference_has_its_reason_and_says_what_differs(world: DesiredNodes, told: str) -> None:
+    assert drift(world) == told
+
+
+def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() -> None:
+    worlds = [WORLD]
+    changes: list[dict[str, Any]] = [
+        {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c")}},
+        {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c", security_groups=frozenset())}},
+        {"instances": {"i-1": ObservedInstance("ami-old", "subnet-c", frozenset())}},
+        {"classes": {CLASS.key: replace(CLASS, user_data="echo")}},
+        {"catalogue": Catalogue.of([replace(M5, offerings=())])},
+        {"pools": {POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}))}},
+        {"pools": {POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}), labels={"a": "b"})}},
+    ]
+    for change in changes:
+        worlds.append(replace(worlds[-1], **change))
+
+    assert [drift(world).partition(":")[0] for world in worlds] == [
+        "",
+        "SubnetDrift",
+        "SecurityGroupDrift",
+        "AMIDrift",
+        "NodeClassDrift",
+        "InstanceTypeNotFound",
+        "RequirementsDrifted",
+        "NodePoolDrifted",
+    ]
+
+
+def test_fields_that_only_steer_joiner_never_drift() -> None:
+    steering = replace(POOL, weight=7, replicas=3, own_annotations={"joiner.dev/drift": "detect"})
+
+    assert drift(replace(WORLD, pools={POOL.key: steering})) == ""
+
+
+def test_claims_that_are_not_launched_leave_or_have_no_pool_are_not_compared() -> None:
+    drifted = observed(image="ami-old")
+
+    assert drift(drifted).startswith("AMIDrift")
+    assert drift(drifted, replace(claim(), deletion=NOON)) == ""
+    assert drift(drifted, NodeClaim("default-a", REF, pool="default")) == ""
+    assert drift(drifted, claim(pool="other")) == ""
+    assert drift(replace(drifted, pools={POOL.key: replace(POOL, deleting=True)})) == ""
+
+
+def test_a_claim_younger_than_an_hour_may_have_a_type_that_the_catalogue_lacks() -> None:
+    world = replace(WORLD, catalogue=Catalogue.of([replace(M5, name="m6.large")]))
+
+    assert drift(world, claim(created=NOON - timedelta(minutes=59))) == ""
+    assert drift(world, claim(created=NOON - timedelta(minutes=60))).startswith("InstanceTypeNotFound")
+    assert drift(replace(WORLD, catalogue=Catalogue())) == "(the catalogue of instance types is empty)"
+
+
+def test_an_offering_without_capacity_is_no_drift() -> None:
+    assert not any(one.available for one in M5.offerings if one.capacity_type == "spot")
+    assert drift() == ""
+
+
+def test_labels_that_a_claim_lacks_are_those_of_its_type() -> None:
+    bare = claim(labels={name: value for name, value in claim().labels.items() if name != "kubernetes.io/arch"})
+
+    assert drift(node=bare) == ""
+
+
+@pytest.mark.parametrize(
+    ("world", "told"),
+    [
+        (replace(WORLD, classes={}), "(EC2NodeClass/default does not exist)"),
+        (replace(WORLD, resolved={}), "(EC2NodeClass/default is not resolved)"),
+        (resolved(generation=3), "(EC2NodeClass/default is not resolved)"),
+        (replace(WORLD, instances={}), "(instance i-1 was not described)"),
+        (resolved(images=()), "(the images of EC2NodeClass/default are not known)"),
+        (resolved(subnets=()), "(the subnets of EC2NodeClass/default are not known)"),
+        (
+            resolved(problems=(NodeClassProblem("SecurityGroupsReady", "NotFound", "none"),), security_groups=()),
+            "(the security groups of EC2NodeClass/default are not known)",
+        ),
+    ],
+)
+def test_a_comparison_without_input_decides_nothing(world: DesiredNodes, told: str) -> None:
+    before = claim().with_condition("Drifted", "True", "AMIDrift", "its image is old", at=NOON)
+
+    assert drift(world) == told
+    assert apply_drift(before, find_drift(before, world, NOON), at=NOON) is before
+
+
+def test_a_difference_counts_although_another_comparison_lacks_its_input() -> None:
+    world = replace(observed(subnet="subnet-c"), resolved={RESOLVED.key: replace(RESOLVED, images=())})
+
+    assert drift(world).startswith("SubnetDrift")
+
+
+# The condition
+
+
+def test_the_condition_has_the_reason_keeps_the_time_of_the_first_drift_and_goes() -> None:
+    first, later = NOON, NOON + timedelta(hours=1)
+    once = apply_drift(claim(), Drift("AMIDrift", "old image"), at=first)
+    again = apply_drift(once, Drift("NodePoolDrifted", "changed"), at=later)
+
+    condition = again.conditions["Drifted"]
+    assert (condition.status, condition.reason, condition.message) == ("True", "NodePoolDrifted", "changed")
+    assert condition.since == first
+    assert apply_drift(again, Drift("NodePoolDrifted", "changed"), at=later) is again
+    assert apply_drift(again, None, at=later).conditions == claim().conditions
+    untouched = claim()
+    assert apply_drift(untouched, None, at=later) is untouched
+
+
+def test_drift_does_not_change_whether_a_claim_is_ready() -> None:
+    ready = claim().as_registered("node-a", at=NOON).as_initialized(at=NOON)
+
+    assert apply_drift(ready, Drift("AMIDrift", "old image"), at=NOON).conditions.true("Ready")
+
+
+# Claims of another version, and legacy kinds
+
+
+def test_a_claim_of_karpenter_gets_the_present_digests_instead_of_being_drifted() -> None:
+    theirs = {
+        "karpenter.sh/nodepool-hash": "1234567890",
+        "karpenter.sh/nodepool-hash-version": "v3",
+        "karpenter.k8s.aws/ec2nodeclass-hash": "987",
+        "karpenter.k8s.aws/ec2nodeclass-hash-version": "v6",
+    }
+    adopted = claim(annotations=theirs)
+
+    assert drift(node=adopted) == ""
+    stamped = stamp_digests(adopted, WORLD)
+    assert stamped == build_hash_annotations(POOL, CLASS)
+    assert stamp_digests(claim(annotations={**theirs, **stamped}), WORLD) == {}
+    assert stamp_digests(claim(annotations={}), WORLD) == stamped
+
+
+def test_a_claim_of_karpenter_that_was_drifted_stays_drifted() -> None:
+    theirs = {"karpenter.sh/nodepool-hash": "1234567890", "karpenter.sh/nodepool-hash-version": "v3"}
+    adopted = claim(annotations=theirs).with_condition("Drifted", "True", "NodePoolDrifted", at=NOON)
+
+    stamped = stamp_digests(adopted, WORLD)
+    assert stamped == {
+        "karpenter.k8s.aws/ec2nodeclass-hash-version": "joiner-v1",
+        "karpenter.sh/nodepool-hash-version": "joiner-v1",
+    }
+    after = claim(annotations={**theirs, **stamped})
+    assert drift(node=after).startswith("NodePoolDrifted")
+
+
+def test_a_machine_drifts_with_its_provisioner_and_its_template() -> None:
+    ref = NodeClassRef("AWSNodeTemplate", "default")
+    provisioner = replace(POOL, kind="Provisioner", class_ref=ref)
+    template = replace(CLASS, kind="AWSNodeTemplate")
+    world = replace(
+        WORLD,
+        pools={provisioner.key: provisioner},
+        classes={template.key: template},
+        resolved={template.key: replace(RESOLVED, kind="AWSNodeTemplate")},
+    )
+    machine = replace(claim(annotations=build_hash_annotations(provisioner, template)), kind="Machine", class_ref=ref)
+
+    assert drift(world, machine) == ""
+    changed = replace(world, pools={provisioner.key: replace(provisioner, labels={"a": "b"})})
+    assert drift(changed, machine).startswith("NodePoolDrifted: the template of Provisioner/default")
+    retemplated = replace(world, classes={template.key: replace(template, user_data="echo")})
+    assert drift(retemplated, machine).startswith("NodeClassDrift: AWSNodeTemplate/default")
+    unstamped = replace(machine, annotations={})
+    assert stamp_digests(unstamped, world) == build_hash_annotations(provisioner, template)
