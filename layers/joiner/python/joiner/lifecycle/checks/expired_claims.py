@@ -1,13 +1,10 @@
-"""Find claims that are older than their pool's maximum age.
+"""Find claims that are older than their pool's maximum age (`pools.expiration`).
 
-A NodeClaim has its own `expireAfter`. A Machine has no such field: the present `ttlSecondsUntilExpired` of its
-Provisioner applies.
+Nodes of a pool with graceful expiration are not found here: they are replaced within the budgets (`disruption`).
 """
 
-from datetime import timedelta
-
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
-from joiner.pools import NodeClaim
+from joiner.pools.expiration import expire_after, expires_at
 
 
 def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
@@ -15,29 +12,20 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
 
     As in Karpenter's legacy API, a Machine's node stays if it, or a pod on it, must not be disrupted.
     """
-    nodes, pods = survey.node_of(), survey.pods_of()
+    nodes, pods, pools = survey.node_of(), survey.pods_of(), survey.pool_of()
     found = []
     for claim in survey.claims:
-        after = _expire_after(claim, survey)
-        if (
-            claim.deleting
-            or after is None
-            or claim.created is None
-            or survey.now - claim.created < timedelta(seconds=after)
-        ):
+        pool = pools.get(claim.pool_key)
+        end = expires_at(claim, pool)
+        if claim.deleting or end is None or survey.now < end:
+            continue
+        if pool is not None and pool.disruption.settings.expiration.graceful:
             continue
         node = nodes.get(claim.key)
         if claim.kind == "Machine" and node is not None and survey.disturbance(claim, node, pods.get(node.name, ())):
             continue
-        found.append(DueRetirement(claim, "expired", f"{claim.key} is older than {after} s"))
+        found.append(DueRetirement(claim, "expired", f"{claim.key} is older than {expire_after(claim, pool)} s"))
     return found
-
-
-def _expire_after(claim: NodeClaim, survey: ClusterSurvey) -> int | None:
-    if claim.kind == "NodeClaim":
-        return claim.expire_after
-    pool = survey.pool_of().get(claim.pool_key)
-    return pool.expire_after if pool is not None else None
 
 
 EXPIRED = RetirementCheck("expired", find_expired_claims)

@@ -1,0 +1,143 @@
+"""Nodes that voluntary disruption replaces by new ones: drifted nodes, and expired nodes of pools that replace these
+gracefully.
+
+Source: Karpenter, core `pkg/controllers/disruption/drift.go` and `types.go` (eventual disruption). An annotation
+against disruption on the node or its claim always blocks. Pods block, by their annotation or their PodDisruptionBudget,
+unless the claim has a terminationGracePeriod: then the drain overrides them in the end.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from joiner import names
+from joiner.catalogue import Catalogue
+from joiner.cluster import Node, Pod
+from joiner.disruption.disruption_candidates import BudgetsOfPods, needs_another_node, node_eviction_cost
+from joiner.disruption.drift import DRIFTED
+from joiner.disruption.proposal import KeptNode
+from joiner.planning import Snapshot
+from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
+from joiner.pools import NodeClaim, NodePool
+from joiner.pools.durations import parse_duration
+from joiner.pools.expiration import replaced_at
+from joiner.pools.timestamps import parse_timestamp
+
+ReplacementReason = Literal["Drifted", "Expired"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutdatedNode:
+    """A node to replace. ``since`` is the time of its drift, or the time from which its age is due.
+
+    ``pods`` need another node. ``price`` is in $/h, 0 if unknown. ``ignores_pods``: pods cannot block its drain for
+    longer than its terminationGracePeriod.
+    """
+
+    claim: NodeClaim
+    node: Node
+    pool: NodePool
+    reason: ReplacementReason
+    why: str
+    since: float
+    pods: tuple[Pod, ...]
+    price: float
+
+    @property
+    def ignores_pods(self) -> bool:
+        return self.claim.termination_grace_period is not None
+
+    @property
+    def eviction_cost(self) -> float:
+        return node_eviction_cost(self.pods)
+
+    @property
+    def order(self) -> tuple[bool, bool, float, str]:
+        """Sort key: nodes without pods first, drift before age, the oldest first."""
+        return bool(self.pods), self.reason != "Drifted", self.since, self.claim.name
+
+
+@dataclass(frozen=True, slots=True)
+class OutdatedNodes:
+    """``due`` may be replaced now, in this order; ``kept`` stay, with the reason."""
+
+    due: tuple[OutdatedNode, ...]
+    kept: tuple[KeptNode, ...]
+
+
+def find_outdated_nodes(
+    snapshot: Snapshot, catalogue: Catalogue, *, now: datetime, leaving: Sequence[str] = ()
+) -> OutdatedNodes:
+    """Return the outdated nodes of pools that replace them. `leaving` names claims that a running execution
+    disrupts."""
+    pools, nodes = {pool.key: pool for pool in snapshot.pools}, nodes_of_claims(snapshot)
+    pods: dict[str, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods:
+        pods[pod.node_name or pod.nominated_node].append(pod)
+    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets), now)
+    due, kept = [], []
+    for claim in snapshot.claims:
+        node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
+        if node is None or pool is None or not claim.initialized or is_given_up(claim):
+            continue
+        if claim.deleting or node.retiring or claim.name in leaving or not (cause := _cause(claim, pool, now)):
+            continue
+        reason, why, since = cause
+        here = pods.get(node.name, [])
+        if blocked := blocks.find(claim, node, here):
+            kept.append(KeptNode(claim.name, node.name, "DisruptionBlocked", f"{why}, and {blocked}"))
+            continue
+        moving = tuple(pod for pod in here if pod.node_name and needs_another_node(pod))
+        due.append(OutdatedNode(claim, node, pool, reason, why, since, moving, _price(claim, node, catalogue)))
+    return OutdatedNodes(tuple(sorted(due, key=lambda one: one.order)), tuple(kept))
+
+
+def _cause(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[ReplacementReason, str, float] | None:
+    """Return why the node is replaced: reason, sentence, and since when in epoch seconds."""
+    settings, condition = pool.disruption.settings, claim.conditions[DRIFTED]
+    if condition.true and settings.drift.replace:
+        return "Drifted", f"it is drifted ({condition.reason})", condition.since.timestamp() if condition.since else 0.0
+    due = replaced_at(claim, pool) if settings.expiration.graceful else None
+    if due is not None and due <= now:
+        return "Expired", "it is as old as its pool lets it become", due.timestamp()
+    return None
+
+
+def _price(claim: NodeClaim, node: Node, catalogue: Catalogue) -> float:
+    said: Mapping[str, str] = {**claim.labels, **node.labels}
+    offering = (said.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE))
+    return catalogue.price(*offering) or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Blocks:
+    budgets: BudgetsOfPods
+    now: datetime
+
+    def find(self, claim: NodeClaim, node: Node, pods: Sequence[Pod]) -> str:
+        """Return what forbids the replacement now, or an empty text."""
+        for what, annotations in (("node", node.annotations), (claim.kind, claim.annotations)):
+            if annotations.get(names.DO_NOT_DISRUPT) == "true":
+                return f"the {what} has the annotation {names.DO_NOT_DISRUPT}"
+        if any(pod.nominated_node == node.name and not pod.node_name for pod in pods):
+            return "it is nominated for a pending pod"
+        if claim.termination_grace_period is not None:
+            return ""
+        staying = (pod for pod in pods if not (pod.stays_with_node or pod.terminal or pod.deletion))
+        return next((why for pod in staying if (why := self._of(pod))), "")
+
+    def _of(self, pod: Pod) -> str:
+        if pod.protected or self._is_protected_now(pod):
+            return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT}"
+        return self.budgets.blocks(pod)
+
+    def _is_protected_now(self, pod: Pod) -> bool:
+        """Return whether a duration in the annotation, from the start of the pod, is not over."""
+        try:
+            seconds = parse_duration(pod.protection) if pod.protection else None
+        except ValueError:
+            return False
+        started = parse_timestamp(pod.started) or self.now
+        return seconds is not None and started + timedelta(seconds=seconds) > self.now

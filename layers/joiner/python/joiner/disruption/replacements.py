@@ -1,0 +1,264 @@
+"""Replace outdated nodes: which of them go in one wave, and the nodes that are launched first in their place.
+
+The nodes of a wave are removed together on trial: they are tainted in a copy of the snapshot, and the planner finds a
+place for their pods, so every rule of the scheduler holds. Nodes with a pod that has no place stay, and the next ones
+are tried instead, so that one node never keeps the others from being replaced. Nodes that share replacements become
+one action, all others an action each.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from joiner import names
+from joiner.catalogue import Catalogue
+from joiner.cluster import Taint
+from joiner.disruption.canaries import count_replaceable, find_failed_join
+from joiner.disruption.disruption_candidates import BudgetsOfPods
+from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
+from joiner.disruption.outdated_nodes import OutdatedNode, find_outdated_nodes
+from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
+from joiner.planning import Ceilings, Plan, PlannedNode, Snapshot, plan
+from joiner.planning.model.pending_pods import nodes_of_claims
+from joiner.pools import NodePool, ResolvedNodeClass
+from joiner.pools.disruption_budgets import count_remaining_disruptions
+from joiner.pools.timestamps import format_timestamp
+
+NO_CEILINGS: Final = Ceilings()
+REMOVED: Final = Taint(names.DISRUPTED, "NoSchedule")
+MOST: Final = 50
+"""Nodes in one wave."""
+
+TRIALS: Final = 6
+"""Trials in which nodes that cannot go are replaced by the next ones in line."""
+
+ROTATING: Final = 3
+"""Trial from which the line begins elsewhere at each look, so that many failing nodes keep no other from its turn."""
+
+LOOK_SECONDS: Final = 300
+
+
+def propose_replacements(
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    unavailable: Collection[tuple[str, str, str]] = (),
+    *,
+    classes: Mapping[str, ResolvedNodeClass],
+    now: datetime,
+    ceilings: Ceilings = NO_CEILINGS,
+    history: DisruptionHistory = NO_HISTORY,
+) -> Proposal:
+    """Return the actions of one wave: nodes without pods first, then the oldest drift.
+
+    The arguments are those of ``joiner.disruption.consolidation.propose``. ``remaining`` counts the outdated nodes that
+    a later wave may replace.
+    """
+
+    def try_removal(removed: Collection[OutdatedNode]) -> Plan:
+        trial = remove_on_trial(snapshot, removed)
+        return plan(trial, catalogue, unavailable, classes=classes, ceilings=ceilings)
+
+    found = find_outdated_nodes(snapshot, catalogue, now=now, leaving=tuple(history.disrupting))
+    line = _Line(snapshot, found.due, history, now)
+    refused: dict[str, str] = {}
+    chosen = line.choose(refused, 0)
+    made, trials = Plan(), 0
+    while chosen:
+        moving = [one for one in chosen if one.pods or one.pool.replicas is not None]
+        made = try_removal(chosen) if moving else Plan()
+        failed = _failures(snapshot, moving, made)
+        if not failed:
+            break
+        refused |= failed
+        trials += 1
+        chosen = (
+            line.choose(refused, trials)
+            if trials < TRIALS
+            else [one for one in chosen if one.claim.name not in refused]
+        )
+    actions = _write_actions(chosen, made) if chosen else []
+    going = {claim for action in actions for claim in action.claims}
+    kept = [
+        KeptNode(one.claim.name, one.node.name, "DisruptionBlocked", f"{one.why}, and {why}")
+        for one in found.due
+        if one.claim.name not in going and (why := refused.get(one.claim.name) or line.held.get(one.pool.key, ""))
+    ]
+    return Proposal(tuple(actions), (*found.kept, *kept), remaining=len(found.due) - len(going))
+
+
+def remove_on_trial(snapshot: Snapshot, removed: Collection[OutdatedNode]) -> Snapshot:
+    """Return the snapshot with these nodes closed and their pods pending.
+
+    The nodes still count against the limits of their pools, because they run until their replacements do.
+    """
+    nodes, pods = {one.node.name for one in removed}, {pod.key for one in removed for pod in one.pods}
+    return replace(
+        snapshot,
+        nodes=tuple(
+            replace(node, taints=(*node.taints, REMOVED)) if node.name in nodes else node for node in snapshot.nodes
+        ),
+        pods=tuple(
+            replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")
+            if pod.key in pods
+            else pod
+            for pod in snapshot.pods
+        ),
+    )
+
+
+class _Line:
+    """The outdated nodes in the order of their turn. ``held`` gives by pool key what limits the wave."""
+
+    def __init__(
+        self, snapshot: Snapshot, due: Sequence[OutdatedNode], history: DisruptionHistory, now: datetime
+    ) -> None:
+        self._snapshot = snapshot
+        self._due = due
+        self._history = history
+        self._now = now
+        self._nodes = nodes_of_claims(snapshot)
+        self._of_pods = BudgetsOfPods(snapshot.disruption_budgets)
+        self.held: dict[str, str] = {}
+        self._room = {pool.key: self._limits(pool) for pool in {one.pool.key: one.pool for one in due}.values()}
+
+    def choose(self, refused: Collection[str], trial: int) -> list[OutdatedNode]:
+        """Return the nodes to try together, within all budgets."""
+        waiting = [one for one in self._due if one.claim.name not in refused]
+        if trial >= ROTATING and waiting:
+            start = int(self._now.timestamp()) // LOOK_SECONDS % len(waiting)
+            waiting = waiting[start:] + waiting[:start]
+        taken: Counter[str] = Counter()
+        evicted: Counter[str] = Counter()
+        chosen = []
+        for one in waiting:
+            room = self._room[one.pool.key]
+            if len(chosen) == MOST or taken[one.pool.key] >= min(room["all"], room[one.reason]):
+                continue
+            evictions = self._evictions(one)
+            if any(evicted[key] + number > allowed for key, (number, allowed) in evictions.items()):
+                continue
+            evicted.update({key: number for key, (number, _) in evictions.items()})
+            taken[one.pool.key] += 1
+            chosen.append(one)
+        return chosen
+
+    def _limits(self, pool: NodePool) -> Mapping[str, int]:
+        """Return how many nodes of a pool may be replaced, by reason and altogether."""
+        claims, leaving = self._snapshot.claims, self._history.disrupting
+        until = self._history.back_off.get(pool.key)
+        if until is not None and until > self._now:
+            self.held[pool.key] = f"replacements failed: {pool.key} waits until {format_timestamp(until)}"
+            return {"all": 0, "Drifted": 0, "Expired": 0}
+        if failed := find_failed_join(pool, claims):
+            self.held[pool.key] = f"the node of {failed} did not join: {pool.key} waits until that claim is gone"
+            return {"all": 0, "Drifted": 0, "Expired": 0}
+        drifted, expired = (
+            count_remaining_disruptions(pool, reason, claims, self._nodes, leaving=leaving, now=self._now)
+            for reason in ("Drifted", "Expired")
+        )
+        replacing = sum(claim.pool_key == pool.key and claim.name in leaving for claim in claims)
+        canaries = count_replaceable(pool, claims, self._nodes, replacing=replacing, now=self._now)
+        if canaries < drifted:
+            self.held[pool.key] = f"{pool.key} waits for its canaries: new nodes that stay healthy"
+        elif not drifted:
+            self.held[pool.key] = f"the budgets of {pool.key} allow no disruption now"
+        return {"all": max(drifted, expired), "Drifted": min(drifted, canaries), "Expired": expired}
+
+    def _evictions(self, one: OutdatedNode) -> Mapping[str, tuple[int, int]]:
+        """Count the evictions by the PodDisruptionBudget that limits them, with what it allows."""
+        if one.ignores_pods:
+            return {}
+        found: dict[str, tuple[int, int]] = {}
+        for pod in one.pods:
+            if (budget := self._of_pods.counting(pod)) is not None:
+                found[budget.key] = (found.get(budget.key, (0, 0))[0] + 1, budget.allowed)
+        return found
+
+
+def _failures(snapshot: Snapshot, chosen: Sequence[OutdatedNode], made: Plan) -> dict[str, str]:
+    """Return the nodes that cannot be removed, with the reason: a pod has no place, or only one that is not ready."""
+    pending = {one.pod: one for one in made.pending}
+    unready = _unready_destinations(snapshot, made)
+    failed = {}
+    for one in chosen:
+        for pod in one.pods:
+            if pod.key in pending:
+                reasons = "; ".join(map(str, pending[pod.key].reasons[:2]))
+                failed[one.claim.name] = f"pod {pod.key} fits nowhere else ({reasons})"[:512]
+            elif pod.key in unready:
+                failed[one.claim.name] = f"pod {pod.key} would move to {unready[pod.key]}, which is not initialized"
+    return failed
+
+
+def _unready_destinations(snapshot: Snapshot, made: Plan) -> dict[str, str]:
+    """Return the pods that would move to a node that is not initialized, with its name."""
+    nodes = nodes_of_claims(snapshot)
+    booting = {claim.name for claim in snapshot.claims if not claim.initialized}
+    booting |= {nodes[claim.key].name for claim in snapshot.claims if not claim.initialized and claim.key in nodes}
+    return {
+        pod: one.node or one.claim
+        for one in made.existing
+        if one.node in booting or (not one.node and one.claim in booting)
+        for pod in one.pods
+    }
+
+
+@dataclass(slots=True)
+class _Group:
+    """Nodes that go together because they share replacements."""
+
+    nodes: list[OutdatedNode]
+    replacements: list[PlannedNode]
+
+
+def _write_actions(chosen: Sequence[OutdatedNode], made: Plan) -> list[DisruptionAction]:
+    moves = {pod: one.node or one.claim for one in made.existing for pod in one.pods}
+    moves |= {pod: one.name for one in made.nodes for pod in one.pods}
+    return [
+        DisruptionAction(
+            reason=group.nodes[0].reason,
+            claims=tuple(sorted(one.claim.name for one in group.nodes)),
+            replacements=tuple(group.replacements),
+            moves={pod.key: moves[pod.key] for one in group.nodes for pod in one.pods if pod.key in moves},
+            saving_per_hour=sum(one.price for one in group.nodes)
+            - sum(one.price_per_hour for one in group.replacements),
+            eviction_cost=sum(one.eviction_cost for one in group.nodes),
+        )
+        for group in _group_by_replacements(chosen, made)
+    ]
+
+
+def _group_by_replacements(chosen: Sequence[OutdatedNode], made: Plan) -> list[_Group]:
+    """Return the groups in the order of their first node. New nodes without a pod of these nodes are for others."""
+    owner = {pod.key: one.claim.name for one in chosen for pod in one.pods}
+    group_of = {one.claim.name: _Group([one], []) for one in chosen}
+    for planned in made.nodes:
+        for members in _owners(planned, chosen, owner):
+            first = group_of[members[0]]
+            for name in members[1:]:
+                if group_of[name] is not first:
+                    first = _merge(first, group_of[name], group_of)
+            first.replacements.append(planned)
+    found: dict[int, _Group] = {}
+    for one in chosen:
+        found.setdefault(id(group_of[one.claim.name]), group_of[one.claim.name])
+    return list(found.values())
+
+
+def _owners(planned: PlannedNode, chosen: Iterable[OutdatedNode], owner: Mapping[str, str]) -> Iterable[Sequence[str]]:
+    """Yield the claims whose pods a new node holds; for a node of a pool of fixed size, its claims."""
+    members = sorted({owner[pod] for pod in planned.pods if pod in owner})
+    if not planned.pods:
+        members = [one.claim.name for one in chosen if one.pool.replicas is not None and one.pool.key == planned.pool]
+    if members:
+        yield members
+
+
+def _merge(first: _Group, second: _Group, group_of: dict[str, _Group]) -> _Group:
+    first.nodes += second.nodes
+    first.replacements += second.replacements
+    for one in second.nodes:
+        group_of[one.claim.name] = first
+    return first
