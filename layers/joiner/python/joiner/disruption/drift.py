@@ -173,12 +173,13 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
     seen = desired.instances.get(claim.instance_id)
     if seen is None:
         return NotCompared(f"instance {claim.instance_id} was not described")
-    found = (
+    found: tuple[Drift | NotCompared | None, ...] = (
         _compare_image(claim, resolved, seen, kind),
         _compare_security_groups(resolved, seen),
         _compare_subnet(resolved, seen),
     )
-    return next((one for one in found if isinstance(one, Drift)), None) or next(filter(None, found), None)
+    differing = (one for one in found if isinstance(one, Drift))
+    return next(differing, None) or next((one for one in found if one is not None), None)
 
 
 def _is_known(resolved: ResolvedNodeClass, condition: str) -> bool:

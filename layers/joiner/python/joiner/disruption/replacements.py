@@ -131,7 +131,7 @@ class _Line:
             waiting = waiting[start:] + waiting[:start]
         taken: Counter[str] = Counter()
         evicted: Counter[str] = Counter()
-        chosen = []
+        chosen: list[OutdatedNode] = []
         for one in waiting:
             room = self._room[one.pool.key]
             if len(chosen) == MOST or taken[one.pool.key] >= min(room["all"], room[one.reason]):
