@@ -22,6 +22,7 @@ from joiner.planning.packing.search_context import SearchContext, floor_worth, s
 from joiner.planning.packing.solve import solve_packing
 from joiner.planning.placement.domain_repair import clear_blocked_domains
 from joiner.planning.placement.local_search import improve_plan
+from joiner.planning.placement.pending_repair import place_pending
 from joiner.planning.placement.realize_packing import PackingRealizer, expressible_groups
 from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer, order_groups
 from joiner.planning.relaxation.dominance import OfferFrontier
@@ -121,7 +122,16 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
     elif few and ruled:
         best = _improve(state, best, meter)
+    if best.missing and pods <= MOST_SEQUENTIAL_PODS:
+        best = _place_pending(state, best, meter)
     return best
+
+
+def _place_pending(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
+    """Place more of the pending pods, knowing which pods the plan could not place."""
+    with emptied(state):
+        frontier, known = OfferFrontier(state), compute_lower_bound(state)
+    return place_pending(state, frontier, known.shares, made, meter)
 
 
 def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:

@@ -1,0 +1,167 @@
+"""Place pods that are pending although some node could hold them.
+
+Nodes are sized, and pods chosen, while it is not yet known which pods can be placed in the end. A node may then be too
+small for a pod that must be beside others, or have the pods that leave out more pods than others would. Of a few pods,
+every better subset is tried, the best first. Of more pods, nodes are made larger, and nodes with few pods are emptied
+and filled again together with the pending pods.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, product
+from typing import Final
+
+from joiner.planning.effort import Meter
+from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.placement.exhaustive_placement import ExhaustivePlacement, RepairEffort
+from joiner.planning.placement.local_search import improve_plan
+from joiner.planning.relaxation.dominance import OfferFrontier
+from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, keep_better, layout_of, restore_layout
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+MOST_PODS: Final = 7
+"""The maximum number of pods that are placed in every possible way."""
+MOST_NODES: Final = 12
+"""The maximum number of nodes considered for the pods of one attempt."""
+MOST_EMPTIED: Final = 2
+"""The maximum number of nodes that are emptied at a time."""
+REPAIR_STEPS: Final = 200.0
+"""The maximum effort of a repair, in steps, beyond that of the search."""
+
+
+def place_pending(
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], made: ScoredPlan, meter: Meter
+) -> ScoredPlan:
+    """Place more of the pods that this plan leaves pending, if possible; leave the better plan in the state and return
+    it."""
+    batch = [group for group in state.left if _placeable(state, frontier, group)]
+    if not any(state.left[group] for group in batch):
+        return made
+    effort = RepairEffort(meter, REPAIR_STEPS)
+    if sum(len(group.pods) for group in batch) <= MOST_PODS:
+        more = _place_best_subset(state, frontier, batch, effort)
+    else:
+        more = _place_remaining(state, frontier, batch, effort)
+    if more:
+        improve_plan(state, frontier, shares, meter)
+    return keep_better(state, made)
+
+
+def _placeable(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> bool:
+    """Return whether some node could hold a pod of the group without the other pods of the plan."""
+    if group.refused:
+        return False
+    return any(fits(group, one.one.room) for one in frontier.of(group)) or any(
+        state.suits(group, room) and fits(group, _free_without_plan(room)) for room in state.existing
+    )
+
+
+def _free_without_plan(room: NodeState) -> list[int]:
+    free = list(room.free)
+    for group, number in room.planned.items():
+        for position, amount in group.needs:
+            free[position] += number * amount
+    return free
+
+
+def _place_best_subset(
+    state: PlanState, frontier: OfferFrontier, batch: Sequence[PodGroup], effort: RepairEffort
+) -> bool:
+    """Replace the plan by one for the best subset of the pods that can be placed; return whether a better one was
+    found. If not, the plan is empty."""
+    missing = {group: state.left[group] for group in batch}
+    clear_plan(state)
+    rooms = _related(state, state.existing, batch)
+    for wanted in _better_subsets(batch, missing):
+        pods = [group for group, number in wanted.items() for _ in range(number)]
+        if ExhaustivePlacement(state, frontier, rooms, effort).place(pods):
+            return True
+        if effort.spent():
+            break
+    return False
+
+
+def _better_subsets(batch: Sequence[PodGroup], missing: Mapping[PodGroup, int]) -> Iterator[Mapping[PodGroup, int]]:
+    """Yield every subset of the pods that is better than the one without the missing pods, the best first."""
+    levels = sorted({group.constraints.priority for group in batch}, reverse=True)
+
+    def worth(wanted: Mapping[PodGroup, int]) -> tuple[int, ...]:
+        return tuple(sum(wanted[one] for one in batch if one.constraints.priority == level) for level in levels)
+
+    own = worth({group: len(group.pods) - missing[group] for group in batch})
+    ways = product(*(range(len(group.pods) + 1) for group in batch))
+    subsets = [dict(zip(batch, way, strict=True)) for way in ways]
+    better = [(worth(one), one) for one in subsets if worth(one) > own]
+    yield from (one for _, one in sorted(better, key=lambda each: each[0], reverse=True))
+
+
+def _related(state: PlanState, rooms: Sequence[NodeState], groups: Sequence[PodGroup]) -> list[NodeState]:
+    """Return the nodes that matter most to these groups: those with pods that their rules count, then those that could
+    hold them."""
+
+    def relation(room: NodeState) -> tuple[int, int]:
+        beside, holding = 0, 0
+        for group in groups:
+            own = state.rules[group.index]
+            tallies = {*own.affinity, *own.away, *own.unwanted}
+            beside += any(tally in tallies for other in room.planned for tally in state.rules[other.index].feeds)
+            holding += state.suits(group, room) and fits(group, room.free)
+        return beside, holding
+
+    known = [(relation(room), room) for room in rooms]
+    able = [(beside, holding, room) for (beside, holding), room in known if beside or holding]
+    able.sort(key=lambda one: one[:2], reverse=True)
+    return [room for *_, room in able[:MOST_NODES]]
+
+
+def _place_remaining(
+    state: PlanState, frontier: OfferFrontier, batch: Sequence[PodGroup], effort: RepairEffort
+) -> bool:
+    """Place pending pods group by group, the highest priority first; return whether any was placed."""
+    found = False
+    for group in sorted(batch, key=lambda one: (-one.constraints.priority, one.index)):
+        while state.left[group] and not effort.spent() and _place_some(state, frontier, group, effort):
+            found = True
+    return found
+
+
+def _place_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
+    """Place pending pods of the group, and with them pending pods that they follow; return whether that succeeded."""
+    friends = [one for one in state.rules[group.index].friends if state.left.get(one) and not one.refused]
+    rooms = [*state.existing, *state.new]
+    related = _related(state, rooms, [group])
+    numbers = [number for number in (MOST_PODS, 3, 1) if number <= state.left[group]]
+    if MOST_PODS > state.left[group] > 1:
+        numbers.insert(0, state.left[group])
+    for number in numbers:
+        for others in ([], *([friend] for friend in friends)):
+            pods = [*others, *[group] * min(number, MOST_PODS - len(others))]
+            if ExhaustivePlacement(state, frontier, related, effort).place(pods):
+                return True
+    return any(
+        _refill(state, frontier, group, emptied, effort)
+        for size in range(1, MOST_EMPTIED + 1)
+        for emptied in combinations(related, size)
+        if not effort.spent()
+    )
+
+
+def _refill(
+    state: PlanState, frontier: OfferFrontier, group: PodGroup, emptied: Sequence[NodeState], effort: RepairEffort
+) -> bool:
+    """Empty these nodes, and place their pods again together with a pending pod; return whether that succeeded."""
+    pods = [one for room in emptied for one, number in room.planned.items() for _ in range(number)]
+    if not 0 < len(pods) < MOST_PODS or not all(room.planned for room in emptied):
+        return False
+    before = layout_of(emptied)
+    for room in emptied:
+        if room.choice:
+            state.close(room)
+        else:
+            for one, number in list(room.planned.items()):
+                state.take(one, room, number)
+    rooms = [room for room in (*state.existing, *state.new)]
+    related = _related(state, rooms, [group, *dict.fromkeys(pods)])
+    if ExhaustivePlacement(state, frontier, related, effort).place([*pods, group]):
+        return True
+    restore_layout(state, before)
+    return False
