@@ -119,7 +119,8 @@ class World:
     def rooms(self) -> tuple[tuple[int, int, int], ...]:
         """Return what a new node of each type can hold, with the vCPUs that count against the limit."""
         return tuple(
-            (1000 * cpu - RESERVED[0], 1024 * gib - RESERVED[1], cpu) for cpu, gib, _ in map(TYPES.get, self.types)
+            (1000 * cpu - RESERVED[0], 1024 * gib - RESERVED[1], cpu)
+            for cpu, gib, _ in (TYPES[name] for name in self.types)
         )
 
     @cached_property

@@ -76,6 +76,7 @@ class ExhaustivePlacement:
         self._bins = [self._bin_of(room) for room in kept]
         self._added: Counter[tuple[DomainCounts, str | None]] = Counter()
         self._own: Counter[tuple[PodGroup, str, str | None]] = Counter()
+        self._pods: frozenset[PodGroup] = frozenset()
         self._tops: dict[SpreadRule, int] = {}
         self._trials = 0
         self._bounded = any(market.pool.limits for market in state.markets) or state.left_of_ceilings != (None, None)
@@ -87,8 +88,9 @@ class ExhaustivePlacement:
             for rule in self._state.rules[group.index].spreads:
                 if rule.counts_itself:
                     self._tops[rule] = self._highest(rule, counted[rule.tally])
+        self._pods = frozenset(pods)
         ordered = sorted(pods, key=lambda group: (self._freedom(group), group.index))
-        return any(self._realize() for _ in self._divide(ordered, 0))
+        return any(self._is_followed() and self._realize() for _ in self._divide(ordered, 0))
 
     @cached_property
     def _new(self) -> dict[Domain, tuple[OfferChoice, ...]]:
@@ -177,6 +179,8 @@ class ExhaustivePlacement:
             others = self._added[tally, domain] + tally.by_domain.get(domain or "", 0)
             if domain is not None and others + (tally in own.feeds) > most:
                 return False
+        if not all(self._may_follow(here, group, tally) for tally in own.affinity):
+            return False
         for rule in own.spreads:
             key = rule.spread.topology_key
             domain = self._domain(here, key)
@@ -186,6 +190,28 @@ class ExhaustivePlacement:
             if rule.counts_itself and there >= self._tops[rule]:
                 return False
         return True
+
+    def _may_follow(self, here: Bin, group: PodGroup, tally: DomainCounts) -> bool:
+        """Return whether a pod of the group can be in this domain of its affinity, at least if more pods come. Without
+        pods of other groups that it selects, all of its pods are in the domain of the first one."""
+        own, domain = self._state.rules[group.index], self._domain(here, tally.key)
+        if domain is None or tally.by_domain.get(domain) or any(friend in self._pods for friend in own.friends):
+            return domain is not None
+        if not own.selects_itself or any(each.total for each in own.affinity):
+            return False
+        return bool(self._added[tally, domain]) or not any(self._added[tally, each] for each in self._domains_of(tally))
+
+    def _domains_of(self, tally: DomainCounts) -> Iterator[str | None]:
+        return (self._domain(one, tally.key) for one in self._bins if one.added)
+
+    def _is_followed(self) -> bool:
+        """Return whether every added pod is in the domains of pods that its affinity selects."""
+        return all(
+            self._added[tally, self._domain(one, tally.key)] or tally.by_domain.get(self._domain(one, tally.key) or "")
+            for one in self._bins
+            for group in one.added
+            for tally in self._state.rules[group.index].affinity
+        )
 
     def _domain(self, here: Bin, key: str) -> str | None:
         return here.host if key == names.HOSTNAME else here.domain[self._keys.index(key)]
@@ -281,9 +307,8 @@ class ExhaustivePlacement:
                     more = self._state.put(group, room, number - placed[room][group])
                     placed[room][group] += more
                     moved |= more > 0
-        if all(placed[room][group] == number for room, each in wanted.items() for group, number in each.items()):
-            if keeps_all_rules(self._state):
-                return True
+        if placed == dict(wanted) and keeps_all_rules(self._state):
+            return True
         for room, contents in placed.items():
             for group, number in contents.items():
                 if number:

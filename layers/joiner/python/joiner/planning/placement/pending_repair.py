@@ -159,8 +159,7 @@ def _refill(
         else:
             for one, number in list(room.planned.items()):
                 state.take(one, room, number)
-    rooms = [room for room in (*state.existing, *state.new)]
-    related = _related(state, rooms, [group, *dict.fromkeys(pods)])
+    related = _related(state, [*state.existing, *state.new], [group, *dict.fromkeys(pods)])
     if ExhaustivePlacement(state, frontier, related, effort).place([*pods, group]):
         return True
     restore_layout(state, before)
