@@ -42,6 +42,7 @@ class AlarmSources:
     scale_up: sfn.IStateMachine
     retirement: sfn.IStateMachine
     retirement_of_empty: sfn.IStateMachine
+    disruption: sfn.IStateMachine
     sweep: sfn.IStateMachine
     dead_letters: sqs.IQueue
     interruptions: sqs.IQueue
@@ -71,6 +72,7 @@ class Alarms(Construct):
             ("ScaleUp", "A scale-up", sources.scale_up),
             ("Retirement", "A retirement", sources.retirement),
             ("RetirementOfEmpty", "A retirement of empty nodes", sources.retirement_of_empty),
+            ("Disruption", "A disruption", sources.disruption),
         )
         for name, subject, machine in watched:
             failed, timed_out = (

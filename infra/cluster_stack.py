@@ -13,6 +13,7 @@ from infra.asset_bundles import BundleTarget
 from infra.aws_permissions import AccountRegion
 from infra.catalogue_refresh import CatalogueRefreshSchedule
 from infra.deletion_guard import DeletionGuard
+from infra.disruption_workflow import DisruptionWorkflow
 from infra.doorbell_api import DoorbellApi
 from infra.function_access_entries import FunctionAccessEntries
 from infra.interruption_queue import InterruptionEventQueue
@@ -56,8 +57,16 @@ class ClusterStack(Stack):
             self, "Retirement", dependencies=dependencies, scale_up_arn=self.scale_up.machine.arn
         )
         machines = {"scale_up_arn": self.scale_up.machine.arn, "retire_arn": self.retirement.machine.arn}
+        self.disruption = DisruptionWorkflow(
+            self, "Disruption", dependencies=dependencies, **machines, of_scale_ups=self.scale_up.functions
+        )
         self.sweep = SweepWorkflow(
-            self, "Sweep", dependencies=dependencies, **machines, retire_empty_arn=self.retirement.machine_for_empty.arn
+            self,
+            "Sweep",
+            dependencies=dependencies,
+            **machines,
+            retire_empty_arn=self.retirement.machine_for_empty.arn,
+            disrupt_arn=self.disruption.machine.arn,
         )
         self.doorbell = DoorbellApi(
             self,
@@ -91,6 +100,7 @@ class ClusterStack(Stack):
             scale_up=self.scale_up.machine.machine,
             retirement=self.retirement.machine.machine,
             retirement_of_empty=self.retirement.machine_for_empty.machine,
+            disruption=self.disruption.machine.machine,
             sweep=self.sweep.machine.machine,
             dead_letters=self.interruption.dead_letters,
             interruptions=self.interruption.queue,
@@ -102,7 +112,8 @@ class ClusterStack(Stack):
         )
 
     def _functions_of_the_machines(self) -> list[LambdaFunction]:
-        return [*self.scale_up.functions.values(), *self.retirement.functions.values(), *self.sweep.functions.values()]
+        machines = (self.scale_up, self.retirement, self.disruption, self.sweep)
+        return [function for machine in machines for function in machine.functions.values()]
 
     def _grant_permissions(self) -> None:
         settings, functions = self.settings, self.scale_up.functions
@@ -124,7 +135,8 @@ class ClusterStack(Stack):
         self.sweep.functions["collect_garbage"].grant(
             *aws_permissions.allow_terminations(settings, self.account_region)
         )
-        wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=[self.scale_up.machine.arn])
+        awaiting = [self.scale_up.machine.arn, self.disruption.machine.arn]
+        wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=awaiting)
         self.doorbell.function.grant(_allow_starting(self.scale_up.machine, self.sweep.machine), wake)
         self.interruption.function.grant(
             _allow_starting(self.scale_up.machine, self.retirement.machine),
@@ -144,7 +156,13 @@ class ClusterStack(Stack):
             self._grant_machine(retirement, list(self.retirement.functions.values()))
             self.storage.grant_updates(retirement.machine, "LEASE")
         self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
-        self.sweep.machine.grant(_allow_starting(self.retirement.machine, self.retirement.machine_for_empty))
+        self.sweep.machine.grant(
+            _allow_starting(self.retirement.machine, self.retirement.machine_for_empty, self.disruption.machine)
+        )
+        self._grant_machine(
+            self.disruption.machine, [*self.disruption.functions.values(), *self.disruption.shared.values()]
+        )
+        self.disruption.machine.grant(_allow_starting(self.retirement.machine))
         self.retirement.functions["terminate_instances"].grant(
             *aws_permissions.allow_terminations(settings, self.account_region)
         )
@@ -153,6 +171,7 @@ class ClusterStack(Stack):
             if function.configuration.reads_pause:
                 function.grant(self.pause.allow_reading())
         self.storage.grant_updates(self.scale_up.machine.machine, "LEASE", "WAVE")
+        self.storage.grant_updates(self.disruption.machine.machine, "LEASE", "WAVE")
         self.storage.grant_updates(self.sweep.machine.machine, "LEASE")
 
     def _grant_machine(self, machine: LoggedStateMachine, functions: list[LambdaFunction]) -> None:
@@ -169,7 +188,11 @@ class ClusterStack(Stack):
         )
 
     def _describe_executions(self) -> iam.PolicyStatement:
-        machines = (self.scale_up.name, self.retirement.name)  # no API describes an Express execution
+        machines = (
+            self.scale_up.name,
+            self.retirement.name,
+            self.disruption.name,
+        )  # no API describes an Express execution
         return iam.PolicyStatement(
             actions=["states:DescribeExecution"],
             resources=[self._states_arn("execution", f"{name}:*") for name in machines],
@@ -222,6 +245,11 @@ class ClusterStack(Stack):
                 f"{console}/{self.retirement.machine_for_empty.arn}",
                 "Retirements of empty nodes, by their logs",
             ),
+            "DisruptArn": (
+                self.disruption.machine.arn,
+                "The state machine that removes or replaces nodes to save money",
+            ),
+            "DisruptConsole": (f"{console}/{self.disruption.machine.arn}", "Every disruption, state by state"),
             "SweepArn": (self.sweep.machine.arn, "The state machine that checks the cluster and EC2 every minute"),
             "SweepConsole": (f"{console}/{self.sweep.machine.arn}", "What the sweep starts"),
             "SweepScheduleName": (self.sweep.schedule.schedule_name, "The schedule of the sweep"),

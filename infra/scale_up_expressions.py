@@ -26,10 +26,6 @@ MAX_REGISTRATION_DELAY_SECONDS: Final = 3
 execution does that, and this one checks the registration of its nodes; otherwise Ready nodes would stay tainted
 meanwhile."""
 
-AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
-"""Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
-15 seconds."""
-
 MAY_PLAN_AGAIN: Final = (
     f"$launched = 0 and $turn <= {MAX_ROUNDS} and ($not($watching) or "
     f"$millis() - $launchedAt < {MAX_REGISTRATION_DELAY_SECONDS * 1000})"
@@ -46,10 +42,6 @@ OTHERS_MUST_PLAN: Final = (
 )
 """Whether such a look found pods that another execution must plan for."""
 
-GATHER_SECONDS: Final = 1
-"""Nodes that are launched together ring together: after a ring, `check_registration` waits for the others. A wait
-inside the function costs a quarter of a state transition."""
-
 MUST_REPLAN: Final = (
     f"($again or $claims.postponed > 0) and $not($paused) and $replans < {MAX_REPLANS} "
     f"and $groups < {MAX_LAUNCH_GROUPS}"
@@ -59,15 +51,8 @@ MUST_REPLAN: Final = (
 NODES_HAVE_WAITED: Final = f"$launched > 0 and $millis() - $launchedAt >= {MAX_REGISTRATION_DELAY_SECONDS * 1000}"
 """Whether launched nodes have waited long enough. The sweep finds the pods that are left."""
 
-CONCURRENT_LAUNCHES: Final = 5
-"""EC2 allows an account about two CreateFleet calls a second; five calls take longer than that."""
-
 EXECUTION_SECONDS: Final = 3600
 """Timeout of an execution. It gives up a node that has not registered in 15 minutes; an hour bounds everything else."""
-
-APPEND_EVENTS: Final = "$append($untold, $states.result.Payload.events)"
-"""JSONata: the keys of documents with events, which are recorded after the lease is released; two in a round at
-most."""
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,

@@ -9,13 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.launch_states import APPEND_EVENTS, LaunchStates
 from infra.lease_states import LEASE_LOST, LeaseStates, attribute
 from infra.scale_up_expressions import (
-    APPEND_EVENTS,
-    AWAIT_NODES_SECONDS,
-    CONCURRENT_LAUNCHES,
     EXECUTION_SECONDS,
-    GATHER_SECONDS,
     INITIAL_VARIABLES,
     MAY_LOOK_AGAIN,
     MAY_PLAN_AGAIN,
@@ -25,22 +22,18 @@ from infra.scale_up_expressions import (
     SUMMARY,
     THROTTLE_BACKOFF_SECONDS,
 )
-from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations, execution_name
+from infra.service_integrations import CalledFunction, ServiceIntegrations, execution_name
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
-    EXECUTION_NAME,
-    FAILURE,
     REFUSED_BY_KARPENTER,
     Catch,
     Retry,
     State,
     States,
-    TaskState,
     choice_state,
     fail_state,
     jsonata,
-    map_state,
     pass_state,
     refusal_branches,
     refusal_states,
@@ -48,7 +41,6 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
-from joiner.item_keys import WAVE, item_key
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""
@@ -67,6 +59,11 @@ class ScaleUpParts:
     def lease(self) -> LeaseStates:
         """The states of the lease."""
         return LeaseStates(self.integrations, self.table)
+
+    @property
+    def launches(self) -> LaunchStates:
+        """The states that launch and await nodes."""
+        return LaunchStates(self.integrations, self.table, self.functions)
 
 
 def scale_up_definition(parts: ScaleUpParts) -> State:
@@ -160,9 +157,11 @@ def _release_states(parts: ScaleUpParts) -> States:
 def _registration_states(parts: ScaleUpParts) -> States:
     return {
         "Are nodes on their way?": choice_state({"$watching": "Check registration"}, otherwise="Summarise"),
-        "Check registration": _check_registration(parts),
+        "Check registration": parts.launches.check_registration(
+            next="Have all nodes joined?", catch=[Catch([EVERY_ERROR], "Release after a failure")]
+        ),
         "Have all nodes joined?": choice_state({"$registration.done": "Summarise"}, otherwise="Await nodes"),
-        "Await nodes": _await_nodes(parts),
+        "Await nodes": parts.launches.await_nodes(next="Check registration", on_error="Release after a failure"),
         "Summarise": pass_state(output=jsonata(SUMMARY)),
     }
 
@@ -225,36 +224,17 @@ def _record_node_claims(parts: ScaleUpParts) -> State:
 
 
 def _launch_instances(parts: ScaleUpParts) -> State:
-    """Launch all groups. A group that fails stops neither the others nor their record: its own record stays open for
-    the next round."""
-    group = parts.integrations.invoke(
-        parts.functions["launch_instances"],
-        {
-            "lease": {"number": jsonata("$leaseNumber")},
-            "launches": jsonata("$claims.launches"),
-            "index": jsonata("$states.input.index"),
-        },
-        catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # a Map sets no outer variable
-    )
-    failed = pass_state(output={"notLaunched": True, "error": jsonata(FAILURE)})
-    groups = map_state(
-        "$claims.groups",
-        selector={"index": jsonata("$states.context.Map.Item.Value")},
-        concurrency=CONCURRENT_LAUNCHES,
-        states={"Launch one group": group, "This group was not launched": failed},
-        next="Record launches",
-        catch=[Catch([EVERY_ERROR], "Release after a failure")],
-    )
     # record_launches counts the groups that EC2 refused. A user who pauses Joiner meanwhile leaves claims without
     # instances
-    return {
-        **groups,
-        "Assign": {
+    return parts.launches.launch_groups(
+        next="Record launches",
+        catch=[Catch([EVERY_ERROR], "Release after a failure")],
+        assign={
             "failed": jsonata("$failed + $count($states.result[notLaunched])"),
             "groups": jsonata("$groups + $count($claims.groups)"),
             "paused": jsonata("$count($states.result[paused]) > 0"),
         },
-    }
+    )
 
 
 def _record_launches(parts: ScaleUpParts) -> State:
@@ -280,41 +260,6 @@ def _record_launches(parts: ScaleUpParts) -> State:
             "failed": jsonata("$failed + $states.result.Payload.failed"),
         },
     )
-
-
-def _check_registration(parts: ScaleUpParts) -> State:
-    return parts.integrations.invoke(
-        parts.functions["check_registration"],
-        {"wave": EXECUTION_NAME, "gather": jsonata("$gather"), "events": jsonata("$untold")},
-        next="Have all nodes joined?",
-        assign={"registration": jsonata("$states.result.Payload"), "untold": []},
-        catch=[Catch([EVERY_ERROR], "Release after a failure")],
-    )
-
-
-def _await_nodes(parts: ScaleUpParts) -> State:
-    """Wait for a ring of a node, unless one came since the last check; the doorbell sends the task token back."""
-    update = ItemUpdate(
-        item_key(WAVE, EXECUTION_NAME),
-        "SET #token = :token",
-        {
-            ":token": {"S": jsonata("$states.context.Task.Token")},
-            ":noted": {"N": jsonata("$string($registration.rings)")},
-        },
-        condition="rings = :noted",
-        names={"#token": "token"},
-    )
-    return TaskState(
-        resource=parts.integrations.service("aws-sdk:dynamodb:updateItem.waitForTaskToken"),
-        arguments=update.arguments(parts.table),
-        timeout=jsonata(AWAIT_NODES_SECONDS),
-        next="Check registration",
-        assign={"gather": GATHER_SECONDS},
-        catch=[
-            Catch([*CONDITION_FAILED, "States.Timeout"], "Check registration", kept=False, assign={"gather": 0}),
-            Catch([EVERY_ERROR], "Release after a failure"),
-        ],
-    ).render()
 
 
 def _invoke_under_lease(

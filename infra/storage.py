@@ -16,7 +16,16 @@ from constructs import Construct
 from infra.function_configuration import FunctionConfiguration
 from infra.settings import Settings
 
-EXPIRING_PREFIXES: Final = ("snapshots/", "node-classes/", "plans/", "launches/", "surveys/", "events/", "catalogue/2")
+EXPIRING_PREFIXES: Final = (
+    "snapshots/",
+    "node-classes/",
+    "plans/",
+    "launches/",
+    "surveys/",
+    "events/",
+    "decisions/",
+    "catalogue/2",
+)
 """Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`). They expire with the logs that refer to
 them. The latest catalogue does not expire."""
 

@@ -49,12 +49,18 @@ or $cluster_survey.staleClaims > 0
 EMPTY_NODES: Final = '$instance_survey.retire[reason = "empty"]'
 OTHER_NODES: Final = '$instance_survey.retire[reason != "empty"]'
 
+DISRUPTION_DUE: Final = f"""$not($instance_survey.disrupting) and ($cluster_survey.disruption.unfinished > 0
+  or ($cluster_survey.disruption.due and $not({SCALE_UP_DUE})))"""
+"""A disruption that was left over is settled in any case. New ones wait until no pod needs a new node, because the
+proposal counts on the free resources of existing nodes."""
+
 DUE_CONDITIONS: Final[Mapping[str, str]] = {
     "emptiness": f"$count({EMPTY_NODES}) > 0",
     "retirement": f"$count({OTHER_NODES}) > 0",
     "scaleUp": SCALE_UP_DUE,
     "garbage": "$count($instance_survey.garbage) > 0",
     "rebuilding": "$count($instance_survey.rebuild) > 0",
+    "disruption": DISRUPTION_DUE,
 }
 """Each follow-up with the condition (JSONata) under which it is needed."""
 
@@ -82,6 +88,7 @@ class SweepParts:
     scale_up_arn: str
     retire_arn: str
     retire_empty_arn: str
+    disrupt_arn: str
     table: str
     functions: Mapping[str, CalledFunction]
 
@@ -100,6 +107,7 @@ def sweep_definition(parts: SweepParts) -> State:
         **_retirement_states(parts),
         **_scale_up_states(parts),
         **_repair_states(parts),
+        **_disruption_states(parts),
         **_final_states(parts),
     }
     return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_SECONDS)
@@ -210,12 +218,27 @@ def _repair_states(parts: SweepParts) -> States:
             next="Are claims missing?",
             catch=[Catch([EVERY_ERROR], "Are claims missing?")],
         ),
-        "Are claims missing?": choice_state({"$due.rebuilding": "Rebuild claims"}, otherwise=GIVE_BACK_TURN),
+        "Are claims missing?": choice_state({"$due.rebuilding": "Rebuild claims"}, otherwise="Is a disruption due?"),
         "Rebuild claims": parts.integrations.invoke(
             parts.functions["rebuild_claims"],
             {"rebuild": jsonata("[$instance_survey.rebuild]")},
+            next="Is a disruption due?",
+            catch=[Catch([EVERY_ERROR], "Is a disruption due?")],
+        ),
+    }
+
+
+def _disruption_states(parts: SweepParts) -> States:
+    said = "$cluster_survey.disruption"
+    return {
+        "Is a disruption due?": choice_state({"$due.disruption": "Start a disruption"}, otherwise=GIVE_BACK_TURN),
+        "Start a disruption": parts.integrations.start_execution(
+            parts.disrupt_arn,
+            execution_name("disrupt", "sweep"),
+            {"digest": jsonata(f"{said}.digest"), "unfinished": jsonata(f"{said}.unfinished")},
             next=GIVE_BACK_TURN,
-            catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)],
+            on_error=GIVE_BACK_TURN,
+            keep_error=True,
         ),
     }
 

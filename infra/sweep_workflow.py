@@ -29,6 +29,7 @@ class SweepWorkflow(Construct):
         scale_up_arn: str,
         retire_arn: str,
         retire_empty_arn: str,
+        disrupt_arn: str,
     ) -> None:
         super().__init__(scope, id)
         settings = dependencies.settings
@@ -48,6 +49,7 @@ class SweepWorkflow(Construct):
             scale_up_arn=scale_up_arn,
             retire_arn=retire_arn,
             retire_empty_arn=retire_empty_arn,
+            disrupt_arn=disrupt_arn,
             table=dependencies.storage.table.table_name,
             functions={name: called_function(function) for name, function in self.functions.items()},
         )

@@ -123,11 +123,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    ceilings = Ceilings(
-        nodes=int(environment.setting("JOINER_CEILING_NODES")),
-        price_per_hour=float(environment.setting("JOINER_CEILING_PRICE_PER_HOUR")),
+    planner = CapacityPlanning(
+        environment.ledger(), environment.planning_back_offs(), environment.store(), environment.ceilings()
     )
-    planner = CapacityPlanning(environment.ledger(), environment.planning_back_offs(), environment.store(), ceilings)
     answer = planner.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
     logger.info("planned capacity", **answer)
     return answer

@@ -1,7 +1,5 @@
 """Derive claims from planned nodes, and write them."""
 
-import base64
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,7 +56,7 @@ def list_intents(
                 capacity=node.capacity,
                 allocatable=node.allocatable,
             ),
-            suffix=name_suffix(task, index),
+            suffix=task.claim_suffix(index),
             lease=task.lease_number,
             execution=task.execution.name,
         )
@@ -68,12 +66,6 @@ def list_intents(
             ClaimIntent(node, ClaimToLaunch(claim, pool, node_class, resolved, node.capacity_type, tuple(offers)))
         )
     return found
-
-
-def name_suffix(task: Task, index: int) -> str:
-    """Return the end of a claim's name: the same for the same node of the same round of the same execution."""
-    digest = hashlib.sha256(f"{task.execution.arn}/{task.round}/{index}".encode()).digest()
-    return base64.b32encode(digest)[:7].decode().lower()
 
 
 class ClaimWriter:

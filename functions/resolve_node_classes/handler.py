@@ -48,8 +48,10 @@ class NodeClassResolver:
         self._ceilings = ceilings
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"classes", "ready", "refused"}``. Raises LeaseLost if another execution holds the lease now."""
-        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        """Return ``{"classes", "ready", "refused"}``. Raises LeaseLost if it is called under the lease and another
+        execution holds it now."""
+        if task.lease_number:
+            self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = KeptSnapshot.read(self._store, snapshot).world
         named = {pool.class_ref for pool in world.pools}

@@ -5,7 +5,7 @@ is stored for the survey of the instances that follows. The time since which nod
 the next.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
@@ -25,7 +26,8 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
-from joiner.item_keys import ANSWERED, ASSIGNMENT, EMPTY, RECOMMENDED, UNAVAILABLE
+from joiner.disruption.look_digest import digest_for_disruption, is_look_due
+from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
@@ -44,7 +46,7 @@ Manifest = Mapping[str, Any]
 
 REASONS: Final = 20  # people read the answer in the console; it must stay far below the payload limit
 ITS_KINDS: Final = frozenset(
-    {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, RECOMMENDED}
+    {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
@@ -64,6 +66,7 @@ class ClusterSurveying:
         retirements: Retirements,
         store: Store,
         *,
+        disruptions: Disruptions,
         answers: PlanningBackOffs,
         recommendations: Recommendations,
         guards: AutoscalerDetection,
@@ -71,6 +74,7 @@ class ClusterSurveying:
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
         self._time_left = time_left
+        self._disruptions = disruptions
         self._answers = answers
         self._recommendations = recommendations
         self._guards = guards
@@ -92,7 +96,8 @@ class ClusterSurveying:
             logger.warning("an event could not be written", reason=reason)
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
-        survey, manifests = self._look(now)
+        under_way = self._disruptions.all()
+        survey, manifests = self._look(now, {claim for record in under_way for claim in record.claims})
         told = [*self._tell_size(survey, task), *self._tell_blocked_repairs(survey, task)]
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
@@ -100,7 +105,7 @@ class ClusterSurveying:
         counts = {name: len(found) for name, found in findings.items()}
         unreadable = [
             one
-            for part in (self._ledger, self._emptiness, self._answers, self._recommendations)
+            for part in (self._ledger, self._emptiness, self._answers, self._disruptions, self._recommendations)
             for one in part.unreadable
             if one.kind in ITS_KINDS
         ]
@@ -123,11 +128,12 @@ class ClusterSurveying:
                 }
                 for each in due
             ],
+            "disruption": self._disruption(survey, len(under_way)),
             "survey": documents.put_survey(self._store, task, _kept(survey, manifests)),
             "reasons": shortened(reasons, REASONS),
         }
 
-    def _look(self, now: datetime) -> tuple[ClusterSurvey, Sequence[Manifest]]:
+    def _look(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Sequence[Manifest]]:
         """Return the survey, and all nodes as listed."""
         lease = self._ledger.lease()
         launches = self._ledger.unrecorded_launches()
@@ -144,6 +150,7 @@ class ClusterSurveying:
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
             obscured=_obscured(lists, world),
+            disrupting=frozenset(disrupting),
             lease=lease.number
             if lease.living(int(now.timestamp()))
             else lease.number + 1,  # no execution launches the written claims
@@ -176,6 +183,16 @@ class ClusterSurveying:
     def _publish(self, events: Sequence[Event], survey: ClusterSurvey, task: Task) -> None:
         for untold in self._guards.publish(events, at=survey.now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=untold)
+
+    def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
+        """Return whether a look for nodes to disrupt is due, the digest of what it would read, and the number of
+        disruptions under way."""
+        last = self._disruptions.last_proposal()
+        digest = digest_for_disruption(
+            survey.lists, survey.claims, survey.node_of(), survey.pods_of(), survey.pool_of(), now=survey.now
+        )
+        due = is_look_due(digest, last.digest, last.at, last.idle, survey.at)
+        return {"due": due, "digest": digest, "unfinished": under_way}
 
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """Update the record of empty nodes; return the survey with that record."""
@@ -290,6 +307,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.empty_nodes(),
         environment.retirements(),
         environment.store(),
+        disruptions=environment.disruptions(),
         answers=environment.planning_back_offs(),
         recommendations=environment.recommendations(),
         guards=AutoscalerDetection(kube),

@@ -21,6 +21,7 @@ from functions.survey_instances.instance_names import name_instances
 from functions.survey_instances.status_checks import InstanceHealth
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences, Impairments
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2_client import Ec2, Instance
 from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
@@ -58,6 +59,7 @@ class InstanceRecords:
     retirements: Retirements
     absences: Absences
     impairments: Impairments
+    disruptions: Disruptions
 
 
 class ExecutionStatus(Protocol):
@@ -89,6 +91,7 @@ class InstanceSurveying:
         self._retirements = memory.retirements
         self._absences = memory.absences
         self._health = InstanceHealth(ec2, memory.impairments, memory.retirements)
+        self._disruptions = memory.disruptions
         self._executions = executions
         self._ec2 = ec2
         self._store = store
@@ -129,6 +132,7 @@ class InstanceSurveying:
             "instances": len(instances),
             "deadWaves": len(dead),
             "leaseBroken": bool(broken),
+            "disrupting": self._is_disrupting(),
             "openLaunches": len(opened),
             "deadRetirements": len(freed),
             "retire": retire[:RETIRED_AT_ONCE],
@@ -288,6 +292,13 @@ class InstanceSurveying:
             return ""
         return lease.holder if self._ledger.break_lease(lease.holder, lease.number) else ""
 
+    def _is_disrupting(self) -> bool:
+        """Return whether an execution disrupts nodes. The turn of one that no longer runs is taken."""
+        turn = self._disruptions.turn()
+        if not turn.holder:
+            return False
+        return self._executions.status(turn.holder) == RUNNING or not self._disruptions.break_turn(turn.holder)
+
     def _dead_waves(self) -> list[str]:
         dead = [wave.name for wave in self._ledger.waves() if self._executions.status(wave.execution) != RUNNING]
         for name in dead:
@@ -320,7 +331,11 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     survey = InstanceSurveying(
         InstanceRecords(
-            environment.ledger(), environment.retirements(), environment.absences(), environment.impairments()
+            environment.ledger(),
+            environment.retirements(),
+            environment.absences(),
+            environment.impairments(),
+            environment.disruptions(),
         ),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),

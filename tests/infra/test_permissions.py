@@ -54,6 +54,14 @@ USES: Mapping[str, Mapping[str, str]] = {
     "answers.all": {"gets_items": "ANSWERED"},
     "answers.put": {"updates_items": "ANSWERED"},
     "answers.refuse": {"gets_items": "ANSWERED", "updates_items": "ANSWERED"},
+    "disruptions.all": {"queries_items": "DISRUPTION"},
+    "disruptions.ask": {"updates_items": "DISRUPTION"},
+    "disruptions.begin": {"updates_items": "DISRUPTION"},
+    "disruptions.break_turn": {"updates_items": "LEASE"},
+    "disruptions.end": {"deletes_items": "DISRUPTION"},
+    "disruptions.last_proposal": {"gets_items": "PROPOSED"},
+    "disruptions.note_proposal": {"updates_items": "PROPOSED"},
+    "disruptions.turn": {"gets_items": "LEASE"},
     "disuse.keep": {"updates_items": "UNUSED", "deletes_items": "UNUSED"},
     "disuse.since": {"queries_items": "UNUSED"},
     "emptiness.all": {"queries_items": "EMPTY"},
@@ -79,6 +87,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "assignments": {"queries_items": "ASSIGNMENT"},
     "back_off": {"gets_items": "BACKOFF", "updates_items": "BACKOFF"},
     "back_offs": {"queries_items": "BACKOFF"},
+    "disruption_back_offs": {"queries_items": "BACKOFF"},
     "begin_launch": {"gets_items": "LAUNCH", "puts_items": "LAUNCH", "checks_items": "LEASE"},
     "begin_wave": {"updates_items": "WAVE"},
     "break_lease": {"updates_items": "LEASE"},
@@ -108,6 +117,7 @@ CLASSES: Mapping[str, str] = {
     "absences": "Absences",
     "answers": "PlanningBackOffs",
     "disuse": "Disuse",
+    "disruptions": "Disruptions",
     "emptiness": "EmptyNodes",
     "impairments": "Impairments",
     "recommendations": "Recommendations",
@@ -116,7 +126,7 @@ CLASSES: Mapping[str, str] = {
 """Each part of the ledger and its class; entries without a part belong to the ledger itself."""
 
 NOTING = {"record_launch_failure": ("back_off", "mark_unavailable", "retirements.explain")}
-PARTS = ("absences", "answers", "disuse", "emptiness", "impairments", "ledger", "recommendations", "retirements")
+PARTS = (*CLASSES, "ledger")
 DOCUMENTS = {
     "catalogue": "catalogue",
     "events": "events",
@@ -124,6 +134,7 @@ DOCUMENTS = {
     "launches": "launches",
     "node_classes": "node-classes",
     "plan": "plans",
+    "proposal": "decisions",
     "questions": "snapshots",
     "snapshot": "snapshots",
     "survey": "surveys",
@@ -401,13 +412,21 @@ def test_each_machine_is_started_only_by_its_starters(example: Synthesis) -> Non
                 for resource in _listed(flat(statement["Resource"])):
                     of = next(
                         kind
-                        for kind in ("scale-up", "ScaleUp", "RetirementStatesForEmpty", "Retirement", "Sweep")
+                        for kind in (
+                            "scale-up",
+                            "ScaleUp",
+                            "RetirementStatesForEmpty",
+                            "Retirement",
+                            "Disruption",
+                            "Sweep",
+                        )
                         if kind in resource
                     )
                     found.setdefault({"scale-up": "ScaleUp"}.get(of, of), set()).add(name.split("Role")[0])
 
     assert found == {
         "ScaleUp": {
+            "DisruptionStatesMachine",
             "DoorbellRingDoorbell",
             "InterruptionHandleInterruption",
             "RetirementStatesForEmptyMachine",
@@ -416,7 +435,8 @@ def test_each_machine_is_started_only_by_its_starters(example: Synthesis) -> Non
             "SweepStatesMachine",
         },
         "RetirementStatesForEmpty": {"SweepStatesMachine"},
-        "Retirement": {"InterruptionHandleInterruption", "SweepStatesMachine"},
+        "Retirement": {"DisruptionStatesMachine", "InterruptionHandleInterruption", "SweepStatesMachine"},
+        "Disruption": {"SweepStatesMachine"},
         "Sweep": {
             "DoorbellRingDoorbell",
             next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each),

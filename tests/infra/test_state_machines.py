@@ -8,11 +8,12 @@ from typing import Any
 import jsonata
 
 from infra.function_configuration import CONFIGURATIONS
+from infra.launch_states import AWAIT_NODES_SECONDS
 from infra.lease_states import LEASE_SECONDS
 from infra.retirement_expressions import (
     MAX_DUE_WAIT_SECONDS,
 )
-from infra.scale_up_expressions import AWAIT_NODES_SECONDS, SUMMARY
+from infra.scale_up_expressions import SUMMARY
 from infra.service_integrations import CLUSTER_FIELDS
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import States, Synthesis, flat, graphs
@@ -67,7 +68,8 @@ def test_a_start_that_fails_in_a_sweep_prevents_no_other_start(
         "Start a retirement": "Is a scale-up due?",
         "Start a scale-up": "Is there garbage?",
         "Collect garbage": "Are claims missing?",
-        "Rebuild claims": "Give the turn back",
+        "Rebuild claims": "Is a disruption due?",
+        "Start a disruption": "Give the turn back",
     }.items():
         assert {states[name]["Next"], *(each["Next"] for each in states[name]["Catch"])} == {onward}, name
 
@@ -123,7 +125,7 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
 
-    assert len(calls) == 17 + 6  # RETIRE's states twice
+    assert len(calls) == 17 + 6 + 11  # RETIRE's states twice, and DISRUPT's
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 

@@ -24,6 +24,7 @@ NOTHING_SEEN = {
     "staleClaims": 0,
     "closedNodes": 0,
     "retire": [],
+    "disruption": {"due": False, "digest": "", "unfinished": 0},
     "survey": "surveys/x.json.gz",
     "reasons": [],
 }
@@ -32,6 +33,7 @@ ALL_THERE = {
     "deadWaves": 0,
     "leaseBroken": False,
     "openLaunches": 0,
+    "disrupting": False,
     "deadRetirements": 0,
     "retire": [],
     "garbage": [],
@@ -57,13 +59,16 @@ class Swept:
 
     def __init__(self, stage: Stage[Scripted], **scripts: Sequence[Line]) -> None:
         self.world = stage.world(**scripts)
-        self.scale_up, self.retire, self.empty = (self.world.machine(name) for name in ("scale-up", "retire", "empty"))
+        self.scale_up, self.retire, self.empty, self.disrupt = (
+            self.world.machine(name) for name in ("scale-up", "retire", "empty", "disrupt")
+        )
         parts = SweepParts(
             integrations=ServiceIntegrations("aws"),
             cluster=self.world.cluster,
             scale_up_arn=self.scale_up,
             retire_arn=self.retire,
             retire_empty_arn=self.empty,
+            disrupt_arn=self.disrupt,
             table=self.world.table,
             functions=stage.functions,
         )
@@ -122,8 +127,38 @@ def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
         assert list(started.values()) == ([{"reason": "sweep", "claims": its}] if its else [])
         assert all(re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name) for name in started)
     assert (ended["status"], ended["states"][-1], swept.world.rings()) == ("SUCCEEDED", "What was due was started", 0)
-    others_due = {"scaleUp": False, "garbage": False, "rebuilding": False}
+    others_due = {"scaleUp": False, "garbage": False, "rebuilding": False, "disruption": False}
     assert json.loads(ended["output"])["due"] == {"emptiness": bool(empty), "retirement": bool(others), **others_due}
+
+
+DUE = {"due": True, "digest": "abc", "unfinished": 0}
+LEFT = {"due": False, "digest": "abc", "unfinished": 1}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "instances", "starts"),
+    [
+        ({"disruption": DUE}, {}, True),
+        ({"disruption": DUE}, {"disrupting": True}, False),
+        ({"disruption": DUE, "pendingPods": 1}, {}, False),
+        ({"disruption": DUE}, {"openLaunches": 1}, False),
+        ({"disruption": LEFT}, {}, True),
+        ({"disruption": LEFT, "pendingPods": 1}, {}, True),
+        ({"disruption": LEFT}, {"disrupting": True}, False),
+    ],
+    ids=["due", "one runs", "pods wait", "a launch is open", "left over", "left over while pods wait", "attended"],
+)
+def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
+    stage: Stage[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
+) -> None:
+    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, **cluster}], survey_instances=[{**ALL_THERE, **instances}])
+    ended = swept.run()
+
+    started = swept.world.started(swept.disrupt)
+    asked = {"digest": "abc", "unfinished": cluster["disruption"]["unfinished"]}
+    assert list(started.values()) == ([asked] if starts else [])
+    assert all(re.fullmatch(r"disrupt-\d{8}T\d{6}-sweep", name) for name in started)
+    assert ended["status"] == "SUCCEEDED"
 
 
 @pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])

@@ -14,7 +14,12 @@ from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, World
 
 LOOKS = 12  # of one execution, before it ends and leaves the rest to the sweep
-GIVING_WAY = (RetirementReason.EMPTY, RetirementReason.EXPIRED)
+GIVING_WAY = (
+    RetirementReason.EMPTY,
+    RetirementReason.EXPIRED,
+    RetirementReason.CONSOLIDATED,
+    RetirementReason.DRIFTED,
+)
 
 Entries = list[dict[str, Any]]
 

@@ -16,7 +16,8 @@ from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import ListedCluster
+from joiner.adapters.cluster_view import SURVEYED, ListedCluster
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.executions import UNTOLD
@@ -371,19 +372,21 @@ class World:
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
         table = (self.ledger._client, self.ledger._table)
         retirements, emptiness, absences = Retirements(*table), EmptyNodes(*table), Absences(*table)
+        disruptions = Disruptions(*table)
         known: dict[str, Any] = {
             "answers": self.known,
+            "disruptions": disruptions,
             "recommendations": Recommendations(*table),
             "guards": AutoscalerDetection(self.kube),
         }
         seen = survey_cluster.ClusterSurveying(
-            ListedCluster(self.kube), self.ledger, emptiness, retirements, self.store, **known
+            ListedCluster(self.kube, SURVEYED), self.ledger, emptiness, retirements, self.store, **known
         )
         cluster = seen.answer(task, self.now)
         if cluster["refused"]:
             return cluster, {}
         module = survey_instances
-        memory = module.InstanceRecords(self.ledger, retirements, absences, Impairments(*table))
+        memory = module.InstanceRecords(self.ledger, retirements, absences, Impairments(*table), disruptions)
         both = module.InstanceSurveying(
             memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value
         )

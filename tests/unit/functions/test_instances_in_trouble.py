@@ -204,7 +204,7 @@ def test_a_choice_without_meaning_is_a_problem_of_the_pool_with_the_remedy() -> 
 
     assert not read.pools[0].disruption.settings.drains_at_risk
     assert [each.message for each in read.problems if each.severity == "warning"] == [
-        'metadata.annotations[joiner.dev/rebalance] is Drain: it has no effect; use ignore or drain; '
+        "metadata.annotations[joiner.dev/rebalance] is Drain: it has no effect; use ignore or drain; "
         'did you mean "drain"?'
     ]
 

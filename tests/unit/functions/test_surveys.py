@@ -12,13 +12,16 @@ from functions.rebuild_claims import handler as rebuild_claims
 from functions.survey_instances import handler as survey_instances
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.absences import Absences, Impairments
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Unreachable
+from joiner.adapters.ledger_items import DisruptionRecord
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.retire import Retirement, express_arn
@@ -64,10 +67,59 @@ def looked(world: World, number: int, *, after: int = 60) -> tuple[dict[str, Any
 
 def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(standing: World) -> None:
     cluster, instances = looked(standing, 1)
+    disruption = cluster.pop("disruption")
 
     assert {name: value for name, value in cluster.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
+    assert (disruption["due"], disruption["unfinished"]) == (True, 0), "nothing was proposed for these nodes yet"
     assert {name: value for name, value in instances.items() if value} == {"instances": len(claims(standing))}
     assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
+
+
+def test_a_look_for_nodes_to_disrupt_is_due_when_something_changed_and_else_ever_more_rarely(standing: World) -> None:
+    proposals, start = memory(standing, Disruptions), standing.now
+    first = looked(standing, 1)[0]["disruption"]
+    proposals.note_proposal(first["digest"], int(start.timestamp()), idle=0)
+
+    at_rest = []
+    for number, (minutes, idle) in enumerate([(4, 0), (5, 0), (9, 1), (10, 1), (59, 9), (60, 9)]):
+        standing.now = start + timedelta(minutes=minutes)
+        proposals.note_proposal(first["digest"], int(start.timestamp()), idle=idle)
+        at_rest.append(looked(standing, 10 + number, after=0)[0]["disruption"])
+    assert [each["due"] for each in at_rest] == [False, True, False, True, False, True]
+    assert {each["digest"] for each in at_rest} == {first["digest"]}
+
+    standing.now = start + timedelta(minutes=1)
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": {}}
+    standing.kube.put(budget)
+    changed = looked(standing, 20)[0]["disruption"]
+    assert (changed["due"], changed["digest"] != first["digest"]) == (True, True)
+
+
+def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standing: World) -> None:
+    claim = claims(standing)[0]
+    node = next(each for each in standing.kube.all(kinds.NODES) if each["metadata"]["name"] == claim.node_name)
+    node["spec"]["taints"] = [{"key": DISRUPTED, "effect": "NoSchedule"}]
+    record = DisruptionRecord("disrupt-1-0", arn("disrupt-1"), "Underutilized", "saves", (claim.name,))
+
+    memory(standing, Disruptions).begin(record)
+    marked = looked(standing, 1)
+    memory(standing, Disruptions).end(record.id)
+    left = looked(standing, 2)
+
+    assert (retired(marked[1]), marked[0]["disruption"]["unfinished"]) == ([], 1)
+    assert (retired(left[1]), left[0]["disruption"]["unfinished"]) == ([(claim.name, "empty")], 0)
+
+
+def test_the_turn_of_an_execution_that_no_longer_runs_is_taken(standing: World) -> None:
+    turn = {":me": arn("disrupt-1"), ":until": int(standing.now.timestamp()) + 3600}
+    standing.machine._update("LEASE", "disrupt", "SET holder = :me, disruptUntil = :until", turn)
+
+    running = looked(standing, 1)[1]["disrupting"]
+    standing.dead.add(arn("disrupt-1"))
+    stopped = looked(standing, 2)[1]["disrupting"]
+
+    assert (running, stopped) == (True, False)
+    assert memory(standing, Disruptions).turn().holder == ""
 
 
 def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(
@@ -314,7 +366,7 @@ def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing
     standing.now += timedelta(minutes=10)
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
     module = survey_instances
-    kinds_of_records = (Retirements, Absences, Impairments)
+    kinds_of_records = (Retirements, Absences, Impairments, Disruptions)
     parts = module.InstanceRecords(standing.ledger, *(memory(standing, each) for each in kinds_of_records))
     slow = module.InstanceSurveying(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
 

@@ -15,6 +15,8 @@ UNAVAILABLE: Final = "UNAVAILABLE"
 BACKOFF: Final = "BACKOFF"
 WAVE: Final = "WAVE"
 RETIREMENT: Final = "RETIREMENT"
+DISRUPTION: Final = "DISRUPTION"
+PROPOSED: Final = "PROPOSED"
 DOORBELL: Final = "DOORBELL"
 ANSWERED: Final = "ANSWERED"
 EMPTY: Final = "EMPTY"
@@ -27,6 +29,8 @@ CLUSTER: Final = "CLUSTER"
 # Ids of items that exist once
 SCALE_UP: Final = "scale-up"  # of LEASE: the lease of scale-ups
 SWEEP: Final = "sweep"  # of LEASE: the time of the next sweep
+DISRUPT: Final = "disrupt"  # of LEASE: the execution that disrupts nodes
+LAST_PROPOSAL: Final = "last"  # of PROPOSED
 TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
 PENDING_PODS: Final = "pods"  # of ANSWERED
 DESCRIBED: Final = "described"  # of CLUSTER

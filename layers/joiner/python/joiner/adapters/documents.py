@@ -19,6 +19,7 @@ from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
+from joiner.disruption.proposal import Proposal
 from joiner.launching import Launch
 from joiner.lifecycle.checks import SeenClaim
 from joiner.lifecycle.planning_back_off import PendingPodClass
@@ -35,6 +36,7 @@ PLANS: Final = "plans"
 LAUNCHES: Final = "launches"
 SURVEYS: Final = "surveys"
 EVENTS: Final = "events"
+DECISIONS: Final = "decisions"
 
 
 def put_snapshot(
@@ -199,6 +201,18 @@ def put_plan(store: Store, task: Task, plan: Plan) -> str:
 def get_plan(store: Store, key: str) -> Plan:
     """Return a stored plan as a value."""
     return Plan.from_json(store.get(key))
+
+
+def put_proposal(store: Store, task: Task, proposal: Proposal) -> str:
+    """Store the proposal of one look for nodes to disrupt; return the key."""
+    key = task.key(DECISIONS)
+    store.put(key, {name: part for name, part in proposal.to_json().items() if name != "schema"})  # the store adds it
+    return key
+
+
+def get_proposal(store: Store, key: str) -> Proposal:
+    """Return a stored proposal as a value."""
+    return Proposal.from_json(store.get(key))
 
 
 @dataclass(frozen=True, slots=True)

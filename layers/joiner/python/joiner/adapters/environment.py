@@ -20,6 +20,7 @@ from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
     from joiner.adapters.absences import Absences, Disuse, Impairments
+    from joiner.adapters.disruptions import Disruptions
     from joiner.adapters.doorbell_rotation import DoorbellRotation
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.kube import Kube
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from joiner.adapters.recommendations import Recommendations
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.sweep_slot import SweepSlot
+    from joiner.planning import Ceilings
 
 LEASE_MARGIN: Final = 30  # seconds
 
@@ -106,6 +108,14 @@ def fleet_client() -> Any:
     return _session().client("ec2", config=_FLEETS)
 
 
+def ceilings() -> "Ceilings":
+    """Return the maximum of nodes and of their price, from the settings of the cluster."""
+    from joiner.planning import Ceilings
+
+    price = float(setting("JOINER_CEILING_PRICE_PER_HOUR"))
+    return Ceilings(nodes=int(setting("JOINER_CEILING_NODES")), price_per_hour=price)
+
+
 @functools.cache
 def ledger() -> "Ledger":
     """Return the ledger of this deployment."""
@@ -144,6 +154,14 @@ def empty_nodes() -> "EmptyNodes":
     from joiner.adapters.empty_nodes import EmptyNodes
 
     return EmptyNodes(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def disruptions() -> "Disruptions":
+    """Return the disruptions of this deployment."""
+    from joiner.adapters.disruptions import Disruptions
+
+    return Disruptions(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

@@ -40,6 +40,12 @@ def write_status(kube: Kube, claim: NodeClaim) -> None:
     kube.patch(kind_of(claim), claim.name, write_claim_status(claim), subresource="status")
 
 
+def write_conditions(kube: Kube, claim: NodeClaim) -> None:
+    """Write the claim's conditions; one that is missing in `claim` is removed."""
+    changes = {"status": {"conditions": write_claim_status(claim)["status"].get("conditions", [])}}
+    kube.patch(kind_of(claim), claim.name, changes, subresource="status")
+
+
 def write_metadata(kube: Kube, claim: NodeClaim) -> None:
     """Write the claim's labels and annotations; existing ones that are not named stay."""
     kube.patch(

@@ -56,6 +56,7 @@ REPLICA_SETS: Final = Kind("apps", "v1", "ReplicaSet", "replicasets", namespaced
 STATEFUL_SETS: Final = Kind("apps", "v1", "StatefulSet", "statefulsets", namespaced=True)
 JOBS: Final = Kind("batch", "v1", "Job", "jobs", namespaced=True)
 REPLICATION_CONTROLLERS: Final = Kind("", "v1", "ReplicationController", "replicationcontrollers", namespaced=True)
+POD_DISRUPTION_BUDGETS: Final = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
 STORAGE_CLASSES: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses")
 VOLUME_ATTACHMENTS: Final = Kind("storage.k8s.io", "v1", "VolumeAttachment", "volumeattachments")
 CSI_NODES: Final = Kind("storage.k8s.io", "v1", "CSINode", "csinodes")

@@ -1,5 +1,6 @@
 """Nodes that are retired: their pods, and changes of taints that other controllers change too."""
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from joiner.adapters.parallel import call_each
 from joiner.cluster import InvalidField, Node
 from joiner.cluster.list_pages import Packed
 from joiner.names import LEAVING
+
+log = logging.getLogger(__name__)
 
 TRIES: Final = 5  # the kubelet, the node lifecycle controller and others write to the same list
 
@@ -30,6 +33,20 @@ def list_pods_on_each(kube: Kube, nodes: Collection[str]) -> dict[str, Packed | 
     return dict(
         call_each(sorted(set(nodes)), lambda name: kube.packed(kinds.PODS, fields=f"spec.nodeName={name}"), KubeError)
     )
+
+
+def list_nodes_by_instance(kube: Kube) -> dict[str, Node]:
+    """Return the readable nodes by provider id. Nodes that have none belong to no claim."""
+    found = {}
+    for manifest in kube.list(kinds.NODES):
+        try:
+            node = read_node(manifest)
+        except InvalidField as invalid:
+            log.warning("node %s cannot be read: %s", manifest["metadata"]["name"], invalid)
+            continue
+        if node.provider_id:
+            found[node.provider_id] = node
+    return found
 
 
 def read_node(manifest: Mapping[str, Any]) -> Node:

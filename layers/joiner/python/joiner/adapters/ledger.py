@@ -5,6 +5,7 @@ Every rule that prevents two executions from doing the same work is the conditio
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -33,6 +34,7 @@ from joiner.adapters.ledger_items import (
     written,
 )
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
+from joiner.lifecycle.disruption_progress import BACK_OFF_PREFIX
 from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
@@ -313,6 +315,15 @@ class Ledger(DynamoTable):
     def back_offs(self, now: int) -> dict[str, BackOff]:
         """Return the back-offs that are in effect at `now`, by class or offering."""
         return {each.id: each for each in map(BackOff.of, self._query(item_keys.BACKOFF)) if each.until > now}
+
+    def disruption_back_offs(self, now: datetime) -> dict[str, datetime]:
+        """Return until when each pool (by key) replaces no node, because a replacement failed."""
+        listed = self.back_offs(int(now.timestamp())).items()
+        return {
+            key.removeprefix(BACK_OFF_PREFIX): datetime.fromtimestamp(each.until, UTC)
+            for key, each in listed
+            if key.startswith(BACK_OFF_PREFIX)
+        }
 
     # Waves
 

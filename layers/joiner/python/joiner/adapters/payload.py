@@ -5,6 +5,7 @@ started before an upgrade ends with a reason.
 """
 
 import base64
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -124,6 +125,11 @@ class Task:
             )
         except (KeyError, TypeError, ValueError) as reason:
             raise BadPayload(f"payload without a usable {reason}") from reason
+
+    def claim_suffix(self, index: int) -> str:
+        """Return the end of a claim's name: the same for the same node of the same round of the same execution."""
+        digest = hashlib.sha256(f"{self.execution.arn}/{self.round}/{index}".encode()).digest()
+        return base64.b32encode(digest)[:7].decode().lower()
 
     def key(self, kind: str) -> str:
         """Return the key under which this round stores one kind of document in the bucket."""

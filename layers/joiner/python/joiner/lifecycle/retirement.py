@@ -50,6 +50,8 @@ class RetirementReason(StrEnum):
     """The reason of a retirement, as given by its requester."""
 
     EMPTY = "empty"
+    CONSOLIDATED = "consolidated"
+    DRIFTED = "drifted"
     EXPIRED = "expired"
     DELETED = "deleted"
     LOST = "lost"
@@ -80,8 +82,13 @@ BY_URGENCY: Final = (
     RetirementReason.NEVER_JOINED,
     RetirementReason.REBALANCE,
     RetirementReason.EXPIRED,
+    RetirementReason.DRIFTED,
+    RetirementReason.CONSOLIDATED,
     RetirementReason.EMPTY,
 )
+
+OF_A_DISRUPTION: Final = frozenset({RetirementReason.CONSOLIDATED, RetirementReason.DRIFTED})
+"""Reasons of nodes that DISRUPT chose, and whose replacements run."""
 
 
 class RetirementStage(StrEnum):
@@ -198,7 +205,7 @@ def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
     An expired NodeClaim must be retired regardless of its pods; an expired Machine stayed for pods that must not be
     evicted.
     """
-    return reason is RetirementReason.EMPTY or (
+    return reason in (RetirementReason.EMPTY, *OF_A_DISRUPTION) or (
         reason is RetirementReason.EXPIRED and claim is not None and claim.kind == "Machine"
     )
 
@@ -208,7 +215,8 @@ def find_objection(
 ) -> str:
     """Return why the retirement may not begin now; empty if it may."""
     if claim is None:
-        return "its claim is gone" if reason in (RetirementReason.EMPTY, RetirementReason.EXPIRED) else ""
+        gone_already = (RetirementReason.EMPTY, RetirementReason.EXPIRED, *OF_A_DISRUPTION)
+        return "its claim is gone" if reason in gone_already else ""
     if not claim.launched and claim.name in world.launching:
         return STILL_LAUNCHED
     if why := _recovered(reason, claim, node):

@@ -138,6 +138,10 @@ class NodeClaim:
         after = self.conditions.set(name, status, reason, message, at=at, generation=self.generation or None)
         return replace(self, conditions=after.with_ready(*LIFE, at=at, generation=self.generation or None))
 
+    def without_condition(self, name: str) -> "NodeClaim":
+        """Return this claim without one condition."""
+        return replace(self, conditions=self.conditions.without(name))
+
     def as_launched(
         self,
         instance: LaunchedInstance,

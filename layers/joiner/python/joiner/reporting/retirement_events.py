@@ -16,6 +16,8 @@ CODE: Final = re.compile(r"(Client|Server)\.[\w.]+\w")  # an error code in EC2's
 
 WHY = {
     RetirementReason.EMPTY: "it is empty",
+    RetirementReason.CONSOLIDATED: "its pods fit on other or cheaper nodes",
+    RetirementReason.DRIFTED: "it differs from what its pool or node class describes",
     RetirementReason.EXPIRED: "it is as old as its pool lets it become",
     RetirementReason.DELETED: "it was deleted",
     RetirementReason.LOST: "its instance is gone",

@@ -23,9 +23,9 @@ class ClusterSurvey:
     `watches` gives, for each wave, the time of its last check (epoch seconds) and its claims. `empty_since` gives the
     start of the emptiness of nodes, and `asked_until` the time until which a requested retirement may still begin; both
     by claim name, in epoch seconds. `recommended` gives the time of EC2's rebalance recommendation, by claim name.
-    `obscured` nodes run pods that could not be read. `interval` is the time to the
-    next sweep, in seconds. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods
-    (`lifecycle.planning_back_off`).
+    `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
+    is the time to the next sweep, in seconds. `lists`, `unavailable` and `answers` are the input for the back-off of
+    pending pods (`lifecycle.planning_back_off`).
     """
 
     now: datetime
@@ -40,6 +40,7 @@ class ClusterSurvey:
     asked_until: Mapping[str, int] = field(default_factory=dict)
     recommended: Mapping[str, int] = field(default_factory=dict)
     obscured: frozenset[str] = frozenset()
+    disrupting: frozenset[str] = frozenset()
     lease: int = 0
     interval: int = 60
     lists: Lists = field(default_factory=dict)

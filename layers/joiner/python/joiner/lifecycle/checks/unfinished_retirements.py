@@ -8,11 +8,13 @@ from joiner.names import DISRUPTED
 
 
 def find_unfinished_retirements(survey: ClusterSurvey) -> list[DueRetirement]:
-    """Return one entry for each claim; a claim with an active owner in the ledger is left out."""
+    """Return one entry for each claim; a claim of a disruption under way is left out."""
     nodes = survey.node_of()
     found = []
     for claim in survey.claims:
         node = nodes.get(claim.key)
+        if claim.name in survey.disrupting:  # DISRUPT finishes or undoes it
+            continue
         if node is not None and node.has_taint(DISRUPTED) and not (claim.deleting or node.deletion):
             found.append(DueRetirement(claim, "empty", f"node {node.name} was closed to be retired, and is not"))
     return found

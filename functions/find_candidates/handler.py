@@ -1,0 +1,85 @@
+"""Find candidates: write the snapshot from which one look for nodes to disrupt is made.
+
+The same function makes both looks of a disruption: the first without the lease, the second under it. It stores nothing
+if nothing may be disrupted now: another autoscaler is there, an execution launches nodes, or no node is initialized.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.cluster_view import PLANNED, ClusterView, ListedCluster
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import Task
+from joiner.adapters.store import Store
+from joiner.lifecycle.other_autoscalers import refusal_reason
+from joiner.lifecycle.progress import assess_progress, open_assignments
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaim
+
+logger = Logger()
+
+DISRUPTED: Final = (*PLANNED, kinds.POD_DISRUPTION_BUDGETS)
+"""Kinds that a look for nodes to disrupt reads besides claims, nodes and pods."""
+
+
+class CandidateListing:
+    """One look; its dependencies are arguments, which tests replace."""
+
+    def __init__(self, view: ClusterView, ledger: Ledger, store: Store, guards: AutoscalerDetection) -> None:
+        self._view = view
+        self._ledger = ledger
+        self._store = store
+        self._guards = guards
+
+    def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
+        """Return ``{"refused", "why", "rings", "snapshot", "candidates"}``; `why` is empty if a look is possible now.
+
+        Raises LeaseLost if it needs the lease and another execution holds it.
+        """
+        lease = (
+            self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+            if task.lease_number
+            else self._ledger.lease()
+        )
+        found = {"refused": "", "why": "", "rings": lease.rings, "snapshot": "", "candidates": 0}
+        if refused := refusal_reason(self._guards.look(now)):
+            return {**found, "refused": refused, "why": refused}
+        if not task.lease_number and lease.living(int(now.timestamp())):
+            return {**found, "why": "another execution plans or launches nodes"}
+        if self._ledger.unrecorded_launches():
+            return {**found, "why": "the outcome of a launch is not recorded yet"}
+        assigned = {claim: each.classes for claim, each in self._ledger.assignments().items()}
+        lists = self._view.lists(expected_claims=assigned)
+        world = Snapshot.from_lists(lists)
+        candidates = _count(world.claims)
+        if not candidates:
+            return {**found, "why": "no node is initialized and stays"}
+        state = assess_progress(world.claims, launching=(), watched=(), lease=0)
+        kept = open_assignments(state.on_their_way, assigned, world.nodes, world.pods)
+        key = documents.put_snapshot(self._store, task, lists, assignments=kept, assigned=assigned, in_flight=())
+        return {**found, "snapshot": key, "candidates": candidates}
+
+
+def _count(claims: Sequence[NodeClaim]) -> int:
+    return sum(claim.initialized and not claim.deleting for claim in claims)
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Handle one invocation of the function."""
+    task = environment.task(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    kube = environment.kube(task.cluster)
+    search = CandidateListing(
+        ListedCluster(kube, DISRUPTED), environment.ledger(), environment.store(), AutoscalerDetection(kube)
+    )
+    answer = search.answer(task, now, environment.lease_end(context, now))
+    logger.info("looked for candidates", **answer)
+    return answer

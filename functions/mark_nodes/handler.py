@@ -1,0 +1,231 @@
+"""Mark nodes: taint the nodes of a validated proposal, and write the plan of their replacements. It needs the lease.
+
+For each action the ledger item is written first, then the nodes are tainted, then their pods are listed again. A pod
+that was bound meanwhile has no place in the plan, so its action is undone. Other actions of the proposal are marked.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import index_by_name, list_claims, write_status
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.kube_nodes import list_nodes_by_instance, list_pods_on, patch_node, read_node
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import DisruptionRecord
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all
+from joiner.adapters.payload import REASON_AT_MOST, Task
+from joiner.adapters.store import Store
+from joiner.cluster import InvalidField, Node, Pod
+from joiner.disruption.proposal import DisruptionAction
+from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, mark_patch
+from joiner.lifecycle.emptiness import holds_node
+from joiner.lifecycle.retirement import untaint_patch
+from joiner.planning import Plan, PlannedNode
+from joiner.pools import NodeClaim
+from joiner.pools.node_claim import build_claim_name
+from joiner.reporting import disruption_events as telling
+from joiner.reporting.events import Event
+
+logger = Logger()
+
+NO_TIME = "no time was left to mark its nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedAction:
+    """One action whose nodes are tainted, with their claims and nodes."""
+
+    action: DisruptionAction
+    record: DisruptionRecord
+    pairs: Sequence[tuple[NodeClaim, Node]]
+
+
+class NodeMarking:
+    """The marking of one proposal; its dependencies are arguments, which tests replace."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        ledger: Ledger,
+        disruptions: Disruptions,
+        emptiness: EmptyNodes,
+        store: Store,
+        *,
+        time_left: TimeLeft = UNBOUNDED,
+    ) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._disruptions = disruptions
+        self._emptiness = emptiness
+        self._store = store
+        self._time_left = time_left
+
+    def answer(self, task: Task, proposal: str, rings: int, now: datetime, lease_until: int) -> dict[str, Any]:
+        """Return ``{"plan", "marked", "replacements", "dropped"}``. `plan` is the key of the plan of the replacements,
+        empty without replacements. `rings` is the number of rings that was read before the snapshot.
+
+        Raises LeaseLost if another execution holds the lease now.
+        """
+        lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        actions = documents.get_proposal(self._store, proposal).actions
+        if lease.rings != rings:  # new pods may need the free resources that the proposal uses
+            return _answer("", (), [(one, "the doorbell rang after the snapshot") for one in actions])
+        claims = index_by_name(list_claims(self._kube).claims)
+        nodes = list_nodes_by_instance(self._kube)
+        leaving = self._pools_with_leaving_nodes(claims, int(now.timestamp()))
+        marked: list[MarkedAction] = []
+        dropped: list[tuple[DisruptionAction, str]] = []
+        planned: list[PlannedNode] = []
+        for number, action in enumerate(actions):
+            if self._time_left.over:
+                dropped.append((action, NO_TIME))
+                continue
+            mine = [claims[name] for name in action.claims if name in claims]
+            pairs = [(claim, nodes[claim.provider_id]) for claim in mine if claim.provider_id in nodes]
+            if why := _objection(action, pairs, leaving):
+                dropped.append((action, why))
+                continue
+            record = _record(task, number, action, len(planned), now)
+            if why := self._mark(action, record, pairs, now):
+                dropped.append((action, why))
+                continue
+            marked.append(MarkedAction(action, record, pairs))
+            planned += action.replacements
+        key = documents.put_plan(self._store, task, Plan(nodes=tuple(planned))) if planned else ""
+        self._tell(marked, task, now)
+        for action, why in dropped:
+            logger.info("not disrupted", nodeclaims=list(action.claims), reason=why)
+        return _answer(key, marked, dropped)
+
+    def _pools_with_leaving_nodes(self, claims: Mapping[str, NodeClaim], at: int) -> frozenset[str]:
+        """Return the pools of empty nodes whose retirement was requested and has not begun. They count against the
+        budgets, and no list shows them."""
+        asked = (each.claim for each in self._emptiness.all().values() if each.asked_until > at)
+        return frozenset(claims[name].pool_key for name in asked if name in claims and not claims[name].deleting)
+
+    def _mark(
+        self,
+        action: DisruptionAction,
+        record: DisruptionRecord,
+        pairs: Sequence[tuple[NodeClaim, Node]],
+        now: datetime,
+    ) -> str:
+        """Taint the nodes of an action and set the condition of their claims; return why that was undone, or an empty
+        text."""
+        self._disruptions.begin(record)
+        try:
+            call_all([node for _, node in pairs], lambda node: patch_node(self._kube, node, mark_patch), KubeError)
+            why = self._landed(action, [node.name for _, node in pairs])
+            if not why:
+                call_all(
+                    [as_disrupted(claim, action.reason, action.message, at=now) for claim, _ in pairs],
+                    lambda claim: write_status(self._kube, claim),
+                    KubeError,
+                )
+                return ""
+        except KubeError as reason:
+            why = str(reason)
+        call_all([node for _, node in pairs], self._untaint, KubeError)
+        self._disruptions.end(record.id)
+        return why
+
+    def _landed(self, action: DisruptionAction, names: Sequence[str]) -> str:
+        """Return which pod has no place in the plan because it was bound to a node before the taint."""
+        for name, manifests in list_pods_on(self._kube, names).items():
+            for manifest in manifests:
+                try:
+                    pod = Pod.from_kube(manifest)
+                except InvalidField as invalid:
+                    return f"a pod on node {name} cannot be read: {invalid}"
+                if holds_node(pod) and pod.key not in action.moves:
+                    return f"pod {pod.key} was bound to node {name} meanwhile"
+        return ""
+
+    def _untaint(self, node: Node) -> None:
+        try:
+            now = read_node(self._kube.get(kinds.NODES, node.name))
+        except NotFound:
+            return
+        if now.uid == node.uid:
+            patch_node(self._kube, now, untaint_patch)
+
+    def _tell(self, marked: Sequence[MarkedAction], task: Task, now: datetime) -> None:
+        events: list[Event] = []
+        for one in marked:
+            for claim, node in one.pairs:
+                events += telling.report_disruption(claim, node, one.action)
+            logger.info(
+                one.action.message, nodeclaims=list(one.action.claims), replacements=list(one.record.replacements)
+            )
+        for untold in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=untold)
+
+
+def _objection(action: DisruptionAction, pairs: Sequence[tuple[NodeClaim, Node]], leaving: frozenset[str]) -> str:
+    """Return why an action may not begin any more, or an empty text."""
+    if len(pairs) < len(action.claims):
+        return "a claim or its node is gone"
+    for claim, node in pairs:
+        if claim.deleting or node.retiring:
+            return f"node {node.name} is being removed"
+        if claim.pool_key in leaving:
+            return f"an empty node of {claim.pool_key} is about to be removed, which counts against the budgets"
+    return ""
+
+
+def _record(task: Task, number: int, action: DisruptionAction, first: int, now: datetime) -> DisruptionRecord:
+    """Return the ledger item of an action; `first` is the index of its first replacement in the plan."""
+    at = int(now.timestamp())
+    return DisruptionRecord(
+        id=f"{task.execution.name}-{number}",
+        execution=task.execution.arn,
+        reason=action.reason,
+        message=action.message,
+        claims=action.claims,
+        replacements=tuple(
+            build_claim_name(node.pool_name, task.claim_suffix(first + index))
+            for index, node in enumerate(action.replacements)
+        ),
+        since=at,
+        deadline=at + REPLACEMENT_SECONDS,
+    )
+
+
+def _answer(
+    plan: str, marked: Sequence[MarkedAction], dropped: Sequence[tuple[DisruptionAction, str]]
+) -> dict[str, Any]:
+    return {
+        "plan": plan,
+        "marked": [{"reason": one.action.reason, "claims": list(one.action.claims)} for one in marked],
+        "replacements": sum(len(one.record.replacements) for one in marked),
+        "dropped": [{"claims": list(action.claims), "why": why[:REASON_AT_MOST]} for action, why in dropped],
+    }
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Handle one invocation of the function."""
+    task = environment.task(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    marking = NodeMarking(
+        environment.kube(task.cluster),
+        environment.ledger(),
+        environment.disruptions(),
+        environment.empty_nodes(),
+        environment.store(),
+        time_left=environment.time_left(context),
+    )
+    answer = marking.answer(task, str(event["proposal"]), int(event["rings"]), now, environment.lease_end(context, now))
+    logger.info("marked nodes", marked=len(answer["marked"]), dropped=len(answer["dropped"]))
+    return answer

@@ -1,0 +1,120 @@
+"""Propose disruption: decide which nodes to remove or to replace. It calls only the bucket and the ledger.
+
+`joiner.disruption`, a pure function, makes the decision. The state machine invokes this function twice: for *Propose
+disruption* without the lease, and for *Validate disruption* 15 seconds later, under the lease and with a fresh
+snapshot. The second proposal contains only actions that are in both. Each proposal is stored with all its reasons.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment
+from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import Task, shortened
+from joiner.adapters.store import Store
+from joiner.disruption.consolidation import propose, revalidate
+from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.proposal import DisruptionAction, Proposal
+from joiner.planning import Ceilings
+
+logger = Logger()
+
+ACTIONS_SHOWN: Final = 20
+LEFT_TO_THE_SWEEP: Final = "Empty"
+"""The reason of empty nodes: the sweep retires them, without DISRUPT."""
+
+
+class DisruptionPlanning:
+    """One proposal; its dependencies are arguments, which tests replace."""
+
+    def __init__(self, ledger: Ledger, disruptions: Disruptions, store: Store, ceilings: Ceilings) -> None:
+        self._ledger = ledger
+        self._disruptions = disruptions
+        self._store = store
+        self._ceilings = ceilings
+
+    def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
+        """Return ``{"proposal", "actions", "replacements", "remaining", "pricePerHour", "lowerBoundPerHour",
+        "messages"}``.
+
+        `keys`: snapshot, classes, proposal (the earlier one; empty for the first), digest. Raises LeaseLost if it needs
+        the lease and another execution holds it, and NoCatalogue before the first refresh.
+        """
+        at = int(now.timestamp())
+        if task.lease_number:
+            self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        made = self._propose(keys, now)
+        made = replace(made, actions=tuple(one for one in made.actions if one.reason != LEFT_TO_THE_SWEEP))
+        key = documents.put_proposal(self._store, task, made)
+        if not keys["proposal"]:
+            before = self._disruptions.last_proposal()
+            same = not made.actions and before.digest == keys["digest"]
+            self._disruptions.note_proposal(keys["digest"], at, idle=before.idle + 1 if same else 0)
+        return {"proposal": key, **_summary(made)}
+
+    def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:
+        at = int(now.timestamp())
+        inputs: tuple[Any, ...] = (
+            documents.get_snapshot(self._store, keys["snapshot"]),
+            documents.get_catalogue(self._store),
+            frozenset(
+                (mark.offering.capacity_type, mark.offering.instance_type, mark.offering.zone)
+                for mark in self._ledger.unavailable(at)
+            ),
+        )
+        more: dict[str, Any] = {
+            "classes": documents.get_node_classes(self._store, keys["classes"]),
+            "now": now,
+            "ceilings": self._ceilings,
+            "history": self._history(now),
+        }
+        if not keys["proposal"]:
+            return propose(*inputs, **more)
+        return revalidate(documents.get_proposal(self._store, keys["proposal"]), *inputs, **more)
+
+    def _history(self, now: datetime) -> DisruptionHistory:
+        """Return what the ledger knows: the disruptions under way, and the pools that wait after a failure."""
+        under_way = self._disruptions.all()
+        return DisruptionHistory(
+            disrupting=frozenset(claim for record in under_way for claim in record.claims),
+            back_off=self._ledger.disruption_back_offs(now),
+        )
+
+
+def _summary(made: Proposal) -> dict[str, Any]:
+    messages = [_message(action) for action in made.actions]
+    return {
+        "actions": len(made.actions),
+        "replacements": sum(len(action.replacements) for action in made.actions),
+        "remaining": made.remaining,
+        "kept": dict(sorted(Counter(one.condition for one in made.kept).items())),
+        "pricePerHour": made.price_per_hour,
+        "lowerBoundPerHour": made.lower_bound_per_hour,
+        "messages": shortened(messages, ACTIONS_SHOWN),
+    }
+
+
+def _message(action: DisruptionAction) -> str:
+    named: Sequence[str] = action.claims[:3]
+    return f"{', '.join(named)}: {action.message}"
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Handle one invocation of the function."""
+    task = environment.task(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
+    now = environment.now()
+    planning = DisruptionPlanning(
+        environment.ledger(), environment.disruptions(), environment.store(), environment.ceilings()
+    )
+    keys = {name: str(event.get(name) or "") for name in ("snapshot", "classes", "proposal", "digest")}
+    answer = planning.answer(task, keys, now, environment.lease_end(context, now))
+    logger.info("proposed disruption", **answer)
+    return answer

@@ -1,0 +1,149 @@
+"""Settle disruptions: find which marked nodes may be retired now, and open the others when their replacements fail.
+
+It works from the ledger, so it also settles the disruptions of an execution that stopped. Each step can be repeated. A
+retirement is recorded before the state machine starts it; if the start fails, a later call requests it again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import environment
+from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import index_by_name, list_claims, write_conditions
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.kube_nodes import list_nodes_by_instance, patch_node
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import DisruptionRecord
+from joiner.adapters.parallel import call_all
+from joiner.adapters.payload import REASON_AT_MOST, Task
+from joiner.cluster import Node
+from joiner.lifecycle.disruption_progress import (
+    Due,
+    Finished,
+    Undone,
+    Waiting,
+    as_kept,
+    back_off_id,
+    judge_disruption,
+)
+from joiner.lifecycle.retirement import RetirementReason, untaint_patch
+from joiner.names import DISRUPTED
+from joiner.pools import NodeClaim
+from joiner.reporting import disruption_events as telling
+from joiner.reporting.events import Event
+
+logger = Logger()
+
+RETIREMENTS: Final[Mapping[str, RetirementReason]] = {
+    "Drifted": RetirementReason.DRIFTED,
+    "Expired": RetirementReason.EXPIRED,
+}
+"""The reason of the retirement, by the reason of the disruption; all others are consolidation."""
+
+RETIRED_AT_ONCE: Final = 100
+"""Claims of one retirement; the next call requests the others."""
+
+
+class DisruptionSettling:
+    """One look at all disruptions under way; its dependencies are arguments, which tests replace."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, disruptions: Disruptions) -> None:
+        self._kube = kube
+        self._ledger = ledger
+        self._disruptions = disruptions
+
+    def answer(self, task: Task, now: datetime) -> dict[str, Any]:
+        """Return ``{"retire", "waiting", "requested", "undone", "finished"}``.
+
+        `retire` are the claims to retire. `waiting` counts disruptions whose replacements are not initialized yet,
+        `requested` those whose retirement has not begun yet.
+        """
+        records = self._disruptions.all()
+        if not records:
+            return {"retire": [], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
+        claims = index_by_name(list_claims(self._kube).claims)
+        nodes = list_nodes_by_instance(self._kube)
+        tainted = {
+            claim.name
+            for claim in claims.values()
+            if (node := nodes.get(claim.provider_id)) is not None and node.has_taint(DISRUPTED)
+        }
+        verdicts = [(record, judge_disruption(record, claims, tainted, now)) for record in records]
+        retire: list[dict[str, Any]] = []
+        undone: list[dict[str, Any]] = []
+        events: list[Event] = []
+        for record, verdict in verdicts:
+            match verdict:
+                case Finished():
+                    self._disruptions.end(record.id)
+                case Due(due) if len(retire) + len(due) <= RETIRED_AT_ONCE or not retire:
+                    self._disruptions.ask(record.id, int(now.timestamp()))
+                    retire += [_request(record, claims[name]) for name in due]
+                case Undone(stay, why, failed):
+                    kept = [claims[name] for name in stay]
+                    self._undo(record, kept, nodes)
+                    events += self._events_of_failure(record, kept, nodes, why)
+                    if failed:
+                        self._back_off(kept, why, now)
+                    undone.append({"claims": list(stay), "why": why[:REASON_AT_MOST]})
+                    logger.warning("a disruption is undone", nodeclaims=list(stay), reason=why)
+        for untold in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=untold)
+        waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
+        return {
+            "retire": retire,
+            "waiting": sum(not one.asked for one in waiting),
+            "requested": sum(one.asked for one in waiting),
+            "undone": undone,
+            "finished": sum(isinstance(verdict, Finished) for _, verdict in verdicts),
+        }
+
+    def _undo(self, record: DisruptionRecord, claims: Sequence[NodeClaim], nodes: Mapping[str, Node]) -> None:
+        """Remove the taints and the conditions, then the ledger item."""
+        mine = [nodes[claim.provider_id] for claim in claims if claim.provider_id in nodes]
+        call_all([node for node in mine if not node.deletion], self._untaint, KubeError)
+        cleared = [kept for claim in claims if (kept := as_kept(claim)) is not None]
+        call_all(cleared, self._write, KubeError)
+        self._disruptions.end(record.id)
+
+    def _untaint(self, node: Node) -> None:
+        patch_node(self._kube, node, untaint_patch)
+
+    def _write(self, claim: NodeClaim) -> None:
+        with suppress(NotFound):
+            write_conditions(self._kube, claim)
+
+    def _back_off(self, claims: Iterable[NodeClaim], why: str, now: datetime) -> None:
+        for pool in sorted({claim.pool_key for claim in claims if claim.pool_key}):
+            self._ledger.back_off(back_off_id(pool), why, int(now.timestamp()))
+
+    def _events_of_failure(
+        self, record: DisruptionRecord, claims: Sequence[NodeClaim], nodes: Mapping[str, Node], why: str
+    ) -> list[Event]:
+        return [
+            event
+            for claim in claims
+            for event in telling.report_undone(claim, nodes.get(claim.provider_id), record.reason, why)
+        ]
+
+
+def _request(record: DisruptionRecord, claim: NodeClaim) -> dict[str, Any]:
+    reason = RETIREMENTS.get(record.reason, RetirementReason.CONSOLIDATED)
+    return {"claim": claim.name, "reason": str(reason), "instance": claim.instance_id, "notBefore": 0}
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+    """Handle one invocation of the function."""
+    task = environment.task(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    settling = DisruptionSettling(environment.kube(task.cluster), environment.ledger(), environment.disruptions())
+    answer = settling.answer(task, environment.now())
+    logger.info("settled disruptions", **answer)
+    return answer

@@ -1,0 +1,344 @@
+"""States of the disruption machine: from nodes that are not worth their price to their retirement.
+
+An execution looks twice, 15 seconds apart. The second look, and what follows until the replacements are launched, is
+under the lease, so that no plan uses the nodes meanwhile. The lease is released before any node boots. Nodes are
+retired only when all their replacements are initialized; until then everything can be undone. The ledger has an item
+for each disruption under way, so another execution finishes or undoes what this one leaves.
+
+One execution runs at a time. The item ``LEASE/disrupt`` names it (`holder`, until `disruptUntil` at the latest, epoch
+seconds).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.disruption_expressions import (
+    EXECUTION_SECONDS,
+    INITIAL_VARIABLES,
+    LEASE_ATTEMPTS,
+    MAY_AWAIT,
+    MUST_SETTLE,
+    RETRY_SECONDS,
+    SETTLING_SECONDS,
+    SUMMARY,
+    TURN_SECONDS,
+)
+from infra.launch_states import APPEND_EVENTS, LaunchStates
+from infra.lease_states import LEASE_LOST, LeaseStates, attribute
+from infra.scale_up_states import NO_CATALOGUE
+from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations, execution_name
+from infra.states_language import (
+    CONDITION_FAILED,
+    EVERY_ERROR,
+    EXECUTION_ARN,
+    NOW_SECONDS,
+    Catch,
+    Retry,
+    State,
+    States,
+    choice_state,
+    fail_state,
+    jsonata,
+    refusal_branches,
+    refusal_states,
+    state_machine,
+    succeed_state,
+    wait_state,
+)
+from joiner.item_keys import DISRUPT, LEASE, item_key
+
+GIVE_BACK_TURN: Final = "Give the turn back"
+END_LEASE: Final = "Release the lease"
+SETTLE: Final = "Settle disruptions"
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionParts:
+    """What the states refer to."""
+
+    integrations: ServiceIntegrations
+    cluster: str
+    table: str
+    scale_up_arn: str
+    retire_arn: str
+    functions: Mapping[str, CalledFunction]
+
+    @property
+    def lease(self) -> LeaseStates:
+        """The states of the lease."""
+        return LeaseStates(self.integrations, self.table)
+
+    @property
+    def launches(self) -> LaunchStates:
+        """The states that launch and await nodes."""
+        return LaunchStates(self.integrations, self.table, self.functions)
+
+
+def disruption_definition(parts: DisruptionParts) -> State:
+    """Return the definition of the machine."""
+    paused = parts.integrations.unless_paused(
+        parts.cluster,
+        next="Describe the cluster",
+        catch=[Catch([EVERY_ERROR], "The disruption failed")],
+        launching=True,
+    )
+    states = {
+        **paused,
+        **_turn_states(parts),
+        **_proposal_states(parts),
+        **_validation_states(parts),
+        **_launch_states(parts),
+        **_release_states(parts),
+        **_settling_states(parts),
+        **_final_states(parts),
+    }
+    return state_machine(
+        states, comment="From nodes that are not worth their price to their retirement", timeout=EXECUTION_SECONDS
+    )
+
+
+def _turn_states(parts: DisruptionParts) -> States:
+    turn = {
+        ":me": {"S": EXECUTION_ARN},
+        ":now": {"N": jsonata(f"$string({NOW_SECONDS})")},
+        ":until": {"N": jsonata(f"$string({NOW_SECONDS} + {TURN_SECONDS})")},
+    }
+    update = ItemUpdate(
+        item_key(LEASE, DISRUPT),
+        "SET holder = :me, disruptUntil = :until",
+        turn,
+        condition="attribute_not_exists(holder) OR disruptUntil < :now OR holder = :me",
+    )
+    return {
+        "Describe the cluster": parts.integrations.describe_cluster(
+            parts.cluster,
+            next="Take the turn",
+            assign=INITIAL_VARIABLES,
+            catch=[Catch([EVERY_ERROR], "The disruption failed")],
+        ),
+        "Take the turn": parts.integrations.update_item(
+            parts.table,
+            update,
+            next="Is a disruption left over?",
+            catch=[
+                Catch(CONDITION_FAILED, "Another disruption runs", kept=False),
+                Catch([EVERY_ERROR], GIVE_BACK_TURN),  # an update whose response was lost may have taken the turn
+            ],
+        ),
+        "Another disruption runs": succeed_state({"joined": True}),
+        "Is a disruption left over?": choice_state({"$leftOver > 0": SETTLE}, otherwise="Find candidates"),
+    }
+
+
+def _proposal_states(parts: DisruptionParts) -> States:
+    return {
+        "Find candidates": _invoke(
+            parts,
+            "find_candidates",
+            {},
+            next="May nodes be disrupted?",
+            assign={"found": jsonata("$states.result.Payload"), "looked": True},
+        ),
+        "May nodes be disrupted?": choice_state({"$found.why = ''": "Resolve node classes"}, otherwise=GIVE_BACK_TURN),
+        "Resolve node classes": _invoke(
+            parts,
+            "resolve_node_classes",
+            {"snapshot": jsonata("$found.snapshot")},
+            next="Propose disruption",
+            assign={"classes": jsonata("$states.result.Payload.classes")},
+        ),
+        "Propose disruption": _invoke(
+            parts,
+            "propose_disruption",
+            {"snapshot": jsonata("$found.snapshot"), "classes": jsonata("$classes"), "digest": jsonata("$digest")},
+            next="Is anything proposed?",
+            assign={"proposed": jsonata("$states.result.Payload")},
+            retry=[Retry(NO_CATALOGUE, attempts=6, interval=5)],
+        ),
+        "Is anything proposed?": choice_state({"$proposed.actions > 0": "Let pods settle"}, otherwise=GIVE_BACK_TURN),
+        "Let pods settle": wait_state(SETTLING_SECONDS, next="Take the lease", assign={"turn": 2}),
+    }
+
+
+def _validation_states(parts: DisruptionParts) -> States:
+    return {
+        "Take the lease": parts.lease.take(
+            next="Look again",
+            assign={"leaseNumber": attribute("leaseNumber"), "ringsNoted": attribute("rings")},
+            catch=[
+                Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),
+                Catch([EVERY_ERROR], END_LEASE),
+            ],
+        ),
+        "Is it worth another try?": choice_state(
+            {f"$tries < {LEASE_ATTEMPTS}": "Let the holder work"}, otherwise=GIVE_BACK_TURN
+        ),
+        "Let the holder work": wait_state(
+            RETRY_SECONDS, next="Take the lease", assign={"tries": jsonata("$tries + 1")}
+        ),
+        "Look again": _invoke_under_lease(
+            parts,
+            "find_candidates",
+            {},
+            next="May nodes still be disrupted?",
+            assign={"found": jsonata("$states.result.Payload")},
+        ),
+        "May nodes still be disrupted?": choice_state({"$found.why = ''": "Validate disruption"}, otherwise=END_LEASE),
+        "Validate disruption": _invoke_under_lease(
+            parts,
+            "propose_disruption",
+            {
+                "snapshot": jsonata("$found.snapshot"),
+                "classes": jsonata("$classes"),
+                "proposal": jsonata("$proposed.proposal"),
+            },
+            next="Is it still right?",
+            assign={"proposed": jsonata("$states.result.Payload")},
+        ),
+        "Is it still right?": choice_state({"$proposed.actions > 0": "Mark nodes"}, otherwise=END_LEASE),
+        "Mark nodes": _invoke_under_lease(
+            parts,
+            "mark_nodes",
+            {"proposal": jsonata("$proposed.proposal"), "rings": jsonata("$found.rings")},
+            next="Are replacements needed?",
+            assign={"marked": jsonata("$states.result.Payload")},
+        ),
+    }
+
+
+def _launch_states(parts: DisruptionParts) -> States:
+    keys = {"plan": jsonata("$marked.plan"), "snapshot": jsonata("$found.snapshot")}
+    return {
+        "Are replacements needed?": choice_state(
+            {"$marked.replacements > 0": "Record node claims"}, otherwise=END_LEASE
+        ),
+        "Record node claims": _invoke_under_lease(
+            parts,
+            "record_node_claims",
+            {**keys, "classes": jsonata("$classes")},
+            next="Launch instances",
+            assign={"claims": jsonata("$states.result.Payload"), "untold": jsonata(APPEND_EVENTS)},
+        ),
+        "Launch instances": parts.launches.launch_groups(
+            next="Record launches", catch=[Catch([EVERY_ERROR], END_LEASE)]
+        ),
+        "Record launches": _invoke_under_lease(
+            parts,
+            "record_launches",
+            {**keys, "launches": jsonata("$claims.launches")},
+            next=END_LEASE,
+            assign={"launchedAt": jsonata("$millis()"), "untold": jsonata(APPEND_EVENTS)},
+        ),
+    }
+
+
+def _release_states(parts: DisruptionParts) -> States:
+    """Release the lease. Other executions planned nothing while it was held: if it rang, a scale-up follows."""
+    return {
+        END_LEASE: parts.lease.give_back(
+            next="Did it ring meanwhile?",
+            assign={"ringsNow": attribute("rings")},
+            catch=[Catch(errors, "Did it ring meanwhile?", kept=False) for errors in (CONDITION_FAILED, [EVERY_ERROR])],
+        ),
+        "Did it ring meanwhile?": choice_state(
+            {"$ringsNow != $ringsNoted": "Start a scale-up"}, otherwise="Are nodes marked?"
+        ),
+        "Start a scale-up": parts.integrations.start_execution(
+            parts.scale_up_arn,
+            execution_name("up", "disrupt"),
+            {"reason": "the doorbell rang while nodes were chosen for disruption"},
+            next="Are nodes marked?",
+            on_error="Are nodes marked?",  # the sweep finds these pods, too
+        ),
+        "Are nodes marked?": choice_state(
+            {"$count($marked.marked) > 0 and $not($exists($failure.Error))": SETTLE}, otherwise=GIVE_BACK_TURN
+        ),
+    }
+
+
+def _settling_states(parts: DisruptionParts) -> States:
+    return {
+        SETTLE: _invoke(
+            parts,
+            "settle_disruptions",
+            {},
+            next="May nodes be retired?",
+            assign={
+                "settled": jsonata("$states.result.Payload"),
+                "requested": jsonata("$requested + $count($states.result.Payload.retire)"),
+                "undone": jsonata("$append($undone, $states.result.Payload.undone)"),
+                "initialized": jsonata("$registration.initialized"),
+            },
+        ),
+        "May nodes be retired?": choice_state(
+            {"$count($settled.retire) > 0": "Retire nodes"}, otherwise="Are replacements on their way?"
+        ),
+        "Retire nodes": parts.integrations.start_execution(
+            parts.retire_arn,
+            execution_name("retire", "disrupt", milliseconds=True),
+            {"reason": "disruption", "claims": jsonata("[$settled.retire]")},
+            next="Are replacements on their way?",
+            on_error="Are replacements on their way?",  # a later execution requests the retirement again
+        ),
+        "Are replacements on their way?": choice_state(
+            {MAY_AWAIT: "Check registration", "$not($looked) and $settled.waiting = 0": "Find candidates"},
+            otherwise=GIVE_BACK_TURN,
+        ),
+        "Check registration": parts.launches.check_registration(
+            next="Has a replacement joined?", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
+        ),
+        "Has a replacement joined?": choice_state({MUST_SETTLE: SETTLE}, otherwise="Await nodes"),
+        "Await nodes": parts.launches.await_nodes(next="Check registration", on_error=GIVE_BACK_TURN),
+    }
+
+
+def _final_states(parts: DisruptionParts) -> States:
+    update = ItemUpdate(
+        item_key(LEASE, DISRUPT), "REMOVE holder, disruptUntil", {":me": {"S": EXECUTION_ARN}}, condition="holder = :me"
+    )
+    return {
+        GIVE_BACK_TURN: parts.integrations.update_item(
+            parts.table, update, next="How did it end?", catch=[Catch([EVERY_ERROR], "How did it end?", kept=False)]
+        ),
+        "How did it end?": choice_state(
+            {"$exists($failure.Error)": "The disruption failed", **refusal_branches("$found.refused")},
+            otherwise="Summarise",
+        ),
+        **refusal_states("$found.refused"),
+        "Summarise": succeed_state(jsonata(SUMMARY)),
+        "The disruption failed": fail_state(),
+    }
+
+
+def _invoke(
+    parts: DisruptionParts,
+    name: str,
+    payload: Mapping[str, Any],
+    *,
+    next: str,
+    assign: Mapping[str, Any],
+    retry: Sequence[Retry] = (),
+) -> State:
+    return parts.integrations.invoke(
+        parts.functions[name],
+        payload,
+        next=next,
+        assign=assign,
+        retry=retry,
+        catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)],
+    )
+
+
+def _invoke_under_lease(
+    parts: DisruptionParts, name: str, payload: Mapping[str, Any], *, next: str, assign: Mapping[str, Any]
+) -> State:
+    """Invoke a function that renews the lease first. Another execution that took the lease plans without these nodes
+    if they are marked; what was begun is settled later."""
+    return parts.integrations.invoke(
+        parts.functions[name],
+        {"lease": {"number": jsonata("$leaseNumber")}, **payload},
+        next=next,
+        assign=assign,
+        catch=[Catch(LEASE_LOST, GIVE_BACK_TURN, kept=False), Catch([EVERY_ERROR], END_LEASE)],
+    )

@@ -1,0 +1,72 @@
+"""The disruption machine and its functions: from nodes that are not worth their price to their retirement."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from aws_cdk import Stack
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.disruption_states import DisruptionParts, disruption_definition
+from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.logged_state_machine import LoggedStateMachine
+from infra.scale_up_workflow import called_function, construct_id
+from infra.service_integrations import ServiceIntegrations
+
+FUNCTIONS: Final = ("find_candidates", "propose_disruption", "mark_nodes", "settle_disruptions")
+
+OF_SCALE_UPS: Final = (
+    "resolve_node_classes",
+    "record_node_claims",
+    "launch_instances",
+    "record_launches",
+    "check_registration",
+)
+"""Functions of scale-ups that launch and await replacements, too."""
+
+
+class DisruptionWorkflow(Construct):
+    """The state machine `joiner-disrupt-<cluster>`, which only the sweep starts, and its functions."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        dependencies: FunctionDependencies,
+        scale_up_arn: str,
+        retire_arn: str,
+        of_scale_ups: Mapping[str, LambdaFunction],
+    ) -> None:
+        super().__init__(scope, id)
+        settings = dependencies.settings
+        environments = {
+            "propose_disruption": {
+                "JOINER_CEILING_NODES": str(settings.ceilings.nodes),
+                "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),
+            }
+        }
+        self.functions = {
+            name: LambdaFunction(
+                self, construct_id(name), name=name, dependencies=dependencies, environment=environments.get(name)
+            )
+            for name in FUNCTIONS
+        }
+        self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
+        self.name = f"joiner-disrupt-{settings.cluster}"
+        parts = DisruptionParts(
+            integrations=ServiceIntegrations(Stack.of(self).partition),
+            cluster=settings.cluster,
+            table=dependencies.storage.table.table_name,
+            scale_up_arn=scale_up_arn,
+            retire_arn=retire_arn,
+            functions={name: called_function(each) for name, each in {**self.functions, **self.shared}.items()},
+        )
+        self.machine = LoggedStateMachine(
+            self,
+            "States",
+            name=self.name,
+            definition=disruption_definition(parts),
+            kind=sfn.StateMachineType.STANDARD,
+            settings=settings,
+        )

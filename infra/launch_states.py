@@ -1,0 +1,105 @@
+"""States that launch instances and await their nodes; scale-ups and disruptions have them in common.
+
+They read the variables `$leaseNumber`, `$claims` (the answer of record_node_claims), `$registration` (the last answer
+of check_registration), `$gather` and `$untold`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations
+from infra.states_language import (
+    CONDITION_FAILED,
+    EVERY_ERROR,
+    EXECUTION_NAME,
+    FAILURE,
+    Catch,
+    State,
+    TaskState,
+    jsonata,
+    map_state,
+    pass_state,
+)
+from joiner.item_keys import WAVE, item_key
+
+CONCURRENT_LAUNCHES: Final = 5
+"""EC2 allows an account about two CreateFleet calls a second; five calls take longer than that."""
+
+GATHER_SECONDS: Final = 1
+"""Nodes that are launched together ring together: after a ring, `check_registration` waits for the others. A wait
+inside the function costs a quarter of a state transition."""
+
+AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
+"""Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
+15 seconds."""
+
+APPEND_EVENTS: Final = "$append($untold, $states.result.Payload.events)"
+"""JSONata: the keys of documents with events, which are recorded after the lease is released; two in a round at
+most."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStates:
+    """States for one machine; `functions` are those that it invokes."""
+
+    integrations: ServiceIntegrations
+    table: str
+    functions: Mapping[str, CalledFunction]
+
+    def launch_groups(self, *, next: str, catch: Sequence[Catch], assign: Mapping[str, Any] | None = None) -> State:
+        """Launch all groups. A group that fails stops neither the others nor their record: its own record stays open
+        for the next round."""
+        group = self.integrations.invoke(
+            self.functions["launch_instances"],
+            {
+                "lease": {"number": jsonata("$leaseNumber")},
+                "launches": jsonata("$claims.launches"),
+                "index": jsonata("$states.input.index"),
+            },
+            catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # a Map sets no outer variable
+        )
+        failed = pass_state(output={"notLaunched": True, "error": jsonata(FAILURE)})
+        groups = map_state(
+            "$claims.groups",
+            selector={"index": jsonata("$states.context.Map.Item.Value")},
+            concurrency=CONCURRENT_LAUNCHES,
+            states={"Launch one group": group, "This group was not launched": failed},
+            next=next,
+            catch=catch,
+        )
+        return {**groups, **({"Assign": assign} if assign else {})}
+
+    def check_registration(self, *, next: str, catch: Sequence[Catch]) -> State:
+        """Check the registration of the execution's nodes, and write the events of its launches."""
+        return self.integrations.invoke(
+            self.functions["check_registration"],
+            {"wave": EXECUTION_NAME, "gather": jsonata("$gather"), "events": jsonata("$untold")},
+            next=next,
+            assign={"registration": jsonata("$states.result.Payload"), "untold": []},
+            catch=catch,
+        )
+
+    def await_nodes(self, *, next: str, on_error: str) -> State:
+        """Wait for a ring of a node, unless one came since the last check; the doorbell sends the task token back."""
+        update = ItemUpdate(
+            item_key(WAVE, EXECUTION_NAME),
+            "SET #token = :token",
+            {
+                ":token": {"S": jsonata("$states.context.Task.Token")},
+                ":noted": {"N": jsonata("$string($registration.rings)")},
+            },
+            condition="rings = :noted",
+            names={"#token": "token"},
+        )
+        return TaskState(
+            resource=self.integrations.service("aws-sdk:dynamodb:updateItem.waitForTaskToken"),
+            arguments=update.arguments(self.table),
+            timeout=jsonata(AWAIT_NODES_SECONDS),
+            next=next,
+            assign={"gather": GATHER_SECONDS},
+            catch=[
+                Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0}),
+                Catch([EVERY_ERROR], on_error),
+            ],
+        ).render()

@@ -1,0 +1,82 @@
+"""The records of disruptions: one item `DISRUPTION` for the nodes that go together, and one item `PROPOSED` for the
+last look.
+
+A node is tainted only after its item is written, and the item is deleted only after the taint is removed or the node's
+claim is deleted. So a node whose disruption was interrupted by a crash has an item, and the next execution finishes or
+undoes the disruption. A claim belongs to at most one item: one execution at a time marks nodes, under the lease.
+"""
+
+from typing import Final
+
+from joiner.adapters.dynamodb_table import DynamoTable
+from joiner.adapters.ledger_items import DisruptionRecord, LastProposal, Lease, number, text
+from joiner.item_keys import DISRUPT, DISRUPTION, LAST_PROPOSAL, LEASE, PROPOSED
+
+KEPT: Final = 24 * 3600  # seconds; more than the longest disruption
+PROPOSAL_KEPT: Final = 24 * 3600
+
+
+class Disruptions(DynamoTable):
+    """The disruptions of one deployment."""
+
+    def all(self) -> list[DisruptionRecord]:
+        """Return every readable disruption; unreadable ones are in `unreadable`."""
+        return self._read(DISRUPTION, self._query(DISRUPTION), DisruptionRecord.of)
+
+    def begin(self, record: DisruptionRecord) -> None:
+        """Write a disruption before its nodes are tainted. Idempotent."""
+        self._update(
+            DISRUPTION,
+            record.id,
+            "SET execution = :execution, reason = :reason, message = :message, claims = :claims, "
+            "replacements = :replacements, since = :since, deadline = :deadline, expires = :expires",
+            {
+                ":execution": record.execution,
+                ":reason": record.reason,
+                ":message": record.message,
+                ":claims": record.claims,
+                ":replacements": record.replacements,
+                ":since": record.since,
+                ":deadline": record.deadline,
+                ":expires": record.since + KEPT,
+            },
+        )
+
+    def ask(self, record_id: str, now: int) -> None:
+        """Record a request to retire the nodes."""
+        self._update(
+            DISRUPTION,
+            record_id,
+            "SET askedAt = :now, expires = :expires ADD asked :one",
+            {":now": now, ":expires": now + KEPT, ":one": 1},
+        )
+
+    def end(self, record_id: str) -> None:
+        """Delete the item of a disruption that is finished or undone."""
+        self._delete(DISRUPTION, record_id)
+
+    def turn(self) -> Lease:
+        """Return which execution disrupts nodes now; the state machine writes this item."""
+        item = self._get(LEASE, DISRUPT)
+        return self._read_one(LEASE, item, lambda one: Lease(text(one, "holder"), 0, number(one, "disruptUntil"), 0))
+
+    def break_turn(self, holder: str) -> bool:
+        """Take the turn from an execution that no longer runs; return False if another execution has it by now."""
+        return self._try_update(
+            LEASE, DISRUPT, "REMOVE holder, disruptUntil", {":holder": holder}, condition="holder = :holder"
+        )
+
+    def last_proposal(self) -> LastProposal:
+        """Return the last look. An unreadable item counts as none: the next look replaces it."""
+        item = self._get(PROPOSED, LAST_PROPOSAL)
+        return next(iter(self._read(PROPOSED, [item] if item else [], LastProposal.of)), LastProposal())
+
+    def note_proposal(self, digest: str, now: int, *, idle: int) -> None:
+        """Record a look."""
+        self._update(
+            PROPOSED,
+            LAST_PROPOSAL,
+            "SET digest = :digest, #at = :now, idle = :idle, expires = :expires",
+            {":digest": digest, ":now": now, ":idle": idle, ":expires": now + PROPOSAL_KEPT},
+            names={"#at": "at"},
+        )

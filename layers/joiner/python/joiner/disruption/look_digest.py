@@ -1,0 +1,117 @@
+"""When to look for nodes to disrupt: a digest of what decides, compared with that of the last look.
+
+A look that finds nothing finds nothing again until something changes: a node, a pod on a node that may be disrupted, a
+pool, a PodDisruptionBudget, or the time that a node must be left alone. All of it is in the digest, so there is no look
+while nothing changes. Prices, images and offerings change without a sign in the cluster. The same digest is therefore
+looked at again after 5 minutes, then after 10, 20, 40, and then every 60.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from joiner import names
+from joiner.cluster import Node, Pod
+from joiner.disruption.disruption_candidates import last_pod_event
+from joiner.disruption.disruption_history import NO_HISTORY
+from joiner.pools import NodeClaim, NodePool
+from joiner.pools.disruption_budgets import count_allowed_disruptions
+
+CHANGED_SECONDS: Final = 30
+"""Shortest time between two looks. Sweeps are a minute apart by default."""
+
+UNCHANGED_SECONDS: Final = (300, 600, 1200, 2400, 3600)
+"""Seconds from a look to the next one under the same digest, after no, one, two and more looks that found nothing."""
+
+Lists = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int) -> bool:
+    """Return whether to look now; times in epoch seconds. An empty digest means that no node may be disrupted.
+
+    >>> is_look_due("", "a", 0, 0, 1000), is_look_due("b", "a", 900, 3, 1000), is_look_due("a", "a", 900, 0, 1000)
+    (False, True, False)
+    >>> [is_look_due("a", "a", 900, idle, 900 + 600) for idle in (0, 1, 2)]
+    [True, True, False]
+    """
+    if not digest:
+        return False
+    wait = UNCHANGED_SECONDS[min(idle, len(UNCHANGED_SECONDS) - 1)] if digest == last else CHANGED_SECONDS
+    return now - last_at >= wait
+
+
+def digest_for_disruption(
+    lists: Lists,
+    claims: Iterable[NodeClaim],
+    node_of: Mapping[str, Node],
+    pods_of: Mapping[str, Sequence[Pod]],
+    pool_of: Mapping[str, NodePool],
+    *,
+    now: datetime,
+) -> str:
+    """Return the digest; empty if no node may be disrupted.
+
+    `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
+    by its key.
+    """
+    ready, parts = 0, []
+    for claim in claims:
+        node, pool = node_of.get(claim.key), pool_of.get(claim.pool_key)
+        if node is None or pool is None or not claim.initialized:
+            parts.append(f"claim/{claim.key}")
+            continue
+        pods = pods_of.get(node.name, ())
+        settled = not (claim.deleting or node.retiring) and _is_settled(claim, pool, pods, now)
+        ready += settled
+        parts.append(f"claim/{claim.key}/{_state(claim, node)}/{settled}/{_content(pods) if settled else ''}")
+    if not ready:
+        return ""
+    parts += [_of_pool(pool, now) for pool in pool_of.values()]
+    for plural in ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates"):
+        parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
+    parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
+    return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
+
+
+def _is_settled(claim: NodeClaim, pool: NodePool, pods: Iterable[Pod], now: datetime) -> bool:
+    """Return whether the pool's consolidateAfter has passed. A node of a pool that is not consolidated may drift."""
+    after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, NO_HISTORY)
+    return after is None or since is None or since + timedelta(seconds=after) <= now
+
+
+def _state(claim: NodeClaim, node: Node) -> str:
+    kept = [each.get(names.DO_NOT_DISRUPT, "") for each in (claim.annotations, node.annotations)]
+    drifted = claim.conditions["Drifted"].status
+    return f"{claim.deleting}/{node.retiring}/{node.ready}/{kept}/{drifted}"
+
+
+def _content(pods: Iterable[Pod]) -> str:
+    kinds = Counter(
+        f"{pod.class_key}/{pod.protection}/{bool(pod.deletion)}"
+        for pod in pods
+        if not (pod.terminal or pod.stays_with_node)
+    )
+    return ",".join(f"{kind}:{count}" for kind, count in sorted(kinds.items()))
+
+
+def _of_pool(pool: NodePool, now: datetime) -> str:
+    allowed = [
+        count_allowed_disruptions(pool.disruption.budgets, reason, nodes=100, now=now)
+        for reason in ("Underutilized", "Drifted")
+    ]
+    return f"budgets/{pool.key}/{allowed}"
+
+
+def _edition(manifest: Mapping[str, Any]) -> str:
+    metadata = manifest["metadata"]
+    annotations = sorted(
+        (key, value) for key, value in (metadata.get("annotations") or {}).items() if key.startswith("joiner.dev/")
+    )
+    named = f"{metadata.get('namespace', '')}/{metadata['name']}/{metadata.get('uid', '')}"
+    return f"{named}/{metadata.get('generation', '')}/{bool(metadata.get('deletionTimestamp'))}/{annotations}"
+
+
+def _allows(budget: Mapping[str, Any]) -> bool:
+    return bool((budget.get("status") or {}).get("disruptionsAllowed"))

@@ -1,0 +1,160 @@
+"""A disruption under way: whether its nodes may be retired, must wait for their replacements, or stay.
+
+    marked ▸ replacements initialized ▸ retirement requested ▸ claims deleted
+
+Source: Karpenter, core `pkg/controllers/disruption/queue.go`. The nodes carry the taint `karpenter.sh/disrupted` and
+their claims the condition `DisruptionReason` from the mark on. Until the retirement of a node begins, everything can be
+undone: the taint and the condition are removed, and the pods are still there.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from joiner.cluster import Node, Taint
+from joiner.lifecycle.failed_claims import failure_reason
+from joiner.lifecycle.retirement import DISRUPTED
+from joiner.pools import NodeClaim
+
+DISRUPTION_REASON: Final = "DisruptionReason"
+"""The condition of a claim whose node was chosen for disruption; its reason is the reason of the disruption."""
+
+REPLACEMENT_SECONDS: Final = 600
+"""Time in which the replacements must be initialized, from the mark on: the shortest that Karpenter allows."""
+
+RETIRED_WITHIN: Final = 120
+"""Seconds in which a requested retirement begins. It waits a minute at most for the lease."""
+
+ATTEMPTS: Final = 3
+"""Requests to retire the nodes, after which they stay: something objects to the retirement each time."""
+
+
+class DisruptionUnderWay(Protocol):
+    """What the ledger has recorded about one disruption (`joiner.adapters.ledger_items.DisruptionRecord`)."""
+
+    @property
+    def claims(self) -> tuple[str, ...]: ...
+    @property
+    def replacements(self) -> tuple[str, ...]: ...
+    @property
+    def deadline(self) -> int: ...
+    @property
+    def asked(self) -> int: ...
+    @property
+    def asked_at(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All its claims are deleted or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Its replacements are not initialized yet, or the requested retirement has not begun yet. `asked` tells which."""
+
+    why: str
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """These claims may be retired: all replacements run."""
+
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """These claims stay. `failed` if a replacement failed; then the pool waits before its next disruption."""
+
+    claims: tuple[str, ...]
+    why: str
+    failed: bool
+
+
+Verdict = Finished | Waiting | Due | Undone
+
+
+def judge_disruption(
+    record: DisruptionUnderWay, claims: Mapping[str, NodeClaim], tainted: Collection[str], now: datetime
+) -> Verdict:
+    """Return what becomes of a disruption.
+
+    `claims` are all claims of the cluster by name, `tainted` names the claims whose nodes carry the taint.
+    """
+    at = int(now.timestamp())
+    left = tuple(name for name in record.claims if name in claims and not claims[name].deleting)
+    if not left:
+        return Finished()
+    if record.asked:
+        return _judge_requested(record, left, tainted, at)
+    lost = next((why for name in record.replacements if (why := _why_lost(name, claims.get(name)))), "")
+    if lost:
+        return Undone(left, lost, failed=True)
+    waiting = [name for name in record.replacements if not claims[name].initialized]
+    if not waiting:
+        return Due(left)
+    if at >= record.deadline:
+        minutes = REPLACEMENT_SECONDS // 60
+        return Undone(left, f"replacement {waiting[0]} was not initialized within {minutes} minutes", failed=True)
+    return Waiting(f"replacement {waiting[0]} is not initialized")
+
+
+def _judge_requested(record: DisruptionUnderWay, left: Sequence[str], tainted: Collection[str], at: int) -> Verdict:
+    if not set(left) & set(tainted):
+        return Undone(tuple(left), "the retirement met an objection and removed the taint", failed=False)
+    if at < record.asked_at + RETIRED_WITHIN:
+        return Waiting("the retirement was requested and has not begun", asked=True)
+    if record.asked < ATTEMPTS:
+        return Due(tuple(left))
+    return Undone(tuple(left), f"the retirement did not begin in {ATTEMPTS} attempts", failed=False)
+
+
+def _why_lost(name: str, claim: NodeClaim | None) -> str:
+    if claim is None:
+        return f"replacement {name} could not be launched"
+    if claim.deleting:
+        return f"replacement {name} was deleted"
+    if why := failure_reason(claim):
+        return f"replacement {name} failed: {why}"
+    return ""
+
+
+BACK_OFF_PREFIX: Final = "disruption#"
+
+
+def back_off_id(pool: str) -> str:
+    """Return the id of the back-off of a pool (by key) whose replacement failed.
+
+    >>> back_off_id("NodePool/default")
+    'disruption#NodePool/default'
+    """
+    return BACK_OFF_PREFIX + pool
+
+
+def mark_patch(node: Node) -> dict[str, Any] | None:
+    """Return the merge patch that taints a node; None if it is tainted. Load balancers keep the node until its
+    retirement."""
+    if any(taint.matches(DISRUPTED) for taint in node.taints):
+        return None
+    return _patch(node, (*node.taints, DISRUPTED))
+
+
+def _patch(node: Node, taints: Iterable[Taint]) -> dict[str, Any]:
+    return {
+        "metadata": {"resourceVersion": node.resource_version},
+        "spec": {"taints": [taint.to_kube() for taint in taints]},
+    }
+
+
+def as_disrupted(claim: NodeClaim, reason: str, message: str, *, at: datetime) -> NodeClaim:
+    """Return the claim of a node that was chosen for disruption."""
+    return claim.with_condition(DISRUPTION_REASON, "True", reason, message[:512], at=at)
+
+
+def as_kept(claim: NodeClaim) -> NodeClaim | None:
+    """Return the claim of a node that stays after all; None if nothing changes."""
+    there = any(condition.type == DISRUPTION_REASON for condition in claim.conditions)
+    return claim.without_condition(DISRUPTION_REASON) if there else None

@@ -1,0 +1,29 @@
+"""Events of voluntary disruptions: on the node, on its claim, and, for failures, on its pool.
+
+The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes.
+"""
+
+from joiner.cluster import Node
+from joiner.disruption.proposal import DisruptionAction
+from joiner.pools import NodeClaim
+from joiner.reporting.events import Event, Subject
+
+LAUNCHING = "DisruptionLaunching"
+UNDONE = "DisruptionFailed"
+
+
+def report_disruption(claim: NodeClaim, node: Node, action: DisruptionAction) -> list[Event]:
+    """Return the events of a node that was chosen for disruption: no more pods are scheduled to it."""
+    note = action.message
+    if action.replacements:
+        note += "; its pods stay until the replacements are initialized"
+    subjects = (Subject.claim(claim), Subject.node(node))
+    reason = LAUNCHING if action.replacements else "DisruptionTerminating"
+    return [Event(subject, reason, "Disrupt", note) for subject in subjects]
+
+
+def report_undone(claim: NodeClaim, node: Node | None, reason: str, why: str) -> list[Event]:
+    """Return the events of a node that stays after all."""
+    note = f"{reason}: the node stays, because {why}"
+    subjects = [Subject.claim(claim), *([Subject.node(node)] if node is not None else [])]
+    return [Event(subject, UNDONE, "Disrupt", note, "Warning") for subject in subjects]

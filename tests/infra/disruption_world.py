@@ -1,0 +1,74 @@
+"""A cluster whose disruption machine runs on the local Step Functions, and the responses of its functions."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.disruption_states import DisruptionParts, disruption_definition
+from infra.service_integrations import ServiceIntegrations
+from tests.infra.scripted import Line, Scripted
+
+FOUND = {"refused": "", "why": "", "rings": 0, "snapshot": "snapshots/x/1.json.gz", "candidates": 2}
+NOTHING_TO_DO = {"actions": 0, "replacements": 0, "remaining": 0, "proposal": "decisions/x/1.json.gz", "messages": []}
+PROPOSED = {**NOTHING_TO_DO, "actions": 1, "messages": ["a: saves $0.10/h"]}
+MARKED = {
+    "plan": "",
+    "marked": [{"reason": "Underutilized", "claims": ["a"]}],
+    "replacements": 0,
+    "dropped": [],
+}
+REQUEST = {"claim": "a", "reason": "consolidated", "instance": "i-a", "notBefore": 0}
+SETTLED = {"retire": [], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
+JOINED = {"rings": 0, "done": True, "waiting": 0, "registered": 1, "initialized": 1}
+BOOTING = {**JOINED, "done": False, "waiting": 1, "registered": 0, "initialized": 0}
+
+SMOOTH: Mapping[str, Sequence[Line]] = {
+    "find_candidates": [FOUND],
+    "resolve_node_classes": [{"classes": "node-classes/x/1.json.gz", "ready": 1, "refused": 0}],
+    "propose_disruption": [PROPOSED],
+    "mark_nodes": [MARKED],
+    "settle_disruptions": [{**SETTLED, "retire": [REQUEST]}],
+    "record_node_claims": [
+        {"launches": "launches/x/2.json.gz", "groups": [0], "claims": 1, "postponed": 0, "events": ["events/x/2-p"]}
+    ],
+    "launch_instances": [{"launched": 1, "short": 0, "failed": 0, "errors": []}],
+    "record_launches": [{"launched": 1, "short": 0, "failed": 0, "again": False, "later": False, "events": []}],
+    "check_registration": [JOINED],
+}
+
+
+class DisruptedWorld(Scripted):
+    """The machine and the table of one cluster, and the inputs of its functions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.scale_up_arn, self.retire_arn = self.machine("scale-up"), self.machine("retire")
+        parts = DisruptionParts(
+            integrations=ServiceIntegrations("aws"),
+            cluster=self.cluster,
+            table=self.table,
+            scale_up_arn=self.scale_up_arn,
+            retire_arn=self.retire_arn,
+            functions=self.functions,
+        )
+        self.arn = self.machine("disrupt", disruption_definition(parts))
+
+    def start(self, name: str = "disrupt-1", *, unfinished: int = 0) -> str:
+        said = json.dumps({"digest": "abc", "unfinished": unfinished})
+        execution: str = self.aws.client("stepfunctions").start_execution(
+            stateMachineArn=self.arn, name=name, input=said
+        )["executionArn"]
+        return execution
+
+    def told(self, execution: str) -> Mapping[str, Any]:
+        """Return the output of an execution that succeeds, and gives back what it took."""
+        ended = self.end(execution)
+        assert ended["status"] == "SUCCEEDED", (ended.get("error"), ended.get("cause"))
+        assert "holder" not in self.item("LEASE", "disrupt")
+        assert "holder" not in self.lease
+        told: Mapping[str, Any] = json.loads(ended["output"])
+        return told
+
+    def retired(self) -> list[Any]:
+        """Return the claims of each retirement that the machine started."""
+        return [said["claims"] for said in self.started(self.retire_arn).values()]

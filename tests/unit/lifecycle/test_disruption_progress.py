@@ -1,0 +1,135 @@
+"""What becomes of a disruption under way: retired, awaited, or undone."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from joiner.cluster import Node, Taint
+from joiner.lifecycle.disruption_progress import (
+    ATTEMPTS,
+    DISRUPTION_REASON,
+    RETIRED_WITHIN,
+    Due,
+    Finished,
+    Undone,
+    Waiting,
+    as_disrupted,
+    as_kept,
+    judge_disruption,
+    mark_patch,
+)
+from joiner.lifecycle.retirement import untaint_patch
+from joiner.pools import NodeClaim, NodeClassRef
+from tests.unit.functions.scale_up import NOON
+
+AT = int(NOON.timestamp())
+
+
+@dataclass(frozen=True)
+class Recorded:
+    claims: tuple[str, ...] = ("old",)
+    replacements: tuple[str, ...] = ()
+    deadline: int = AT + 600
+    asked: int = 0
+    asked_at: int = 0
+
+
+def claim(name: str, *, initialized: bool = True, deleting: bool = False) -> NodeClaim:
+    made = NodeClaim(name, NodeClassRef("EC2NodeClass", "default"), pool="default")
+    made = made.with_condition("Initialized", "True", at=NOON) if initialized else made
+    return replace(made, deletion=NOON) if deleting else made
+
+
+def judged(record: Recorded, *claims: NodeClaim, tainted: tuple[str, ...] = ("old",), later: int = 0) -> object:
+    return judge_disruption(record, {each.name: each for each in claims}, tainted, NOON + timedelta(seconds=later))
+
+
+def test_nodes_without_replacement_may_be_retired_at_once() -> None:
+    assert judged(Recorded(), claim("old")) == Due(("old",))
+
+
+def test_nodes_wait_until_all_replacements_are_initialized() -> None:
+    record = Recorded(replacements=("new-1", "new-2"))
+
+    booting = judged(record, claim("old"), claim("new-1"), claim("new-2", initialized=False))
+    ready = judged(record, claim("old"), claim("new-1"), claim("new-2"))
+
+    assert booting == Waiting("replacement new-2 is not initialized")
+    assert ready == Due(("old",))
+
+
+@pytest.mark.parametrize(
+    ("replacement", "why"),
+    [
+        (None, "replacement new could not be launched"),
+        (claim("new", deleting=True), "replacement new was deleted"),
+        (
+            claim("new", initialized=False).with_condition("Registered", "False", "RegistrationTimeout", at=NOON),
+            "replacement new failed: RegistrationTimeout",
+        ),
+    ],
+    ids=["no capacity", "deleted", "never registered"],
+)
+def test_a_replacement_that_fails_undoes_the_disruption(replacement: NodeClaim | None, why: str) -> None:
+    claims = [claim("old"), *([replacement] if replacement is not None else [])]
+
+    assert judged(Recorded(replacements=("new",)), *claims) == Undone(("old",), why, failed=True)
+
+
+def test_a_replacement_that_does_not_join_within_ten_minutes_undoes_the_disruption() -> None:
+    record, claims = Recorded(replacements=("new",)), (claim("old"), claim("new", initialized=False))
+
+    assert judged(record, *claims, later=599) == Waiting("replacement new is not initialized")
+    why = "replacement new was not initialized within 10 minutes"
+    assert judged(record, *claims, later=600) == Undone(("old",), why, failed=True)
+
+
+def test_a_disruption_is_finished_when_its_claims_are_deleted() -> None:
+    assert judged(Recorded(("a", "b")), claim("a", deleting=True)) == Finished()
+
+
+def test_a_claim_that_is_deleted_by_others_is_not_retired_again() -> None:
+    assert judged(Recorded(("a", "b")), claim("a", deleting=True), claim("b")) == Due(("b",))
+
+
+def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -> None:
+    asked = Recorded(asked=1, asked_at=AT)
+
+    assert judged(asked, claim("old"), later=RETIRED_WITHIN - 1) == Waiting(
+        "the retirement was requested and has not begun", asked=True
+    )
+    assert judged(asked, claim("old"), later=RETIRED_WITHIN) == Due(("old",))
+    last = replace(asked, asked=ATTEMPTS)
+    assert judged(last, claim("old"), later=RETIRED_WITHIN) == Undone(
+        ("old",), "the retirement did not begin in 3 attempts", failed=False
+    )
+
+
+def test_a_retirement_that_met_an_objection_ends_the_disruption() -> None:
+    found = judged(Recorded(asked=1, asked_at=AT), claim("old"), tainted=())
+
+    assert found == Undone(("old",), "the retirement met an objection and removed the taint", failed=False)
+
+
+def test_a_mark_can_be_removed_again() -> None:
+    node = Node("n", taints=(Taint("dedicated", "NoSchedule", "db"),), resource_version="7")
+
+    marked = mark_patch(node)
+
+    dedicated = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    disrupted = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    assert marked == {"metadata": {"resourceVersion": "7"}, "spec": {"taints": [dedicated, disrupted]}}
+    after = replace(node, taints=(*node.taints, Taint("karpenter.sh/disrupted", "NoSchedule")))
+    assert mark_patch(after) is None
+    undone = untaint_patch(after)
+    assert undone is not None
+    assert undone["spec"] == {"taints": [dedicated]}
+
+
+def test_the_condition_of_a_disruption_is_removed_when_the_node_stays() -> None:
+    marked = as_disrupted(claim("old"), "Underutilized", "saves $0.10/h", at=NOON)
+
+    assert marked.conditions[DISRUPTION_REASON].reason == "Underutilized"
+    assert as_kept(marked) == claim("old").with_condition("Initialized", "True", at=NOON)
+    assert as_kept(claim("old")) is None
