@@ -7,23 +7,32 @@ Source: Karpenter, core `pkg/controllers/disruption` (emptiness, consolidation, 
 command at a time. Here one wave contains every action that is worth its evictions, within all budgets.
 """
 
-# ruff: noqa: ARG001 - actions that need the planner follow
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from joiner.catalogue import Catalogue
-from joiner.disruption.disruption_candidates import CandidateSearch, find_candidates
+from joiner.disruption.cluster_simulation import ClusterSimulation, World, unbound
+from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
+from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
-from joiner.disruption.proposal import DisruptionAction, Proposal
+from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.disruption.wave_budgets import WaveBudgets
+from joiner.disruption.wave_plan import WaveWriter
+from joiner.disruption.wave_search import FoundWave, WaveSearch
 from joiner.planning import Ceilings, Snapshot
-from joiner.planning.effort import Effort
+from joiner.planning.planner import uncollected
+from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner.pools import ResolvedNodeClass
 
-NO_CEILINGS = Ceilings()
-SOME_EFFORT = Effort()
+NO_CEILINGS: Final = Ceilings()
+GAP: Final = 0.03
+"""Nodes with pods are consolidated only while the price is above the lower bound by more than this share."""
 
 
+@uncollected()
 def propose(
     snapshot: Snapshot,
     catalogue: Catalogue,
@@ -33,25 +42,16 @@ def propose(
     now: datetime,
     ceilings: Ceilings = NO_CEILINGS,
     history: DisruptionHistory = NO_HISTORY,
-    effort: Effort = SOME_EFFORT,
+    gap: float = GAP,
 ) -> Proposal:
     """Return the actions of one wave, best first: empty nodes, then nodes whose pods can run cheaper elsewhere.
 
-    ``unavailable``, ``classes``, ``ceilings`` and ``effort`` are those of ``joiner.planning.plan``. The budgets of
-    pools and the PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the actions that they
-    postpone. The actions are independent: each is right whether or not the others are executed, except that
-    together they use the same free resources once.
+    ``unavailable``, ``classes`` and ``ceilings`` are those of ``joiner.planning.plan``. The budgets of pools and the
+    PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the actions that they postpone. The
+    actions together keep every rule. Each one may be left out without harm to the others.
     """
-    found = find_candidates(snapshot, catalogue, now=now, history=history)
-    budgets = WaveBudgets(snapshot, found, now=now, history=history)
-    actions, remaining = _remove_empty(found, budgets)
-    return Proposal(
-        actions=tuple(actions),
-        kept=found.kept,
-        price_per_hour=round(sum(one.price for one in found.candidates), 10),
-        remaining=remaining,
-        problems=found.problems,
-    )
+    world = World(catalogue, frozenset(unavailable), classes, ceilings)
+    return _Consolidation(snapshot, world, now, history).proposal(gap)
 
 
 def revalidate(
@@ -64,11 +64,12 @@ def revalidate(
     now: datetime,
     ceilings: Ceilings = NO_CEILINGS,
     history: DisruptionHistory = NO_HISTORY,
-    effort: Effort = SOME_EFFORT,
+    gap: float = GAP,
 ) -> Proposal:
-    """Return the proposal with only those actions that are still right in a fresh snapshot.
+    """Return the proposal with only those actions that a fresh snapshot proposes again.
 
-    Of an action, nodes and replacements stay the same or it is dropped (Karpenter, `validation.go`).
+    Nodes and replacements (pool, type, zone and capacity type) of an action are the same, or the action is dropped
+    (Karpenter, `validation.go`). Its moves are the fresh ones.
     """
     fresh = propose(
         snapshot,
@@ -78,30 +79,127 @@ def revalidate(
         now=now,
         ceilings=ceilings,
         history=history,
-        effort=effort,
+        gap=gap,
     )
-    again = {action.claims for action in fresh.actions}
-    return Proposal(
-        actions=tuple(action for action in proposed.actions if action.claims in again),
-        kept=fresh.kept,
-        price_per_hour=fresh.price_per_hour,
-        lower_bound_per_hour=fresh.lower_bound_per_hour,
-        remaining=fresh.remaining,
-        problems=fresh.problems,
-    )
+    before = {_identity(action) for action in proposed.actions}
+    return replace(fresh, actions=tuple(action for action in fresh.actions if _identity(action) in before))
 
 
-def _remove_empty(found: CandidateSearch, budgets: WaveBudgets) -> tuple[list[DisruptionAction], int]:
-    """Return one action for each empty node that the budgets allow, the most expensive first, and how many are left."""
-    actions, remaining = [], 0
-    for one in sorted(found.candidates, key=lambda each: (-each.price, each.node.name)):
-        if not one.is_empty:
-            continue
-        if budgets.refusal((one,), "Empty"):
-            remaining += 1
-            continue
-        budgets.take((one,), "Empty")
-        actions.append(
-            DisruptionAction("Empty", (one.claim.name,), saving_per_hour=one.price, eviction_cost=one.eviction_cost)
+def _identity(action: DisruptionAction) -> tuple[object, ...]:
+    launched = sorted((one.pool, one.offer.instance_type, one.zone, one.capacity_type) for one in action.replacements)
+    return action.reason, action.claims, tuple(launched)
+
+
+@dataclass(slots=True)
+class _Consolidation:
+    snapshot: Snapshot
+    world: World
+    now: datetime
+    history: DisruptionHistory
+
+    def proposal(self, gap: float) -> Proposal:
+        found = find_candidates(self.snapshot, self.world.catalogue, now=self.now, history=self.history)
+        budgets = WaveBudgets(self.snapshot, found, now=self.now, history=self.history)
+        price, totals = self._totals()
+        empty, kept, remaining, bound = [], list(found.kept), 0, 0.0
+        actions: list[DisruptionAction] = []
+        if found.candidates:
+            simulation = ClusterSimulation(self.snapshot, found, self.world)
+            waited_for = simulation.nominated | simulation.buffered
+            empty = [one for one in found.candidates if one.is_empty and one.node.name not in waited_for]
+            removed, remaining = self._remove_empty(empty, simulation, budgets)
+            movable, fixed = self._movable(found, simulation, empty)
+            kept += fixed
+            bound, worth = self._lower_bound(movable, price - sum(one.price for one in empty))
+            price_after = price - sum(one.price for one in empty)
+            if price_after > bound * (1 + gap):
+                wave = WaveSearch(
+                    simulation,
+                    movable,
+                    totals,
+                    may_replace=lambda nodes: may_replace(nodes, now=self.now, history=self.history),
+                    refusal=lambda nodes: budgets.refusal(nodes, "Underutilized"),
+                    take=lambda nodes: budgets.take(nodes, "Underutilized"),
+                    worth=lambda pod: worth.get(pod, 0.0),
+                    saving_wanted=price_after - bound * (1 + gap),
+                ).run()
+                actions = WaveWriter(self.snapshot, self.world, simulation.place_of()).write(wave.actions)
+                kept += _refused(movable, wave, actions)
+                remaining += wave.postponed
+            actions = [*removed, *actions]
+        return Proposal(
+            actions=tuple(actions),
+            kept=tuple(sorted(kept, key=lambda one: (one.node, one.condition))),
+            price_per_hour=round(price, 10),
+            lower_bound_per_hour=round(bound, 10),
+            remaining=remaining,
+            problems=found.problems,
         )
-    return actions, remaining
+
+    def _totals(self) -> tuple[float, PoolTotals]:
+        """Return the price of all managed nodes, and price and eviction cost of each pool."""
+        price, cost = total_by_pool(self.snapshot, self.world.catalogue)
+        return sum(price.values()), PoolTotals(price, cost)
+
+    def _remove_empty(
+        self, empty: Sequence[Candidate], simulation: ClusterSimulation, budgets: WaveBudgets
+    ) -> tuple[list[DisruptionAction], int]:
+        """Return one action for each empty node that the budgets allow, the most expensive first, and how many are
+        left."""
+        actions, remaining = [], 0
+        for one in sorted(empty, key=lambda each: (-each.price, each.node.name)):
+            simulation.evict([one.node.name])
+            simulation.commit()
+            if budgets.refusal((one,), "Empty"):
+                remaining += 1
+                continue
+            budgets.take((one,), "Empty")
+            actions.append(
+                DisruptionAction("Empty", (one.claim.name,), saving_per_hour=one.price, eviction_cost=one.eviction_cost)
+            )
+        return actions, remaining
+
+    def _movable(
+        self, found: CandidateSearch, simulation: ClusterSimulation, empty: Iterable[Candidate]
+    ) -> tuple[list[Candidate], list[KeptNode]]:
+        """Return the candidates with pods that may be consolidated, and why the others stay."""
+        gone = {one.node.name for one in empty}
+        movable, kept = [], []
+        for one in found.candidates:
+            if one.node.name in gone:
+                continue
+            if one.node.name in simulation.nominated:
+                message = "pending pods fit on it"
+                kept.append(KeptNode(one.claim.name, one.node.name, "DisruptionBlocked", message))
+            elif why := fixed_by_policy(one, now=self.now, history=self.history):
+                kept.append(KeptNode(one.claim.name, one.node.name, "Unconsolidatable", why))
+            else:
+                movable.append(one)
+        return movable, kept
+
+    def _lower_bound(self, movable: Sequence[Candidate], price: float) -> tuple[float, dict[str, float]]:
+        """Return the lowest possible price of the cluster if these nodes are removed and their pods placed anew, and
+        what each pod is worth."""
+        gone, claims = {one.node.name for one in movable}, {one.claim.key for one in movable}
+        moving = {pod.key for one in movable for pod in one.pods}
+        after = replace(
+            unbound(self.snapshot, moving),
+            nodes=tuple(node for node in self.snapshot.nodes if node.name not in gone),
+            claims=tuple(claim for claim in self.snapshot.claims if claim.key not in claims),
+        )
+        state = self.world.state(after)
+        for group in state.groups.pending:
+            state.left[group] = sum(pod.key in moving for pod in group.pods)
+        lowest = compute_lower_bound(state)
+        worth = {pod.key: lowest.shares[group.index] for group in state.groups.pending for pod in group.pods}
+        known: dict[str, float] = defaultdict(float, {key: each for key, each in worth.items() if each < float("inf")})
+        return price - sum(one.price for one in movable) + lowest.price_per_hour, known
+
+
+def _refused(movable: Iterable[Candidate], wave: FoundWave, actions: Iterable[DisruptionAction]) -> list[KeptNode]:
+    going = {claim for action in actions for claim in action.claims}
+    return [
+        KeptNode(one.claim.name, one.node.name, "Unconsolidatable", wave.refused[one.node.name])
+        for one in movable
+        if one.node.name in wave.refused and one.claim.name not in going
+    ]

@@ -115,6 +115,32 @@ def last_pod_event(claim: NodeClaim, pods: Iterable[Pod], history: DisruptionHis
     return max((each for each in known if each is not None), default=claim.conditions["Initialized"].since)
 
 
+def total_by_pool(snapshot: Snapshot, catalogue: Catalogue) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the price ($/h) and the eviction cost of all managed nodes that have joined, by the pool's key."""
+    on_node: dict[str, list[Pod]] = defaultdict(list)
+    for pod in snapshot.pods:
+        if pod.node_name and needs_another_node(pod):
+            on_node[pod.node_name].append(pod)
+    nodes = nodes_of_claims(snapshot)
+    price: dict[str, float] = defaultdict(float)
+    cost: dict[str, float] = defaultdict(float)
+    for claim in snapshot.claims:
+        if claim.key in nodes and not claim.deleting:
+            node = nodes[claim.key]
+            price[claim.pool_key] += price_of(node, claim, catalogue)
+            cost[claim.pool_key] += node_eviction_cost(on_node[node.name])
+    return dict(price), dict(cost)
+
+
+def price_of(node: Node, claim: NodeClaim, catalogue: Catalogue) -> float:
+    """Return the price of the node's offering in $/h; 0 if it is unknown."""
+    said = {**claim.labels, **node.labels}
+    instance_type, zone, capacity_type = (
+        said.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)
+    )
+    return catalogue.price(instance_type, zone, capacity_type) or 0.0
+
+
 class _CandidateFinder:
     def __init__(self, snapshot: Snapshot, catalogue: Catalogue, now: datetime, history: DisruptionHistory) -> None:
         self._snapshot = snapshot
@@ -180,7 +206,7 @@ class _CandidateFinder:
             self._keep(claim, node, "Unconsolidatable", f"consolidation of {pool.key} is disabled")
             return
         moving = tuple(pod for pod in pods if needs_another_node(pod))
-        found = Candidate(claim, node, pool, self._price(node, claim), moving, node_eviction_cost(moving))
+        found = Candidate(claim, node, pool, price_of(node, claim, self._catalogue), moving, node_eviction_cost(moving))
         aged = claim.created is None or self._now - claim.created >= timedelta(
             seconds=pool.disruption.limits.least_node_age
         )
@@ -235,11 +261,6 @@ class _CandidateFinder:
         if until <= self._now:
             return ""
         return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT} until {format_timestamp(until)}"
-
-    def _price(self, node: Node, claim: NodeClaim) -> float:
-        said = {**claim.labels, **node.labels}
-        offering = (said.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE))
-        return self._catalogue.price(*offering) or 0.0
 
     def _keep(
         self,

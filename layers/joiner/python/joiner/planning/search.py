@@ -86,13 +86,13 @@ class ProposedPlan:
 def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     """Leave the best plan found in the state: propose, realize, repair, prove.
 
-    ``_propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places the remaining
+    ``propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places the remaining
     pods, within limits and in other orders. ``_prove`` computes the lower bound for the pods that the plan places.
     """
     pods = state.pods_left
     if not pods:
         return SearchResult(0.0, 0.0)
-    proposed = _propose_and_realize(state, meter, seed)
+    proposed = propose_and_realize(state, meter, seed)
     best = _repair(state, proposed, pods, meter, seed)
     proven = proposed.proven
     if proven is None or best.missing:
@@ -150,11 +150,11 @@ def _loose(state: PlanState) -> bool:
     )
 
 
-def _propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPlan:
+def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPlan:
     """Place pods with arrays as far as arrays can express their rules; place the remaining pods one after the other."""
     waiting = _waiting(state)
     everybody = sum(state.left[group] for group in waiting)
-    _fill_existing_nodes(state, waiting)
+    fill_existing_nodes(state, waiting)
     groups = [group for group in waiting if state.left[group]]
     worth = _sizes(state, groups)
     dealt = assign_domains(state, groups, worth)
@@ -227,7 +227,7 @@ def _within_limits(
     """Compare this attempt with one that makes the best use of the limits; leave the better one in the state and
     return it."""
     clear_plan(state)
-    _fill_existing_nodes(state, _waiting(state))
+    fill_existing_nodes(state, _waiting(state))
     part, packing = pack_within_limits(problem, toll, seed, meter)
     carrier = PackingRealizer(state, part, dealt)
     carrier.realize(packing)
@@ -308,7 +308,7 @@ def _shares(state: PlanState, worth: Mapping[PodGroup, float]) -> dict[int, floa
     return {group.index: worth.get(group, 0.0) for group in state.groups.pending}
 
 
-def _fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
+def fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
     """Fill existing nodes first: they are already paid for."""
     if state.existing:
         worth = _sizes(state, waiting)

@@ -154,7 +154,7 @@ class NodeWriter:
         known = (choice, tuple([one.index for one in could_be]))
         if known not in self._open_to:
             offers = tuple([one.offer for one in could_be])
-            self._open_to[known] = (offers, _requirements(choice, offers))
+            self._open_to[known] = (offers, narrowed_requirements(choice, offers))
         return NodeDescription(
             self._labels[choice], *self._open_to[known], self._requests(room, choice), self._slots.by_class(room, pods)
         )
@@ -167,7 +167,7 @@ class NodeWriter:
         return Resources({name: before - after for name, before, after in taken if name in named})
 
 
-def _requirements(choice: OfferChoice, alternatives: Sequence[Offer]) -> Requirements:
+def narrowed_requirements(choice: OfferChoice, alternatives: Sequence[Offer]) -> Requirements:
     """Return the pool's requirements, narrowed to the alternatives (which meet them) and to the labels that the pool
     leaves open."""
     chosen = Requirements.of(

@@ -164,6 +164,14 @@ class PlanState:
         self._use(room, -1)
         self.new.remove(room)
 
+    def keep_new_nodes(self) -> list[NodeState]:
+        """Return the new nodes, and keep them with their pods: a search after this one neither changes nor closes them,
+        and they count against limits and ceilings."""
+        kept, self.new = self.new, []
+        self._nodes += len(kept)
+        self._price += sum(room.price for room in kept)
+        return kept
+
     def over_limit(self, choice: OfferChoice) -> LimitViolation | None:
         """Return the limit that one more node of this choice would exceed, or None."""
         pool, one = choice.market.pool, choice.one

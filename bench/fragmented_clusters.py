@@ -1,0 +1,149 @@
+"""Clusters with free capacity in many places: pods arrive in batches, get nodes from a first-fit packing, and a random
+part of them is deleted.
+
+The packing is Karpenter's in its essence: pods by falling CPU and memory, each to the first node of its batch that can
+still be some instance type; at the end each node becomes the cheapest type that holds its pods.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from bench.cases import HOST, ZONE, ZONES, Json, RecordedCase
+from joiner.catalogue import Catalogue
+from joiner.catalogue.allocatable import compute_allocatable
+from joiner.planning import Snapshot
+from joiner.planning.arrays import Floats
+
+LONG_AGO: Final = "2026-11-20T08:00:00Z"
+RESOURCES: Final = ("cpu", "memory", "pods")
+CONDITIONS: Final = ("Launched", "Registered", "Initialized")
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentedCluster:
+    """Lists of manifests as an API server returns them, and the price of all nodes in $/h."""
+
+    lists: dict[str, list[Json]]
+    price_per_hour: float
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot.from_lists(self.lists)
+
+
+def fragmented_cluster(
+    case: RecordedCase, catalogue: Catalogue, *, batch: int, deleted: float, seed: int = 0
+) -> FragmentedCluster:
+    """Return the cluster that remains of a recorded case after ``deleted`` (a share) of its pods have ended."""
+    lists: dict[str, list[Json]] = {name: list(items) for name, items in case.lists().items()}
+    chance = random.Random(seed)  # noqa: S311 - a benchmark
+    pods = lists["pods"]
+    chance.shuffle(pods)
+    table = TypeTable.of(lists, catalogue)
+    nodes: list[tuple[int, list[Json]]] = []
+    for start in range(0, len(pods), batch):
+        nodes += table.pack(pods[start : start + batch])
+    lists |= {"pods": [], "nodes": [], "nodeclaims": []}
+    price = 0.0
+    for number, (type_, inside) in enumerate(nodes):
+        zone = ZONES[number % len(ZONES)]
+        claim, node = claim_and_node(f"n{number:05d}", table.names[type_], zone, catalogue, table.rooms[type_])
+        lists["nodeclaims"].append(claim)
+        lists["nodes"].append(node)
+        lists["pods"] += [running(pod, node["metadata"]["name"]) for pod in inside if chance.random() >= deleted]
+        price += float(table.prices[type_])
+    return FragmentedCluster(lists, price)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeTable:
+    """The instance types of a case's pool in order of price; ``rooms`` are allocatable amounts without daemon pods."""
+
+    names: tuple[str, ...]
+    prices: Floats
+    rooms: tuple[Any, ...]
+    free: Floats
+
+    @classmethod
+    def of(cls, lists: dict[str, list[Json]], catalogue: Catalogue) -> "TypeTable":
+        snapshot = Snapshot.from_lists(lists)
+        pool = snapshot.pools[0]
+        daemons = [daemon.requests for daemon in snapshot.daemon_sets]
+        found = []
+        for one in catalogue.types.values():
+            price = one.price(ZONES[0], "on-demand")
+            if price is not None and pool.requirements.allow({**one.labels, "karpenter.sh/capacity-type": "on-demand"}):
+                room = compute_allocatable(one, snapshot.node_class(pool), pool)
+                left = [room.get(name, 0) - sum(each.get(name, 0) for each in daemons) for name in RESOURCES]
+                found.append((price, one.name, room, left))
+        found.sort(key=lambda each: each[:2])
+        return cls(
+            tuple(each[1] for each in found),
+            np.array([each[0] for each in found]),
+            tuple(each[2] for each in found),
+            np.array([each[3] for each in found], float),
+        )
+
+    def pack(self, pods: Sequence[Json]) -> Iterator[tuple[int, list[Json]]]:
+        """Yield the type and the pods of each node of one batch."""
+        snapshot = Snapshot.from_lists({"pods": list(pods)})
+        need = [[one.requests.get(name, 0) for name in RESOURCES] for one in snapshot.pods]
+        order = sorted(range(len(pods)), key=lambda at: (-need[at][0], -need[at][1], at))
+        used: list[Floats] = []
+        able: list[Any] = []
+        inside: list[list[Json]] = []
+        for at in order:
+            asked = np.array(need[at], float)
+            for number, total in enumerate(used):
+                left = able[number] & (self.free >= total + asked).all(axis=1)
+                if left.any():
+                    used[number], able[number] = total + asked, left
+                    inside[number].append(pods[at])
+                    break
+            else:
+                used.append(asked)
+                able.append((self.free >= asked).all(axis=1))
+                inside.append([pods[at]])
+        for types, contents in zip(able, inside, strict=True):
+            yield int(np.flatnonzero(types)[0]), contents
+
+
+def claim_and_node(name: str, type_: str, zone: str, catalogue: Catalogue, room: Any) -> tuple[Json, Json]:
+    """Return a NodeClaim and its Node, initialized long ago."""
+    labels = {
+        **catalogue.types[type_].labels,
+        ZONE: zone,
+        "karpenter.sh/capacity-type": "on-demand",
+        "karpenter.sh/nodepool": "default",
+    }
+    provider_id = f"aws:///{zone}/i-{name}"
+    amounts = {"capacity": catalogue.types[type_].capacity.to_kube(), "allocatable": room.to_kube()}
+    conditions = [{"type": one, "status": "True", "lastTransitionTime": LONG_AGO} for one in CONDITIONS]
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": name, "labels": labels, "creationTimestamp": LONG_AGO},
+        "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}},
+        "status": {"providerID": provider_id, "nodeName": f"node-{name}", "conditions": conditions, **amounts},
+    }
+    joined = {HOST: f"node-{name}", "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+    node = {
+        "metadata": {"name": f"node-{name}", "labels": {**labels, **joined}, "creationTimestamp": LONG_AGO},
+        "spec": {"providerID": provider_id},
+        "status": {**amounts, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    return claim, node
+
+
+def running(pod: Json, node: str) -> Json:
+    """Return the pod of a ReplicaSet, running on a node."""
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": True}
+    return {
+        **pod,
+        "metadata": {**pod["metadata"], "ownerReferences": [owner]},
+        "spec": {**pod["spec"], "nodeName": node},
+        "status": {"phase": "Running"},
+    }

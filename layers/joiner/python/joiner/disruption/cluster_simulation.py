@@ -1,0 +1,285 @@
+"""A cluster in which nodes are removed on trial: their pods are placed elsewhere by every rule of the scheduler.
+
+The simulation is the planner's own state. The pods of all candidates are pending in it and placed on their own nodes,
+so that they can move. An attempt that fails is undone. The node of each pod is recorded, because an action says where
+its pods go.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from joiner.catalogue import Catalogue
+from joiner.cluster import Pod
+from joiner.cluster.resources import CPU, MEMORY
+from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
+from joiner.planning import Ceilings, Offer, Snapshot
+from joiner.planning.arrays import Floats, Marks
+from joiner.planning.effort import Effort, Meter
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.search import fill_existing_nodes, propose_and_realize
+from joiner.planning.state.build import build_state
+from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.pools import ResolvedNodeClass
+
+CLOSED: Final = -(1 << 62)
+"""Free capacity of a node that receives no pods."""
+IMBALANCE: Final = 0.3
+"""The weight of unbalanced free CPU and memory when the node that fits best is chosen."""
+
+Contents = dict[PodGroup, list[str]]
+"""Keys of pods by their group."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a simulation needs besides the snapshot: the arguments of ``joiner.planning.plan``."""
+
+    catalogue: Catalogue
+    unavailable: frozenset[tuple[str, str, str]]
+    classes: Mapping[str, ResolvedNodeClass]
+    ceilings: Ceilings
+
+    def state(self, snapshot: Snapshot) -> PlanState:
+        return build_state(snapshot, self.catalogue, self.unavailable, classes=self.classes, ceilings=self.ceilings)
+
+
+def unbound(snapshot: Snapshot, moving: Collection[str]) -> Snapshot:
+    """Return the snapshot with these pods (by key) pending."""
+    return replace(snapshot, pods=tuple(_pending(pod) if pod.key in moving else pod for pod in snapshot.pods))
+
+
+def _pending(pod: Pod) -> Pod:
+    return replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")
+
+
+class ClusterSimulation:
+    """The cluster while nodes are removed one after the other.
+
+    ``evict`` takes the pods off nodes and closes the nodes. ``place_on_existing`` and ``pack_on_new`` place them.
+    ``commit`` keeps everything since the last commit; ``roll_back`` undoes it.
+    """
+
+    def __init__(self, snapshot: Snapshot, found: CandidateSearch, world: World) -> None:
+        moving = {pod.key for one in found.candidates for pod in one.pods}
+        self.state = world.state(unbound(snapshot, moving))
+        self._rooms = {room.node: room for room in self.state.existing if room.node}
+        self._index = {id(room): number for number, room in enumerate(self.state.existing)}
+        self._group_of = {pod.key: group for group in self.state.groups.pending for pod in group.pods}
+        self.contents: dict[NodeState, Contents] = defaultdict(dict)
+        for one in found.candidates:
+            self._put_home(one)
+        self.nominated, self.buffered = self._place_waiting_pods()
+        self._free: Floats = np.array([room.free for room in self.state.existing], float).reshape(
+            len(self.state.existing), len(self.state.groups.resources)
+        )
+        self._open: Marks = np.array(
+            [room.node not in found.settling and bool(room.node) for room in self.state.existing]
+        )
+        for room in self.state.existing:
+            if not self._open[self._index[id(room)]]:
+                room.free = [amount + CLOSED for amount in room.free]
+        self._scale = self._resource_scale()
+        self._moves: list[tuple[PodGroup, NodeState | None, NodeState | None, list[str]]] = []
+        self._closed: list[NodeState] = []
+
+    def _put_home(self, candidate: Candidate) -> None:
+        """Place the pods of a candidate on their own node. They are there, so no rule is checked."""
+        room = self._rooms[candidate.node.name]
+        for pod in candidate.pods:
+            group = self._group_of[pod.key]
+            self.state.take(group, room, -1)
+            self.contents[room].setdefault(group, []).append(pod.key)
+
+    def _place_waiting_pods(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Place pods that wait for a node, and capacity buffers, on existing nodes; return the nodes of each kind.
+
+        Pods that no existing node can hold need new nodes, whatever consolidation does.
+        """
+        state = self.state
+        waiting = [group for group in state.groups.pending if state.left[group]]
+        nominated: set[str] = set()
+        buffered: set[str] = set()
+        if waiting:
+            before = {room: dict(room.planned) for room in state.existing}
+            fill_existing_nodes(state, [group for group in waiting if not group.refused])
+            for room in state.existing:
+                for group, number in room.planned.items():
+                    came = number - before[room].get(group, 0)
+                    if came:
+                        keys = self._waiting_keys(group)[:came]
+                        self.contents[room].setdefault(group, []).extend(keys)
+                        (buffered if group.head_room else nominated).add(room.node)
+            for group in waiting:
+                state.left[group] = 0
+        return frozenset(nominated), frozenset(buffered)
+
+    def _waiting_keys(self, group: PodGroup) -> list[str]:
+        placed = {key for inside in self.contents.values() for key in inside.get(group, ())}
+        return [pod.key for pod in group.pods if pod.key not in placed]
+
+    def _resource_scale(self) -> Floats:
+        """Return the inverse of the mean allocatable CPU and memory, for sizes that can be compared."""
+        columns = [
+            self.state.groups.resources.index(name) for name in (CPU, MEMORY) if name in self.state.groups.resources
+        ]
+        scale = np.zeros(len(self.state.groups.resources))
+        for column in columns:
+            held = self._free[:, column]
+            scale[column] = 1.0 / max(float(np.abs(held).max(initial=1.0)), 1.0)
+        return scale
+
+    def room_of(self, node: str) -> NodeState:
+        return self._rooms[node]
+
+    def size(self, group: PodGroup) -> float:
+        """Return the larger share of CPU and memory that a pod uses."""
+        return float((np.array(group.vector, float) * self._scale).max(initial=0.0))
+
+    def evict(self, nodes: Sequence[str]) -> Contents:
+        """Take all pods off these nodes and close the nodes; return the pods."""
+        displaced: Contents = {}
+        for name in nodes:
+            room = self._rooms[name]
+            for group, keys in list(self.contents[room].items()):
+                self.state.take(group, room, len(keys))
+                self._record(group, room, None, keys)
+                displaced.setdefault(group, []).extend(keys)
+            self._shut(room)
+        return displaced
+
+    def _shut(self, room: NodeState) -> None:
+        room.free = [amount + CLOSED for amount in room.free]
+        self._closed.append(room)
+        self._open[self._index[id(room)]] = False
+
+    def place_on_existing(self, displaced: Contents) -> Contents:
+        """Place pods on existing nodes, each where it fits best, the largest first; return the pods that are left."""
+        left: Contents = {}
+        for group in sorted(displaced, key=lambda one: (-self.size(one), one.index)):
+            keys = displaced[group]
+            for number in self._by_fit(group):
+                if not keys:
+                    break
+                room = self.state.existing[number]
+                came = self.state.put(group, room, len(keys))
+                if came:
+                    self._record(group, None, room, keys[:came])
+                    keys = keys[came:]
+            if keys:
+                left[group] = keys
+        return left
+
+    def _by_fit(self, group: PodGroup) -> list[int]:
+        """Return the positions of existing nodes with free resources for a pod, the one that fits best first."""
+        vector = np.array(group.vector, float)
+        fitting = np.flatnonzero(self._open & (self._free >= vector).all(axis=1))
+        if not len(fitting):
+            return []
+        rest = (self._free[fitting] - vector) * self._scale
+        large = rest.max(axis=1)
+        score = large + IMBALANCE * (2 * large - rest.sum(axis=1))
+        positions: list[int] = fitting[np.argsort(score, kind="stable")].tolist()
+        return positions
+
+    def can_all_fit(self, displaced: Contents) -> bool:
+        """Return whether each pod alone fits on some open node by its resources."""
+        return all(
+            bool((self._open & (self._free >= np.array(group.vector, float)).all(axis=1)).any()) for group in displaced
+        )
+
+    def open_node(self, choice: OfferChoice, displaced: Contents) -> NodeState | None:
+        """Open one new node for all of these pods; return None, with everything as before, if it cannot hold them."""
+        if self.state.over_limit(choice) is not None:
+            return None
+        room = self.state.open(choice)
+        placed = []
+        for group, keys in displaced.items():
+            came = self.state.put(group, room, len(keys))
+            if came < len(keys):
+                self.state.close(room)
+                return None
+            placed.append((group, keys))
+        for group, keys in placed:
+            self._record(group, None, room, keys)
+        return room
+
+    def cheaper_offers(self, room: NodeState, choice: OfferChoice, price: float) -> list[Offer]:
+        """Return the offers of the same capacity type that hold the pods of a new node and cost less than ``price``."""
+        need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
+        return [
+            one.offer
+            for one in self.state.replacement_offers(choice, room.planned)
+            if one.offer.capacity_type == choice.one.offer.capacity_type
+            and one.offer.price_per_hour < price
+            and all(amount <= there for amount, there in zip(need, one.room, strict=True))
+        ]
+
+    def pack_on_new(self, displaced: Contents, effort: Effort) -> bool:
+        """Pack pods on new nodes with the planner; return whether all are placed."""
+        state = self.state
+        before = {room: dict(room.planned) for room in state.existing}
+        propose_and_realize(state, Meter(effort), effort.seed)
+        state.quotas.clear()
+        waiting = {group: list(keys) for group, keys in displaced.items()}
+        for room in (*state.existing, *state.new):
+            for group, number in list(room.planned.items()):
+                came = number - before.get(room, {}).get(group, 0)
+                if came > 0:
+                    self._record(group, None, room, waiting[group][:came])
+                    waiting[group] = waiting[group][came:]
+        return not any(waiting.values())
+
+    def _record(self, group: PodGroup, source: NodeState | None, target: NodeState | None, keys: list[str]) -> None:
+        """Record a move that the state has made. From a source, all pods of the group move."""
+        if source is not None:
+            del self.contents[source][group]
+            self._refresh(source)
+        if target is not None:
+            self.contents[target].setdefault(group, []).extend(keys)
+            self._refresh(target)
+        self._moves.append((group, source, target, keys))
+
+    def _refresh(self, room: NodeState) -> None:
+        number = self._index.get(id(room))
+        if number is not None:
+            self._free[number] = room.free
+
+    def commit(self) -> list[NodeState]:
+        """Keep everything since the last commit; return the new nodes. They receive no further pods."""
+        self._moves.clear()
+        self._closed.clear()
+        return self.state.keep_new_nodes()
+
+    def roll_back(self) -> None:
+        """Undo everything since the last commit."""
+        for room in self._closed:
+            room.free = [amount - CLOSED for amount in room.free]
+            self._open[self._index[id(room)]] = True
+        self._closed.clear()
+        for group, source, target, keys in reversed(self._moves):
+            if target is not None:
+                self.state.take(group, target, len(keys))
+                there = self.contents[target][group]
+                del there[len(there) - len(keys) :]
+                if not there:
+                    del self.contents[target][group]
+                self._refresh(target)
+            if source is not None:
+                self.state.take(group, source, -len(keys))
+                self.contents[source][group] = list(keys)
+                self._refresh(source)
+        self._moves.clear()
+        for room in list(self.state.new):
+            self.state.close(room)
+            self.contents.pop(room, None)
+        for group in self.state.left:
+            self.state.left[group] = 0
+
+    def place_of(self) -> dict[str, NodeState]:
+        """Return the node of each pod that can move, by the pod's key."""
+        return {key: room for room, inside in self.contents.items() for keys in inside.values() for key in keys}

@@ -1,0 +1,59 @@
+"""Which new nodes may replace which nodes.
+
+Source: Karpenter, core `pkg/controllers/disruption/consolidation.go`, "Disruption" (spot consolidation). The same type
+for the same type is never a gain. A spot node replaces spot nodes only if the pool allows it, and a single one only if
+the fleet can choose among enough cheaper types, which ends the race to the cheapest type.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from joiner import names
+from joiner.disruption.disruption_candidates import Candidate
+from joiner.planning.plan import Offer
+
+
+def capacity_type_of(candidate: Candidate) -> str:
+    return candidate.node.labels.get(names.CAPACITY_TYPE) or candidate.claim.capacity_type
+
+
+def instance_type_of(candidate: Candidate) -> str:
+    return candidate.node.labels.get(names.INSTANCE_TYPE) or candidate.claim.instance_type
+
+
+def forbids_replacement(removed: Sequence[Candidate]) -> str:
+    """Return why no new node may replace these nodes, or an empty text."""
+    if any(capacity_type_of(one) != names.SPOT for one in removed):
+        return ""
+    pool = next((one.pool for one in removed if not one.pool.disruption.limits.spot_to_spot), None)
+    return f"the replacement of spot nodes is disabled ({names.SPOT_TO_SPOT} of {pool.key})" if pool else ""
+
+
+def repeats_a_type(removed: Sequence[Candidate], launched: Iterable[Offer]) -> bool:
+    """Return whether a new node has the type of a removed one and is not cheaper than each of those."""
+    return any(
+        offer.instance_type == instance_type_of(one) and offer.price_per_hour >= one.price - 1e-9
+        for offer in launched
+        for one in removed
+    )
+
+
+def too_few_spot_types(removed: Candidate, cheaper: Iterable[Offer]) -> str:
+    """Return why a spot node may not replace this spot node, or an empty text. ``cheaper`` hold its pods."""
+    if capacity_type_of(removed) != names.SPOT:
+        return ""
+    least = removed.pool.disruption.limits.spot_to_spot_least_types
+    types = {one.instance_type for one in cheaper}
+    if len(types) >= least:
+        return ""
+    return f"{len(types)} spot types are cheaper, and {least} are required ({names.SPOT_TO_SPOT_TYPES})"
+
+
+def cheapest_types(removed: Candidate, cheaper: Iterable[Offer]) -> tuple[Offer, ...]:
+    """Return the offers among which the fleet chooses a spot node in place of this one: those of the cheapest types, as
+    many as are required. Empty if the node is not a spot node."""
+    if capacity_type_of(removed) != names.SPOT:
+        return ()
+    found = sorted(cheaper)
+    types = list(dict.fromkeys(one.instance_type for one in found))
+    most = set(types[: max(removed.pool.disruption.limits.spot_to_spot_least_types, 1)])
+    return tuple(one for one in found if one.instance_type in most)

@@ -1,0 +1,201 @@
+"""Check the actions of a wave together in the cluster that they lead to, and write them as values.
+
+The removed nodes do not exist in this state, so domains that only they had are gone, too. Each pod is placed where its
+action says, by every rule of the scheduler. An action with a pod that cannot be placed is dropped, and the others are
+checked again.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from joiner.cluster import Pod
+from joiner.disruption.cluster_simulation import World, unbound
+from joiner.disruption.disruption_candidates import Candidate
+from joiner.disruption.proposal import DisruptionAction
+from joiner.disruption.replacement_rules import repeats_a_type
+from joiner.disruption.wave_search import FoundAction
+from joiner.planning import Offer, PlannedNode, Snapshot
+from joiner.planning.inputs.capacity_buffers import is_buffer_pod
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.output.plan_writer import NodeWriter, PodSlots, narrowed_requirements
+from joiner.planning.state.constraint_check import keeps_all_rules
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+SAVING_AT_RISK: Final = 0.5
+"""The share of the saving that the fleet may give up by launching alternatives."""
+
+Target = str | NodeState
+"""The name of an existing node, or a new node of the simulation."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaveWriter:
+    """``places`` are the nodes of all pods that the simulation can move, in the end: by key of the pod."""
+
+    snapshot: Snapshot
+    world: World
+    places: Mapping[str, NodeState]
+
+    def write(self, actions: Sequence[FoundAction]) -> list[DisruptionAction]:
+        """Return the actions that keep every rule together, in the same order."""
+        left = list(actions)
+        while left:
+            attempt = _Attempt(self, left)
+            failed = attempt.failed()
+            if not failed:
+                return attempt.written()
+            left = [action for action in left if action not in failed]
+        return []
+
+
+class _Attempt:
+    """One attempt to make all of these actions in a fresh state."""
+
+    def __init__(self, writer: WaveWriter, actions: Sequence[FoundAction]) -> None:
+        self._writer = writer
+        self._actions = actions
+        self._removed = {one.node.name: action for action in actions for one in action.removed}
+        self._claims = {one.claim.key for action in actions for one in action.removed}
+        self._pods = {pod.key: pod for action in actions for one in action.removed for pod in one.pods}
+        self._action_of = {pod.key: action for action in actions for one in action.removed for pod in one.pods}
+        self._state = self._build()
+        self._rooms: dict[str, NodeState] = {room.node: room for room in self._state.existing if room.node}
+        self._new: dict[NodeState, NodeState] = {}
+
+    def _build(self) -> PlanState:
+        snapshot = self._writer.snapshot
+        after = replace(
+            unbound(snapshot, self._pods),
+            nodes=tuple(node for node in snapshot.nodes if node.name not in self._removed),
+            claims=tuple(claim for claim in snapshot.claims if claim.key not in self._claims),
+        )
+        return self._writer.world.state(after)
+
+    def failed(self) -> set[FoundAction]:
+        """Place everything; return the actions that cannot be made."""
+        for action in self._actions:
+            for room in action.opened:
+                choice = room.choice and _same_choice(self._state, room.choice)
+                if not choice:
+                    return {action}
+                self._new[room] = self._state.open(choice)
+        wanted: dict[tuple[PodGroup, NodeState], list[str]] = defaultdict(list)
+        lost: set[FoundAction] = set()
+        for group in self._state.groups.pending:
+            for pod in group.pods:
+                target = self._target(pod.key)
+                if target is not None:
+                    wanted[group, target].append(pod.key)
+                elif pod.key in self._action_of:
+                    lost.add(self._action_of[pod.key])
+        if lost:
+            return lost
+        left = self._place({key: len(pods) for key, pods in wanted.items()})
+        culprits = {self._action_of[pod] for key in left for pod in wanted[key] if pod in self._action_of}
+        if culprits:
+            return culprits
+        if not left and keeps_all_rules(self._state):
+            return set()
+        return set(self._actions[len(self._actions) // 2 :])  # the better half, for as many attempts as needed
+
+    def _target(self, pod: str) -> NodeState | None:
+        """Return the node of the pod in this state. A pod on a node of an action that was dropped has none."""
+        place = self._writer.places.get(pod)
+        return None if place is None else self._new.get(place) or self._rooms.get(place.node)
+
+    def _place(self, wanted: dict[tuple[PodGroup, NodeState], int]) -> dict[tuple[PodGroup, NodeState], int]:
+        """Place the pods; return those that are left. A pod can need another one that comes later, so the pods are
+        tried again while some are placed."""
+        moved = True
+        while moved and wanted:
+            moved = False
+            for (group, room), number in list(wanted.items()):
+                came = self._state.put(group, room, number)
+                moved |= came > 0
+                if came == number:
+                    del wanted[group, room]
+                else:
+                    wanted[group, room] = number - came
+        return wanted
+
+    def written(self) -> list[DisruptionAction]:
+        nodes = NodeWriter(self._state, PodSlots(self._state))
+        numbers: Counter[str] = Counter()
+        return [self._action(action, nodes, numbers) for action in self._actions]
+
+    def _action(self, action: FoundAction, nodes: NodeWriter, numbers: Counter[str]) -> DisruptionAction:
+        launched: dict[NodeState, PlannedNode] = {}
+        for room in action.opened:
+            pool = self._choice(room).market.pool.name
+            numbers[pool] += 1
+            name = f"{pool}-{numbers[pool]}"
+            launched[room] = self._planned(nodes, room, name, action)
+        moves = {}
+        for one in action.removed:
+            for pod in one.pods:
+                place = self._writer.places[pod.key]
+                moves[pod.key] = launched[place].name if place in launched else place.node
+        return DisruptionAction(
+            "Underutilized",
+            tuple(sorted(one.claim.name for one in action.removed)),
+            tuple(launched.values()),
+            moves,
+            round(action.saving, 10),
+            action.eviction_cost,
+            action.score,
+        )
+
+    def _choice(self, room: NodeState) -> OfferChoice:
+        choice = self._new[room].choice
+        if choice is None:
+            raise ValueError(f"{room.name} is not a new node")
+        return choice
+
+    def _planned(self, nodes: NodeWriter, room: NodeState, name: str, action: FoundAction) -> PlannedNode:
+        new, choice = self._new[room], self._choice(room)
+        contents = sorted((-group.constraints.priority, group.index, number) for group, number in new.planned.items())
+        made = nodes.node(new, choice, contents, name)
+        most = choice.one.offer.price_per_hour + SAVING_AT_RISK * action.saving / len(action.opened)
+        offers = tuple(
+            offer
+            for offer in action.flexible or made.alternatives
+            if offer == made.offer or _may_launch(offer, action.removed, most)
+        )
+        pods = sorted(key for key, place in self._writer.places.items() if place is room)
+        real = [pod for key in pods if (pod := self._pods.get(key)) is not None]
+        return replace(
+            made,
+            alternatives=offers,
+            requirements=narrowed_requirements(choice, offers),
+            pods=tuple(pods),
+            classes=_by_class(real),
+        )
+
+
+def _may_launch(offer: Offer, removed: Sequence[Candidate], most: float) -> bool:
+    return offer.price_per_hour <= most and not repeats_a_type(removed, (offer,))
+
+
+def _by_class(pods: Sequence[Pod]) -> dict[str, int]:
+    return dict(sorted(Counter(pod.class_key for pod in pods if not is_buffer_pod(pod.name)).items()))
+
+
+def _same_choice(state: PlanState, choice: OfferChoice) -> OfferChoice | None:
+    """Return the same offer with the same open labels in another state; None if it has no such offer."""
+    for market in state.markets:
+        if market.pool.key != choice.market.pool.key:
+            continue
+        variant = next((one for one in market.variants if one.labels == choice.variant.labels), None)
+        one = next((one for one in market.launchable if one.offer == choice.one.offer), None)
+        if variant is None or one is None:
+            return None
+        groups = sum(
+            1 << group.index
+            for group in state.groups.pending
+            if variant.bits[group.index] >> one.index & 1 and group.constraints.untolerated(market.pool.taints) is None
+        )
+        return OfferChoice(market, variant, one, groups)
+    return None

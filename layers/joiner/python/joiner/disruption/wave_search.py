@@ -1,0 +1,279 @@
+"""Search for the actions of one wave: the nodes to remove and to replace, by dollars saved per eviction cost.
+
+Three kinds of action are ranked together:
+
+* *delete*: the pods of a node fit into the free resources of other nodes;
+* *replace*: what does not fit there needs one new node that is cheaper;
+* *repack*: the pods of several nodes, or of one, are packed anew by the planner.
+
+Each node is tried in the order of the best ratio that it could have. An action that is possible is kept at once, and
+later actions see its effect. The search ends near the lower bound of the price.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Final, Literal
+
+import numpy as np
+
+from joiner import names
+from joiner.disruption.cluster_simulation import ClusterSimulation, Contents
+from joiner.disruption.consolidation_worth import PoolTotals, balanced_score, worthless
+from joiner.disruption.disruption_candidates import Candidate
+from joiner.disruption.replacement_rules import (
+    capacity_type_of,
+    cheapest_types,
+    forbids_replacement,
+    repeats_a_type,
+    too_few_spot_types,
+)
+from joiner.planning.arrays import Floats
+from joiner.planning.effort import Effort
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.plan import Offer
+from joiner.planning.relaxation.dominance import OfferFrontier
+from joiner.planning.state.plan_state import NodeState
+
+Kind = Literal["delete", "replace"]
+
+TRIED_OFFERS: Final = 4
+"""The number of offers tried for one replacement; an offer with enough resources rarely fails."""
+REPACKED: Final = 24
+"""The number of nodes that are repacked together: enough for a good packing, few enough to be replaced at once."""
+FAILED_REPACKS: Final = 4
+"""The search ends after so many repacks in a row that save too little."""
+REPACK_ATTEMPTS: Final = 5
+REPACK_EFFORT: Final = Effort(steps=0)
+LEAST_REPACK_SHARE: Final = 0.03
+"""A repack must save this share of the price of its nodes, because it moves all of their pods."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundAction:
+    """Nodes to remove, and the new nodes (of the simulation) that replace them.
+
+    ``flexible`` are the offers for the fleet if one spot node replaces another; else the usual alternatives are used.
+    """
+
+    removed: tuple[Candidate, ...]
+    opened: tuple[NodeState, ...]
+    saving: float
+    score: float | None
+    flexible: tuple[Offer, ...] = ()
+
+    @property
+    def eviction_cost(self) -> float:
+        return sum(one.eviction_cost for one in self.removed)
+
+
+@dataclass(slots=True)
+class FoundWave:
+    """The actions found. ``refused`` are the reasons of nodes that were tried and stay; ``postponed`` counts actions
+    that a budget does not allow now."""
+
+    actions: list[FoundAction] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    postponed: int = 0
+
+
+class WaveSearch:
+    """One search. ``admit`` uses the budgets for nodes and returns a refusal, or an empty text."""
+
+    def __init__(
+        self,
+        simulation: ClusterSimulation,
+        candidates: Sequence[Candidate],
+        totals: PoolTotals,
+        *,
+        may_replace: Callable[[Sequence[Candidate]], bool],
+        refusal: Callable[[Sequence[Candidate]], str],
+        take: Callable[[Sequence[Candidate]], None],
+        worth: Callable[[str], float],
+        saving_wanted: float,
+    ) -> None:
+        self._simulation = simulation
+        self._candidates = list(candidates)
+        self._totals = totals
+        self._may_replace = may_replace
+        self._refusal = refusal
+        self._take = take
+        self._worth = worth
+        self._wanted = saving_wanted
+        self._offers = ReplacementOffers(simulation)
+        self._wave = FoundWave()
+        self._gone: set[str] = set()
+
+    def run(self) -> FoundWave:
+        """Return the actions, in the order in which they were found."""
+        self._remove_and_replace()
+        self._repack()
+        return self._wave
+
+    @property
+    def _enough(self) -> bool:
+        return sum(action.saving for action in self._wave.actions) >= self._wanted
+
+    def _remove_and_replace(self) -> None:
+        queue: list[tuple[float, str, Kind, Candidate]] = []
+        for one in self._candidates:
+            heappush(queue, (-one.price / one.eviction_cost, one.node.name, "delete", one))
+        while queue and not self._enough:
+            _, name, kind, one = heappop(queue)
+            if refusal := self._refusal((one,)):
+                self._wave.refused[name] = refusal
+                self._wave.postponed += 1
+            elif kind == "delete":
+                if not self._delete(one) and (best := self._best_saving_by_replacement(one)) > 0:
+                    heappush(queue, (-best / one.eviction_cost, name, "replace", one))
+            else:
+                self._replace(one)
+
+    def _delete(self, one: Candidate) -> bool:
+        """Remove a node whose pods fit elsewhere; return whether that is done."""
+        simulation = self._simulation
+        displaced = simulation.evict([one.node.name])
+        if not simulation.can_all_fit(displaced) or simulation.place_on_existing(displaced):
+            simulation.roll_back()
+            self._wave.refused[one.node.name] = "its pods do not fit on other nodes"
+            return False
+        return self._keep((one,), one.price)
+
+    def _best_saving_by_replacement(self, one: Candidate) -> float:
+        """Return what a replacement could save at most; 0 if none is allowed."""
+        if not self._may_replace((one,)) or forbids_replacement((one,)):
+            return 0.0
+        return one.price - self._offers.cheapest
+
+    def _replace(self, one: Candidate) -> bool:
+        """Replace a node by one cheaper node for the pods that fit nowhere else; return whether that is done."""
+        simulation = self._simulation
+        left = simulation.place_on_existing(simulation.evict([one.node.name]))
+        if not left:
+            return self._keep((one,), one.price)
+        why = "its pods do not fit on other nodes, and no cheaper node holds them"
+        for choice in self._offers.holding(left, below=one.price)[:TRIED_OFFERS]:
+            room = None if repeats_a_type((one,), (choice.one.offer,)) else simulation.open_node(choice, left)
+            if room is None:
+                continue
+            cheaper = simulation.cheaper_offers(room, choice, one.price)
+            if few := too_few_spot_types(one, cheaper):
+                why = few
+                break
+            flexible = cheapest_types(one, cheaper)
+            return self._keep((one,), one.price - choice.one.offer.price_per_hour, flexible)
+        simulation.roll_back()
+        self._wave.refused[one.node.name] = why
+        return False
+
+    def _keep(self, removed: tuple[Candidate, ...], saving: float, flexible: tuple[Offer, ...] = ()) -> bool:
+        """Keep what the simulation has done if it is worth its evictions; else undo it."""
+        simulation = self._simulation
+        if why := worthless(removed, saving, self._totals):
+            simulation.roll_back()
+            for one in removed:
+                self._wave.refused[one.node.name] = why
+            return False
+        opened = tuple(simulation.commit())
+        for one in removed:
+            self._wave.refused.pop(one.node.name, None)
+            self._gone.add(one.node.name)
+        self._take(removed)
+        score = balanced_score(removed, saving, self._totals)
+        self._wave.actions.append(FoundAction(removed, opened, saving, score, flexible))
+        return True
+
+    def _repack(self) -> None:
+        """Pack the pods of groups of nodes anew, those with the most unused price per eviction first."""
+        failed = 0
+        for group in self._groups():
+            if self._enough or failed >= FAILED_REPACKS:
+                return
+            failed = 0 if self._repack_together(group) else failed + 1
+
+    def _groups(self) -> Iterator[tuple[Candidate, ...]]:
+        unused = {}
+        for one in self._candidates:
+            if one.node.name not in self._gone and self._may_replace((one,)) and not forbids_replacement((one,)):
+                inside = self._simulation.contents[self._simulation.room_of(one.node.name)]
+                pods = sum(self._worth(key) for keys in inside.values() for key in keys)
+                unused[one] = (one.price - pods) / one.eviction_cost
+        order = sorted((one for one in unused if unused[one] > 0), key=lambda one: (-unused[one], one.node.name))
+        while order:
+            group: list[Candidate] = []
+            rest: list[Candidate] = []
+            for one in order:
+                if len(group) < REPACKED and not self._refusal((*group, one)):
+                    group.append(one)
+                else:
+                    rest.append(one)
+            if not group:
+                self._wave.postponed += bool(rest)
+                return
+            yield tuple(group)
+            order = rest
+
+    def _repack_together(self, group: tuple[Candidate, ...]) -> bool:
+        """Repack a group. If types of the group would be launched again, as many nodes of these types are left out:
+        those whose price is used best, which are the last ones."""
+        for _ in range(REPACK_ATTEMPTS):
+            if len(group) == 1 and capacity_type_of(group[0]) == names.SPOT:
+                return False  # a single spot node needs a choice of types, which _replace checks
+            simulation = self._simulation
+            left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
+            if left and not simulation.pack_on_new(left, REPACK_EFFORT):
+                simulation.roll_back()
+                return False
+            opened = [room.choice.one.offer for room in simulation.state.new if room.choice]
+            price = sum(one.price for one in group)
+            saving = price - sum(offer.price_per_hour for offer in opened)
+            others = _without_repeated_types(group, opened)
+            if saving >= LEAST_REPACK_SHARE * price and len(others) == len(group):
+                return self._keep(group, saving)
+            simulation.roll_back()
+            if len(others) == len(group) or not others:
+                return False
+            group = others
+        return False
+
+
+def _without_repeated_types(group: tuple[Candidate, ...], opened: Sequence[Offer]) -> tuple[Candidate, ...]:
+    kept = list(group)
+    for offer in opened:
+        repeated = next((one for one in reversed(kept) if repeats_a_type((one,), (offer,))), None)
+        if repeated is not None:
+            kept.remove(repeated)
+    return tuple(kept)
+
+
+class ReplacementOffers:
+    """The undominated offers as arrays, pools of the highest weight first, then in order of price."""
+
+    def __init__(self, simulation: ClusterSimulation) -> None:
+        self._state = simulation.state
+        self._tiers: list[tuple[list[OfferChoice], Floats, Floats]] = []
+        for _, choices in OfferFrontier(simulation.state).tiers:
+            rooms = np.array([one.one.room for one in choices], float)
+            self._tiers.append((choices, rooms, np.array([one.one.offer.price_per_hour for one in choices])))
+
+    @property
+    def cheapest(self) -> float:
+        """Return the price of the cheapest offer; infinite if there is none."""
+        return min((float(prices.min()) for _, _, prices in self._tiers if len(prices)), default=float("inf"))
+
+    def holding(self, contents: Contents, *, below: float) -> list[OfferChoice]:
+        """Return the offers that hold all of these pods by resources and labels and cost less, the cheapest first.
+
+        They are of the pools with the highest weight that can hold the pods.
+        """
+        total = np.zeros(len(self._state.groups.resources))
+        mask = 0
+        for group, keys in contents.items():
+            total += np.array(group.vector, float) * len(keys)
+            mask |= 1 << group.index
+        for choices, rooms, prices in self._tiers:
+            fitting = np.flatnonzero((rooms >= total).all(axis=1)).tolist()
+            able = [at for at in fitting if choices[at].groups & mask == mask]
+            if able:
+                return [choices[at] for at in sorted(able, key=lambda at: prices[at]) if prices[at] < below - 1e-9]
+        return []
