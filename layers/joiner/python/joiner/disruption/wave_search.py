@@ -67,6 +67,19 @@ class FoundAction:
         return sum(one.eviction_cost for one in self.removed)
 
 
+def merge(actions: Sequence[FoundAction]) -> FoundAction:
+    """Return one action that does what all of these do."""
+    if len(actions) == 1:
+        return actions[0]
+    scores = [action.score for action in actions if action.score is not None]
+    return FoundAction(
+        tuple(one for action in actions for one in action.removed),
+        tuple(room for action in actions for room in action.opened),
+        sum(action.saving for action in actions),
+        min(scores, default=None),
+    )
+
+
 @dataclass(slots=True)
 class FoundWave:
     """The actions found. ``refused`` are the reasons of nodes that were tried and stay; ``postponed`` counts actions
