@@ -52,9 +52,10 @@ mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the loc
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_MIX_PODS=1000 $(BIN)/python -m pytest -s tests/e2e/test_mixes.py
 
-bench: setup ## Prices, bounds and speed of plans, how they grow; memory of functions that list; the way from a pod to its node, stage by stage; what Joiner costs a month
+bench: setup ## Prices, bounds and speed of plans, how they grow; waves of consolidation; memory of functions that list; the way from a pod to its node, stage by stage; what Joiner costs a month
 	@$(BIN)/python -m bench.plan_prices
 	@$(BIN)/python -m bench.growth
+	@$(BIN)/python -m bench.consolidation_waves
 	@$(BIN)/python -m bench.list_memory
 	@$(BIN)/python -m bench.lifecycle
 	@$(BIN)/python -m bench.running_costs

@@ -18,7 +18,7 @@ BUDGET: Final = 0.10
 
 
 @dataclass(slots=True)
-class Outcome:
+class ConsolidationOutcome:
     """What the commands did: the price in $/h after each of them and the evictions until then."""
 
     prices: list[float] = field(default_factory=list)
@@ -51,13 +51,13 @@ class KarpenterConsolidation:
             self._pods[where].append(pod)
         self._free = room[type_].copy()
         np.subtract.at(self._free, node, requests)
-        self.outcome = Outcome()
+        self.outcome = ConsolidationOutcome()
 
     @property
     def price(self) -> float:
         return float(sum(self._price[one] for one, alive in zip(self._types, self._alive, strict=True) if alive))
 
-    def run(self, *, most_commands: int = 10_000) -> Outcome:
+    def run(self, *, most_commands: int = 10_000) -> ConsolidationOutcome:
         """Execute commands until none is found."""
         for node, pods in enumerate(self._pods):
             self._alive[node] = bool(pods)

@@ -59,7 +59,7 @@ def claim_and_node(
     return claim, node
 
 
-def owned(pod: dict[str, Any], kind: str = "ReplicaSet", name: str = "") -> dict[str, Any]:
+def owned(pod: Mapping[str, Any], kind: str = "ReplicaSet", name: str = "") -> dict[str, Any]:
     """Return the pod with a controller."""
     owner = {"kind": kind, "name": name or pod["metadata"]["labels"]["app"], "uid": "uid-owner", "controller": True}
     return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}

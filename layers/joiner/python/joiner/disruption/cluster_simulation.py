@@ -36,7 +36,7 @@ Contents = dict[PodGroup, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class PlannerArguments:
     """What a simulation needs besides the snapshot: the arguments of ``joiner.planning.plan``."""
 
     catalogue: Catalogue
@@ -64,7 +64,7 @@ class ClusterSimulation:
     ``commit`` keeps everything since the last commit; ``roll_back`` undoes it.
     """
 
-    def __init__(self, snapshot: Snapshot, found: CandidateSearch, world: World) -> None:
+    def __init__(self, snapshot: Snapshot, found: CandidateSearch, world: PlannerArguments) -> None:
         moving = {pod.key for one in found.candidates for pod in one.pods}
         self.state = world.state(unbound(snapshot, moving))
         self._rooms = {room.node: room for room in self.state.existing if room.node}

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from joiner.catalogue import Catalogue
-from joiner.disruption.cluster_simulation import ClusterSimulation, World, unbound
+from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments, unbound
 from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
@@ -50,7 +50,7 @@ def propose(
     PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the actions that they postpone. The
     actions together keep every rule. Each one may be left out without harm to the others.
     """
-    world = World(catalogue, frozenset(unavailable), classes, ceilings)
+    world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings)
     return _Consolidation(snapshot, world, now, history).proposal(gap)
 
 
@@ -93,7 +93,7 @@ def _identity(action: DisruptionAction) -> tuple[object, ...]:
 @dataclass(slots=True)
 class _Consolidation:
     snapshot: Snapshot
-    world: World
+    world: PlannerArguments
     now: datetime
     history: DisruptionHistory
 

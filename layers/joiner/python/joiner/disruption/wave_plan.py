@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner.cluster import Pod
-from joiner.disruption.cluster_simulation import World, unbound
+from joiner.disruption.cluster_simulation import PlannerArguments, unbound
 from joiner.disruption.disruption_candidates import Candidate
 from joiner.disruption.proposal import DisruptionAction
 from joiner.disruption.replacement_rules import repeats_a_type
@@ -36,7 +36,7 @@ class WaveWriter:
     """``places`` are the nodes of all pods that the simulation can move, in the end: by key of the pod."""
 
     snapshot: Snapshot
-    world: World
+    world: PlannerArguments
     places: Mapping[str, NodeState]
 
     def write(self, actions: Sequence[FoundAction]) -> list[DisruptionAction]:
