@@ -247,9 +247,10 @@ class Actor:
         """
         self._delete_workloads()
         for machine in (
+            self.outputs["DisruptArn"],
             self.outputs["RetireArn"],
             self.outputs["RetireEmptyArn"],
-        ):  # a retirement may wait for half an hour
+        ):  # a retirement may wait for half an hour, and a disruption for its replacements
             self._stop_all(machine)
         try:
             self.rest(limit=20)
@@ -295,7 +296,9 @@ class Actor:
             for item in page["Items"]:
                 key = {"kind": item["kind"], "id": item["id"]}
                 if item["kind"]["S"] == "LEASE":  # a test may have stopped its holder; nobody runs any more
-                    client.update_item(TableName=table, Key=key, UpdateExpression="REMOVE holder, leaseUntil")
+                    client.update_item(
+                        TableName=table, Key=key, UpdateExpression="REMOVE holder, leaseUntil, disruptUntil"
+                    )
                 elif item["kind"]["S"] not in ("CLUSTER", "DOORBELL"):  # the deployment's own
                     client.delete_item(TableName=table, Key=key)
 

@@ -1,0 +1,106 @@
+"""A checker that watches a cluster while nodes are disrupted: no voluntary disruption breaks a rule.
+
+It looks several times a second, from outside, at the API server. A violation is a sentence. The rules:
+
+* No more nodes of a pool carry the taint `karpenter.sh/disrupted` than its budgets allow. Budgets with schedules are not
+  supported.
+* A PodDisruptionBudget never has fewer healthy pods than it asks for, unless it had fewer before.
+* No pod that must not be disrupted is terminated on a node with the taint.
+"""
+
+import math
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from joiner_local.control_plane.kube_api import KubeApi, Object
+
+POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
+BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"
+EVERY: Final = 0.25  # seconds
+POOL: Final = "karpenter.sh/nodepool"
+DISRUPTED: Final = "karpenter.sh/disrupted"
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+
+
+@dataclass
+class Watched:
+    """What was seen: violations, the pods that were terminated on disrupted nodes, and the number of looks."""
+
+    violations: set[str] = field(default_factory=set)
+    evicted: set[str] = field(default_factory=set)
+    looks: int = 0
+
+
+@contextmanager
+def watched_evictions(kube: KubeApi) -> Iterator[Watched]:
+    """Watch during the block; fail afterwards if a rule was broken."""
+    watched, ended = Watched(), threading.Event()
+
+    def run() -> None:
+        while not ended.is_set():
+            _look(kube, watched)
+            ended.wait(EVERY)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield watched
+    finally:
+        ended.set()
+        thread.join(10)
+    assert watched.violations == set()
+    assert watched.looks > 0
+
+
+def _look(kube: KubeApi, watched: Watched) -> None:
+    nodes, pods = kube.items("/api/v1/nodes"), kube.items("/api/v1/pods")
+    watched.violations.update(_over_budget(kube.items(POOLS), nodes))
+    watched.violations.update(_unhealthy(kube.items(BUDGETS)))
+    closed = {node["metadata"]["name"] for node in nodes if _is_disrupted(node)}
+    leaving = [pod for pod in pods if _is_leaving(pod) and pod["spec"].get("nodeName") in closed]
+    for pod in leaving:
+        name = pod["metadata"]["name"]
+        watched.evicted.add(name)
+        if (pod["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true":
+            watched.violations.add(f"pod {name} was terminated although it must not be disrupted")
+    watched.looks += 1
+
+
+def _over_budget(pools: Sequence[Object], nodes: Sequence[Object]) -> Iterator[str]:
+    for pool in pools:
+        name = pool["metadata"]["name"]
+        mine = [node for node in nodes if node["metadata"].get("labels", {}).get(POOL) == name]
+        going = sum(_is_disrupted(node) for node in mine)
+        allowed = min((_amount(each["nodes"], len(mine)) for each in _budgets(pool)), default=len(mine))
+        if going > allowed:
+            yield f"{going} of {len(mine)} nodes of pool {name} are disrupted, and its budgets allow {allowed}"
+
+
+def _budgets(pool: Object) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = pool["spec"].get("disruption", {}).get("budgets", [{"nodes": "10%"}])
+    assert all("schedule" not in each and "reasons" not in each for each in found), found
+    return found
+
+
+def _amount(said: str, nodes: int) -> int:
+    return math.ceil(nodes * int(said[:-1]) / 100) if said.endswith("%") else int(said)
+
+
+def _unhealthy(budgets: Sequence[Object]) -> Iterator[str]:
+    for budget in budgets:
+        status = budget.get("status", {})
+        healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+        if status.get("expectedPods", 0) >= desired > healthy and status.get("disruptedPods"):
+            yield f"budget {budget['metadata']['name']} has {healthy} healthy pods of {desired}"
+
+
+def _is_disrupted(node: Object) -> bool:
+    return any(taint["key"] == DISRUPTED for taint in node["spec"].get("taints", []))
+
+
+def _is_leaving(pod: Object) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or []
+    return "deletionTimestamp" in pod["metadata"] and all(owner["kind"] != "DaemonSet" for owner in owners)

@@ -1,0 +1,191 @@
+"""Consolidation on the deployed stack: nodes are removed or replaced when that is cheaper, and nothing else happens to
+their pods.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import until
+from tests.e2e.eviction_checker import watched_evictions
+from tests.e2e.world import Actor, deployment, node_class
+
+pytestmark = pytest.mark.e2e
+
+LIMIT = 150.0
+
+
+def nodepool(*types: str, **disruption: Any) -> Object:
+    requirements = {"karpenter.sh/capacity-type": ["on-demand"], "node.kubernetes.io/instance-type": list(types)}
+    said = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "1s",
+        "budgets": [{"nodes": "1"}],
+        **disruption,
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "dense"},
+        "spec": {
+            "template": {
+                "spec": {
+                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "dense"},
+                    "requirements": [
+                        {"key": key, "operator": "In", "values": values} for key, values in requirements.items()
+                    ],
+                    "expireAfter": "Never",
+                }
+            },
+            "disruption": said,
+        },
+    }
+
+
+@pytest.fixture
+def actor(deployed: Actor) -> Iterator[Actor]:
+    deployed.clean()
+    deployed.create(node_class("dense"))
+    yield deployed
+    deployed.knob("capacity", clear=True)
+    deployed.clean()
+
+
+def types(actor: Actor) -> list[str]:
+    return sorted(instance["InstanceType"] for instance in actor.instances())
+
+
+def swept(actor: Actor) -> None:
+    assert actor.sweep() == "SUCCEEDED"
+
+
+def disruptions(actor: Actor) -> list[Mapping[str, Any]]:
+    """Return the outputs of the disruptions that ended, oldest first."""
+    client = actor.world.client("stepfunctions")
+    listed = client.list_executions(stateMachineArn=actor.outputs["DisruptArn"], statusFilter="SUCCEEDED")["executions"]
+    ended = sorted(listed, key=lambda each: each["startDate"])
+    return [json.loads(client.describe_execution(executionArn=each["executionArn"])["output"]) for each in ended]
+
+
+def sweep_until(actor: Actor, done: Any, *, what: str) -> None:
+    """Run sweeps, each after the executions of the last have ended, until `done`."""
+
+    def look() -> bool:
+        swept(actor)
+        actor.rest(limit=LIMIT)
+        return bool(done())
+
+    until(look, what=what, limit=LIMIT)
+
+
+def reasons(actor: Actor) -> set[str]:
+    return {event["reason"] for event in actor.events()}
+
+
+def tainted(actor: Actor) -> list[str]:
+    return [
+        node["metadata"]["name"]
+        for node in actor.nodes()
+        if any(taint["key"] == "karpenter.sh/disrupted" for taint in node["spec"].get("taints", []))
+    ]
+
+
+def two_half_used_nodes(actor: Actor) -> None:
+    """Leave one pod on each of two nodes that could hold both."""
+    actor.create(nodepool("m5.large"))
+    actor.create(deployment("web", replicas=4, cpu="800m"))
+    actor.wait_running(4, "web")
+    actor.rest()
+    assert types(actor) == ["m5.large", "m5.large"]
+    actor.scale("web", 2)  # of pods of one workload, those on the node with more of them go first
+    until(lambda: len(actor.pods("web")) == 2, what="two pods")
+    assert len({pod["spec"]["nodeName"] for pod in actor.pods("web")}) == 2
+
+
+def test_two_half_used_nodes_become_one(actor: Actor) -> None:
+    two_half_used_nodes(actor)
+    known = actor.executions()
+
+    with watched_evictions(actor.world.kube) as watched:
+        sweep_until(actor, lambda: len(actor.instances()) == 1, what="one node")
+
+    actor.wait_running(2, "web")
+    assert types(actor) == ["m5.large"]
+    assert len(watched.evicted) == 1
+    assert actor.plans_since(known) == {}, "the pod of the removed node needs no new node"
+    assert {"DisruptionTerminating", "Evicted"} <= reasons(actor)
+    acted = [told for told in disruptions(actor) if told["retired"]]
+    assert [(told["retired"], told["undone"]) for told in acted] == [(1, [])]
+
+
+def an_oversized_node(actor: Actor) -> None:
+    """Leave a small pod on a node that is twice as large as it has to be."""
+    actor.create(nodepool("m5.large", "m5.xlarge"))
+    actor.create(deployment("large", cpu="2500m"), deployment("small", cpu="500m"))
+    actor.wait_running(1, "small")
+    actor.wait_running(1, "large")
+    actor.rest()
+    assert types(actor) == ["m5.xlarge"]
+    actor.end("large")
+
+
+def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor: Actor) -> None:
+    an_oversized_node(actor)
+    [old] = actor.pods("small")
+    overlapping: list[bool] = []
+
+    def one_is_left() -> bool:
+        return types(actor) == ["m5.large"]
+
+    with watched_evictions(actor.world.kube) as watched:
+        swept(actor)
+        until(
+            lambda: overlapping.append(len(actor.nodes()) == 2) or one_is_left(),
+            what="the cheaper node alone",
+            limit=LIMIT,
+        )
+        actor.rest(limit=LIMIT)
+
+    assert any(overlapping), "both nodes exist for a while"
+    assert watched.evicted == {old["metadata"]["name"]}
+    actor.wait_running(1, "small")
+    assert {"DisruptionLaunching", "DisruptionTerminating"} <= reasons(actor)
+
+
+def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor) -> None:
+    an_oversized_node(actor)
+    [before] = actor.pods("small")
+    actor.knob("capacity", instanceType="m5.large", available=0)
+
+    with watched_evictions(actor.world.kube) as watched:
+        sweep_until(actor, lambda: "DisruptionFailed" in reasons(actor), what="a disruption that is undone")
+
+    assert watched.evicted == set()
+    [after] = actor.pods("small")
+    assert (after["metadata"]["uid"], after["spec"]["nodeName"]) == (
+        before["metadata"]["uid"],
+        before["spec"]["nodeName"],
+    )
+    assert (tainted(actor), types(actor)) == ([], ["m5.xlarge"])
+    [claim] = actor.claims()
+    assert "DisruptionReason" not in {each["type"] for each in claim["status"]["conditions"]}
+    assert actor.item("BACKOFF", "disruption#NodePool/dense")["tries"] == {"N": "1"}
+    [told] = [told for told in disruptions(actor) if told["undone"]]
+    assert "could not be launched" in told["undone"][0]["why"]
+
+
+def test_a_budget_that_allows_no_eviction_blocks_and_is_reported(actor: Actor) -> None:
+    two_half_used_nodes(actor)
+    spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
+    metadata = {"name": "web", "namespace": "default"}
+    actor.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec})
+
+    with watched_evictions(actor.world.kube) as watched:
+        sweep_until(actor, lambda: "DisruptionBlocked" in reasons(actor), what="a report of what blocks")
+
+    assert (watched.evicted, tainted(actor), types(actor)) == (set(), [], ["m5.large", "m5.large"])
+    notes = {event["note"] for event in actor.events() if event["reason"] == "DisruptionBlocked"}
+    assert any("PodDisruptionBudget default/web allows no eviction" in note for note in notes), notes
