@@ -7,7 +7,6 @@ snapshot. The second proposal contains only actions that are in both. Each propo
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,16 +17,14 @@ from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
-from joiner.disruption.consolidation import propose, revalidate
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import DisruptionAction, Proposal
+from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings
 
 logger = Logger()
 
 ACTIONS_SHOWN: Final = 20
-LEFT_TO_THE_SWEEP: Final = "Empty"
-"""The reason of empty nodes: the sweep retires them, without DISRUPT."""
 
 
 class DisruptionPlanning:
@@ -50,7 +47,6 @@ class DisruptionPlanning:
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         made = self._propose(keys, now)
-        made = replace(made, actions=tuple(one for one in made.actions if one.reason != LEFT_TO_THE_SWEEP))
         key = documents.put_proposal(self._store, task, made)
         if not keys["proposal"]:
             before = self._disruptions.last_proposal()
@@ -59,24 +55,19 @@ class DisruptionPlanning:
         return {"proposal": key, **_summary(made)}
 
     def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:
-        at = int(now.timestamp())
-        inputs: tuple[Any, ...] = (
-            documents.get_snapshot(self._store, keys["snapshot"]),
+        marks = self._ledger.unavailable(int(now.timestamp()))
+        offerings = (mark.offering for mark in marks)
+        inputs = WaveInputs(
             documents.get_catalogue(self._store),
-            frozenset(
-                (mark.offering.capacity_type, mark.offering.instance_type, mark.offering.zone)
-                for mark in self._ledger.unavailable(at)
-            ),
+            frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),
+            documents.get_node_classes(self._store, keys["classes"]),
+            self._ceilings,
+            self._history(now),
         )
-        more: dict[str, Any] = {
-            "classes": documents.get_node_classes(self._store, keys["classes"]),
-            "now": now,
-            "ceilings": self._ceilings,
-            "history": self._history(now),
-        }
+        fresh = propose_wave(documents.get_snapshot(self._store, keys["snapshot"]), inputs, now)
         if not keys["proposal"]:
-            return propose(*inputs, **more)
-        return revalidate(documents.get_proposal(self._store, keys["proposal"]), *inputs, **more)
+            return fresh
+        return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh)
 
     def _history(self, now: datetime) -> DisruptionHistory:
         """Return what the ledger knows: the disruptions under way, and the pools that wait after a failure."""

@@ -2,8 +2,8 @@
 
 It looks several times a second, from outside, at the API server. A violation is a sentence. The rules:
 
-* No more nodes of a pool carry the taint `karpenter.sh/disrupted` than its budgets allow. Budgets with schedules are not
-  supported.
+* No more nodes of a pool carry the taint `karpenter.sh/disrupted` than its budgets allow. Budgets with schedules are
+  not supported.
 * A PodDisruptionBudget never has fewer healthy pods than it asks for, unless it had fewer before.
 * No pod that must not be disrupted is terminated on a node with the taint.
 """

@@ -94,15 +94,18 @@ def tainted(actor: Actor) -> list[str]:
 
 
 def two_half_used_nodes(actor: Actor) -> None:
-    """Leave one pod on each of two nodes that could hold both."""
+    """Leave one pod on each of two nodes that could hold both. A filler makes each node full while it is filled."""
     actor.create(nodepool("m5.large"))
-    actor.create(deployment("web", replicas=4, cpu="800m"))
-    actor.wait_running(4, "web")
-    actor.rest()
+    for number in ("1", "2"):
+        names = (f"web-{number}", f"filler-{number}")
+        actor.create(deployment(names[0], cpu="800m"), deployment(names[1], cpu="1"))
+        for name in names:
+            actor.wait_running(1, name)
+        actor.rest()
     assert types(actor) == ["m5.large", "m5.large"]
-    actor.scale("web", 2)  # of pods of one workload, those on the node with more of them go first
-    until(lambda: len(actor.pods("web")) == 2, what="two pods")
-    assert len({pod["spec"]["nodeName"] for pod in actor.pods("web")}) == 2
+    actor.end("filler-1", "filler-2")
+    actor.rest()
+    assert len({pod["spec"]["nodeName"] for pod in actor.pods()}) == 2
 
 
 def test_two_half_used_nodes_become_one(actor: Actor) -> None:
@@ -112,7 +115,7 @@ def test_two_half_used_nodes_become_one(actor: Actor) -> None:
     with watched_evictions(actor.world.kube) as watched:
         sweep_until(actor, lambda: len(actor.instances()) == 1, what="one node")
 
-    actor.wait_running(2, "web")
+    actor.wait_running(2)
     assert types(actor) == ["m5.large"]
     assert len(watched.evicted) == 1
     assert actor.plans_since(known) == {}, "the pod of the removed node needs no new node"
@@ -179,13 +182,14 @@ def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor
 
 def test_a_budget_that_allows_no_eviction_blocks_and_is_reported(actor: Actor) -> None:
     two_half_used_nodes(actor)
-    spec = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
-    metadata = {"name": "web", "namespace": "default"}
-    actor.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec})
+    for name in ("web-1", "web-2"):
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": name}}}
+        metadata = {"name": name, "namespace": "default"}
+        actor.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec})
 
     with watched_evictions(actor.world.kube) as watched:
         sweep_until(actor, lambda: "DisruptionBlocked" in reasons(actor), what="a report of what blocks")
 
     assert (watched.evicted, tainted(actor), types(actor)) == (set(), [], ["m5.large", "m5.large"])
     notes = {event["note"] for event in actor.events() if event["reason"] == "DisruptionBlocked"}
-    assert any("PodDisruptionBudget default/web allows no eviction" in note for note in notes), notes
+    assert any("PodDisruptionBudget default/web-1 allows no eviction" in note for note in notes), notes

@@ -1,0 +1,72 @@
+"""One wave of disruption: replacements of outdated nodes, or else consolidation.
+
+Source: Karpenter, core `pkg/controllers/disruption/controller.go`: drift comes before consolidation, and one method
+acts at a time. Both would count the same nodes against the same budgets.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from joiner.catalogue import Catalogue
+from joiner.disruption.consolidation import propose
+from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.proposal import DisruptionAction, Proposal
+from joiner.disruption.replacements import propose_replacements
+from joiner.planning import Ceilings, Snapshot
+from joiner.pools import ResolvedNodeClass
+
+
+@dataclass(frozen=True, slots=True)
+class WaveInputs:
+    """What a proposal is made from, besides the snapshot; the fields are those of `joiner.planning.plan`."""
+
+    catalogue: Catalogue
+    unavailable: Collection[tuple[str, str, str]]
+    classes: Mapping[str, ResolvedNodeClass]
+    ceilings: Ceilings
+    history: DisruptionHistory
+
+
+def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Proposal:
+    """Return the actions of the next wave, without empty nodes, which the sweep retires."""
+    outdated = propose_replacements(
+        snapshot,
+        inputs.catalogue,
+        inputs.unavailable,
+        classes=inputs.classes,
+        now=now,
+        ceilings=inputs.ceilings,
+        history=inputs.history,
+    )
+    if outdated.actions:
+        return outdated
+    made = propose(
+        snapshot,
+        inputs.catalogue,
+        inputs.unavailable,
+        classes=inputs.classes,
+        now=now,
+        ceilings=inputs.ceilings,
+        history=inputs.history,
+    )
+    return replace(
+        made,
+        actions=tuple(one for one in made.actions if one.reason != "Empty"),
+        kept=(*outdated.kept, *made.kept),
+        remaining=made.remaining + outdated.remaining,
+    )
+
+
+def confirm(proposed: Proposal, fresh: Proposal) -> Proposal:
+    """Return the fresh proposal with only those actions that the earlier one contains, too.
+
+    Nodes and replacements (pool, type, zone and capacity type) must be the same. The moves are the fresh ones.
+    """
+    before = {_identity(action) for action in proposed.actions}
+    return replace(fresh, actions=tuple(action for action in fresh.actions if _identity(action) in before))
+
+
+def _identity(action: DisruptionAction) -> tuple[object, ...]:
+    launched = sorted((one.pool, one.offer.instance_type, one.zone, one.capacity_type) for one in action.replacements)
+    return action.reason, action.claims, tuple(launched)

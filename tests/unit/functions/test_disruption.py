@@ -1,0 +1,260 @@
+"""DISRUPT over fakes: marking nodes, settling disruptions, and the state after a failure at any call."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.find_candidates import handler as find_candidates
+from functions.mark_nodes import handler as mark_nodes
+from functions.settle_disruptions import handler as settle_disruptions
+from joiner.adapters import documents
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.cluster_view import ListedCluster
+from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.kube_errors import KubeError, Unreachable
+from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
+from joiner.adapters.payload import Execution, Task
+from joiner.cluster import Requirements, Resources
+from joiner.disruption.proposal import DisruptionAction, Proposal
+from joiner.names import DISRUPTED
+from joiner.planning import Offer, PlannedNode
+from joiner.pools import read_node_claim
+from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.retire import retire
+from tests.unit.functions.scale_up import CLUSTER, World
+from tests.unit.functions.test_retirement import grow
+
+NAME = "disrupt-20261121T120000-sweep"
+ARN = f"arn:aws:states:us-east-1:123456789012:execution:joiner-disrupt-demo:{NAME}"
+REMOVED = DisruptionAction("Underutilized", ("default-1",), moves={"default/web-1": "node-2"}, saving_per_hour=0.096)
+
+
+@pytest.fixture
+def grown(world: World) -> World:
+    """Return a world with two nodes that run a pod each."""
+    return grow(world)
+
+
+def task(lease: int = 1) -> Task:
+    return Task(Execution(NAME, ARN, ""), CLUSTER, lease, 2)
+
+
+def records(world: World) -> Disruptions:
+    return Disruptions(world.ledger._client, world.ledger._table)
+
+
+def hold_lease(world: World) -> int:
+    """Take the lease as the state machine does; return the number of rings."""
+    values = {":me": ARN, ":until": int(world.now.timestamp()) + 120, ":one": 1, ":none": 0}
+    update = "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none"
+    world.machine._update("LEASE", "scale-up", update, values)
+    return world.machine.lease().rings
+
+
+def planned(name: str = "n1") -> PlannedNode:
+    offer, nothing = Offer(0.048, "m5.small", "us-east-1a", "on-demand"), Resources()
+    return PlannedNode(
+        name,
+        "NodePool/default",
+        offer,
+        (offer,),
+        {},
+        (),
+        (),
+        Requirements(),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        (),
+        {},
+    )
+
+
+def marked(world: World, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
+    """Mark the nodes of these actions under the lease."""
+    key = documents.put_proposal(world.store, task(), Proposal(actions))
+    hold_lease(world)
+    parts = (world.kube, world.ledger, records(world), EmptyNodes(world.ledger._client, world.ledger._table))
+    answer: dict[str, Any] = mark_nodes.NodeMarking(*parts, world.store).answer(
+        task(), key, rings, world.now, int(world.now.timestamp()) + 90
+    )
+    return answer
+
+
+def settled(world: World) -> dict[str, Any]:
+    answer: dict[str, Any] = settle_disruptions.DisruptionSettling(world.kube, world.ledger, records(world)).answer(
+        task(0), world.now
+    )
+    return answer
+
+
+def is_tainted(world: World, node: str) -> bool:
+    taints = world.kube.objects["nodes", "", node]["spec"].get("taints") or []
+    return any(taint["key"] == DISRUPTED for taint in taints)
+
+
+def reason_of(world: World, claim: str) -> str:
+    return read_node_claim(world.kube.objects["nodeclaims", "", claim]).conditions["DisruptionReason"].reason
+
+
+def events(world: World) -> set[tuple[str, str]]:
+    return {(each["reason"], each["regarding"]["kind"]) for each in world.kube.all(kinds.EVENTS)}
+
+
+def test_a_removal_is_marked_requested_and_finished(grown: World) -> None:
+    answer = marked(grown, REMOVED)
+
+    assert answer == {
+        "plan": "",
+        "marked": [{"reason": "Underutilized", "claims": ["default-1"]}],
+        "replacements": 0,
+        "dropped": [],
+    }
+    assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (True, False)
+    assert reason_of(grown, "default-1") == "Underutilized"
+    assert events(grown) == {("DisruptionTerminating", "Node"), ("DisruptionTerminating", "NodeClaim")}
+    [record] = records(grown).all()
+    assert (record.id, record.claims, record.replacements, record.asked) == (f"{NAME}-0", ("default-1",), (), 0)
+
+    request = {"claim": "default-1", "reason": "consolidated", "instance": "i-0001", "notBefore": 0}
+    assert settled(grown) == {"retire": [request], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
+    assert settled(grown)["requested"] == 1, "the retirement is requested once"
+
+    grown.machine.break_lease(ARN, 1)
+    assert retire(grown, ("default-1", "consolidated")).left_out == {}
+    assert settled(grown)["finished"] == 1
+    assert records(grown).all() == []
+    assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
+
+
+def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(grown: World) -> None:
+    action = DisruptionAction("Drifted", ("default-1",), (planned(),), {"default/web-1": "n1"})
+    answer = marked(grown, action)
+    plan = documents.get_plan(grown.store, answer["plan"])
+    [record] = records(grown).all()
+    [replacement] = record.replacements
+    assert ([node.name for node in plan.nodes], replacement) == (["n1"], f"default-{task().claim_suffix(0)}")
+
+    old = grown.kube.objects["nodeclaims", "", "default-2"]
+    booting = {**old, "metadata": {**old["metadata"], "name": replacement, "uid": "new"}, "status": {}}
+    grown.kube.put(booting)
+    assert settled(grown)["waiting"] == 1
+    grown.kube.put({**booting, "status": old["status"]})
+
+    assert [(each["claim"], each["reason"]) for each in settled(grown)["retire"]] == [("default-1", "drifted")]
+
+
+def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(grown: World) -> None:
+    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
+
+    answer = settled(grown)
+
+    assert (answer["retire"], answer["waiting"]) == ([], 0)
+    [undone] = answer["undone"]
+    assert undone["why"].endswith("could not be launched")
+    assert (is_tainted(grown, "node-1"), reason_of(grown, "default-1"), records(grown).all()) == (False, "", [])
+    assert {("DisruptionFailed", "Node"), ("DisruptionFailed", "NodeClaim")} <= events(grown)
+    until = grown.ledger.disruption_back_offs(grown.now)["NodePool/default"]
+    assert until == grown.now + timedelta(seconds=60)
+
+
+def test_a_pod_that_was_bound_meanwhile_has_no_place_and_undoes_the_mark(grown: World) -> None:
+    answer = marked(grown, DisruptionAction("Underutilized", ("default-1",), moves={"default/other": "node-2"}))
+
+    assert answer["marked"] == []
+    assert answer["dropped"] == [
+        {"claims": ["default-1"], "why": "pod default/web-1 was bound to node node-1 meanwhile"}
+    ]
+    assert (is_tainted(grown, "node-1"), reason_of(grown, "default-1"), records(grown).all()) == (False, "", [])
+
+
+def test_a_ring_after_the_snapshot_drops_everything(grown: World) -> None:
+    grown.machine.ring()
+
+    assert marked(grown, REMOVED, rings=0)["dropped"] == [
+        {"claims": ["default-1"], "why": "the doorbell rang after the snapshot"}
+    ]
+    assert not is_tainted(grown, "node-1")
+
+
+def test_an_empty_node_about_to_be_removed_counts_against_the_budgets(grown: World) -> None:
+    emptiness = EmptyNodes(grown.ledger._client, grown.ledger._table)
+    emptiness.begin("default-2", int(grown.now.timestamp()))
+    emptiness.ask("default-2", int(grown.now.timestamp()) + 60, by="sweep-1")
+
+    [dropped] = marked(grown, REMOVED)["dropped"]
+
+    assert "counts against the budgets" in dropped["why"]
+
+
+def test_an_action_whose_node_is_being_removed_is_dropped_and_others_are_not(grown: World) -> None:
+    both = (REMOVED, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
+    grown.kube.objects["nodeclaims", "", "default-1"]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+
+    answer = marked(grown, *both)
+
+    assert [each["claims"] for each in answer["marked"]] == [["default-2"]]
+    assert answer["dropped"] == [{"claims": ["default-1"], "why": "node node-1 is being removed"}]
+
+
+def test_nothing_is_marked_without_the_lease(grown: World) -> None:
+    key = documents.put_proposal(grown.store, task(), Proposal((REMOVED,)))
+    parts = (grown.kube, grown.ledger, records(grown), EmptyNodes(grown.ledger._client, grown.ledger._table))
+
+    with pytest.raises(LeaseLost):
+        mark_nodes.NodeMarking(*parts, grown.store).answer(task(), key, 0, grown.now, 0)
+
+    assert not is_tainted(grown, "node-1")
+
+
+def test_a_mark_that_fails_at_any_call_leaves_a_record_of_each_tainted_node(make_world: MakeWorld) -> None:
+    for number in range(1, 12):
+        world, calls = grow(make_world()), 0
+
+        def fails(method: str, _path: str, answer: Any, number: int = number) -> Mapping[str, Any]:
+            nonlocal calls
+            calls += 1
+            if calls < number:
+                found: Mapping[str, Any] = answer()
+                return found
+            if method == "PATCH":
+                answer()  # done, and the answer is lost
+            raise Unreachable("as the test says")
+
+        world.kube.fault = fails
+        with suppress(KubeError):
+            marked(world, REMOVED)
+        world.kube.fault = None
+
+        if is_tainted(world, "node-1"):
+            assert [record.claims for record in records(world).all()] == [("default-1",)], number
+
+
+def test_a_look_counts_the_nodes_that_may_be_candidates_and_stores_them(grown: World) -> None:
+    listing = find_candidates.CandidateListing(
+        ListedCluster(grown.kube, find_candidates.DISRUPTED),
+        grown.ledger,
+        grown.store,
+        AutoscalerDetection(grown.kube),
+    )
+
+    found = listing.answer(task(0), grown.now, 0)
+
+    assert (found["why"], found["candidates"]) == ("", 2)
+    assert {pod.key for pod in documents.get_snapshot(grown.store, found["snapshot"]).pods} == {
+        "default/web-1",
+        "default/web-2",
+    }
+
+    launch = LaunchRecord("l-1", "{}", "token", ("default-9",), 1, ARN, details="{}")
+    hold_lease(grown)
+    assert listing.answer(task(0), grown.now, 0)["why"] == "another execution plans or launches nodes"
+    grown.ledger.begin_launch(launch)
+    until = int(grown.now.timestamp()) + 90
+    assert listing.answer(task(1), grown.now, until)["why"] == "the outcome of a launch is not recorded yet"
