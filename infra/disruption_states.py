@@ -152,9 +152,15 @@ def _proposal_states(parts: DisruptionParts) -> States:
             parts,
             "propose_disruption",
             {"snapshot": jsonata("$found.snapshot"), "classes": jsonata("$classes"), "digest": jsonata("$digest")},
-            next="Is anything proposed?",
+            next="Report candidates",
             assign={"proposed": jsonata("$states.result.Payload")},
             retry=[Retry(NO_CATALOGUE, attempts=6, interval=5)],
+        ),
+        "Report candidates": parts.integrations.invoke(
+            parts.functions["report_candidates"],
+            {"proposal": jsonata("$proposed.proposal"), "snapshot": jsonata("$found.snapshot")},
+            next="Is anything proposed?",
+            catch=[Catch([EVERY_ERROR], "Is anything proposed?", kept=False)],  # the next look reports again
         ),
         "Is anything proposed?": choice_state({"$proposed.actions > 0": "Let pods settle"}, otherwise=GIVE_BACK_TURN),
         "Let pods settle": wait_state(SETTLING_SECONDS, next="Take the lease", assign={"turn": 2}),

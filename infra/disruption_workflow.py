@@ -13,7 +13,7 @@ from infra.logged_state_machine import LoggedStateMachine
 from infra.scale_up_workflow import called_function, construct_id
 from infra.service_integrations import ServiceIntegrations
 
-FUNCTIONS: Final = ("find_candidates", "propose_disruption", "mark_nodes", "settle_disruptions")
+FUNCTIONS: Final = ("find_candidates", "propose_disruption", "report_candidates", "mark_nodes", "settle_disruptions")
 
 OF_SCALE_UPS: Final = (
     "resolve_node_classes",

@@ -270,6 +270,14 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         reads_documents=("catalogue", "decisions", "node-classes", "snapshots"),
         writes_documents=("decisions",),
     ),
+    "report_candidates": FunctionConfiguration(
+        "Reports which nodes may be consolidated, and why others stay",
+        CalledApi.KUBERNETES,
+        timeout_seconds=45,
+        memory_mb=1769,
+        reads_documents=("decisions", "snapshots"),
+        groups=(VIEWERS, RECORDERS),
+    ),
     "mark_nodes": FunctionConfiguration(
         "Taints the nodes that were chosen, and writes the plan of their replacements",
         CalledApi.KUBERNETES,

@@ -31,6 +31,7 @@ class Watched:
 
     violations: set[str] = field(default_factory=set)
     evicted: set[str] = field(default_factory=set)
+    on_closed: dict[str, Object] = field(default_factory=dict)
     looks: int = 0
 
 
@@ -60,12 +61,16 @@ def _look(kube: KubeApi, watched: Watched) -> None:
     watched.violations.update(_over_budget(kube.items(POOLS), nodes))
     watched.violations.update(_unhealthy(kube.items(BUDGETS)))
     closed = {node["metadata"]["name"] for node in nodes if _is_disrupted(node)}
-    leaving = [pod for pod in pods if _is_leaving(pod) and pod["spec"].get("nodeName") in closed]
-    for pod in leaving:
-        name = pod["metadata"]["name"]
-        watched.evicted.add(name)
-        if (pod["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true":
-            watched.violations.add(f"pod {name} was terminated although it must not be disrupted")
+    standing = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+    for uid, pod in list(watched.on_closed.items()):
+        if uid not in standing:  # without a grace period it is gone at once
+            watched.evicted.add(pod["metadata"]["name"])
+            del watched.on_closed[uid]
+            if (pod["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true":
+                watched.violations.add(f"pod {pod['metadata']['name']} was terminated, and must not be disrupted")
+    watched.on_closed |= {
+        pod["metadata"]["uid"]: pod for pod in pods if _moves(pod) and pod["spec"].get("nodeName") in closed
+    }
     watched.looks += 1
 
 
@@ -101,6 +106,6 @@ def _is_disrupted(node: Object) -> bool:
     return any(taint["key"] == DISRUPTED for taint in node["spec"].get("taints", []))
 
 
-def _is_leaving(pod: Object) -> bool:
+def _moves(pod: Object) -> bool:
     owners = pod["metadata"].get("ownerReferences") or []
-    return "deletionTimestamp" in pod["metadata"] and all(owner["kind"] != "DaemonSet" for owner in owners)
+    return "deletionTimestamp" not in pod["metadata"] and all(owner["kind"] != "DaemonSet" for owner in owners)

@@ -26,6 +26,7 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
     "find_candidates": [FOUND],
     "resolve_node_classes": [{"classes": "node-classes/x/1.json.gz", "ready": 1, "refused": 0}],
     "propose_disruption": [PROPOSED],
+    "report_candidates": [{"conditions": 1, "events": 0}],
     "mark_nodes": [MARKED],
     "settle_disruptions": [{**SETTLED, "retire": [REQUEST]}],
     "record_node_claims": [

@@ -36,6 +36,7 @@ FIRST_LOOK = [
     "May nodes be disrupted?",
     "Resolve node classes",
     "Propose disruption",
+    "Report candidates",
     "Is anything proposed?",
 ]
 SECOND_LOOK = [

@@ -109,6 +109,7 @@ def test_the_disruption_machine_has_these_states(machines: Mapping[str, Mapping[
         "May nodes be disrupted?",
         "Resolve node classes",
         "Propose disruption",
+        "Report candidates",
         "Is anything proposed?",
         "Let pods settle",
         "Take the lease",

@@ -125,7 +125,7 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
 
-    assert len(calls) == 17 + 6 + 11  # RETIRE's states twice, and DISRUPT's
+    assert len(calls) == 17 + 6 + 12  # RETIRE's states twice, and DISRUPT's
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 

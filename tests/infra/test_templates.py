@@ -202,6 +202,7 @@ def test_only_functions_that_call_kubernetes_are_in_the_vpc(synthesise: Synthesi
         "rebuild_claims",
         "record_launches",
         "record_node_claims",
+        "report_candidates",
         "settle_disruptions",
         "survey_cluster",
     }

@@ -1,6 +1,6 @@
 """DISRUPT over fakes: marking nodes, settling disruptions, and the state after a failure at any call."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -217,12 +217,11 @@ def test_a_mark_that_fails_at_any_call_leaves_a_record_of_each_tainted_node(make
     for number in range(1, 12):
         world, calls = grow(make_world()), 0
 
-        def fails(method: str, _path: str, answer: Any, number: int = number) -> Mapping[str, Any]:
+        def fails(method: str, _path: str, answer: Callable[[], dict[str, Any]], last: int = number) -> dict[str, Any]:
             nonlocal calls
             calls += 1
-            if calls < number:
-                found: Mapping[str, Any] = answer()
-                return found
+            if calls < last:
+                return answer()
             if method == "PATCH":
                 answer()  # done, and the answer is lost
             raise Unreachable("as the test says")

@@ -9,13 +9,12 @@ looked at again after 5 minutes, then after 10, 20, 40, and then every 60.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Pod
-from joiner.disruption.disruption_candidates import last_pod_event
-from joiner.disruption.disruption_history import NO_HISTORY
+from joiner.disruption.consolidatable import CONSOLIDATABLE, has_settled
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_allowed_disruptions
 
@@ -63,8 +62,8 @@ def digest_for_disruption(
             parts.append(f"claim/{claim.key}")
             continue
         pods = pods_of.get(node.name, ())
-        settled = not (claim.deleting or node.retiring) and _is_settled(claim, pool, pods, now)
-        ready += settled
+        settled = not (claim.deleting or node.retiring) and has_settled(claim, pool, pods, now)
+        ready += settled or claim.conditions.true(CONSOLIDATABLE)
         parts.append(f"claim/{claim.key}/{_state(claim, node)}/{settled}/{_content(pods) if settled else ''}")
     if not ready:
         return ""
@@ -73,12 +72,6 @@ def digest_for_disruption(
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
-
-
-def _is_settled(claim: NodeClaim, pool: NodePool, pods: Iterable[Pod], now: datetime) -> bool:
-    """Return whether the pool's consolidateAfter has passed. A node of a pool that is not consolidated may drift."""
-    after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, NO_HISTORY)
-    return after is None or since is None or since + timedelta(seconds=after) <= now
 
 
 def _state(claim: NodeClaim, node: Node) -> str:

@@ -1,15 +1,21 @@
 """Events of voluntary disruptions: on the node, on its claim, and, for failures, on its pool.
 
-The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes.
+The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes, and one about a
+node that stays once in each slot of 15 minutes.
 """
 
+from typing import Final
+
 from joiner.cluster import Node
-from joiner.disruption.proposal import DisruptionAction
+from joiner.disruption.proposal import DisruptionAction, KeptNode
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
-LAUNCHING = "DisruptionLaunching"
-UNDONE = "DisruptionFailed"
+LAUNCHING: Final = "DisruptionLaunching"
+UNDONE: Final = "DisruptionFailed"
+
+KEPT_SLOT_SECONDS: Final = 900
+"""As long as Karpenter remembers that it reported an unconsolidatable node."""
 
 
 def report_disruption(claim: NodeClaim, node: Node, action: DisruptionAction) -> list[Event]:
@@ -27,3 +33,12 @@ def report_undone(claim: NodeClaim, node: Node | None, reason: str, why: str) ->
     note = f"{reason}: the node stays, because {why}"
     subjects = [Subject.claim(claim), *([Subject.node(node)] if node is not None else [])]
     return [Event(subject, UNDONE, "Disrupt", note, "Warning") for subject in subjects]
+
+
+def report_kept(kept: KeptNode, claim: NodeClaim) -> list[Event]:
+    """Return the events of a node that stays, on the node and on its claim."""
+    subjects = (Subject.claim(claim), Subject("v1", "Node", kept.node, kept.node))
+    return [
+        Event(subject, kept.condition, "Consolidate", kept.message, slot_seconds=KEPT_SLOT_SECONDS)
+        for subject in subjects
+    ]

@@ -83,7 +83,7 @@ class Event:
     """One event about one object: reason and action are one word each, the note is one sentence.
 
     `news` identifies the event instead of the note, if the note has amounts that change. `owner` is the object that
-    gets one event instead, if many of its objects have the same news.
+    gets one event instead, if many of its objects have the same news. The same event is written once in `slot_seconds`.
     """
 
     subject: Subject
@@ -93,6 +93,7 @@ class Event:
     kind: Literal["Normal", "Warning"] = "Normal"
     news: str = ""
     owner: Subject | None = None
+    slot_seconds: int = SLOT_SECONDS
 
     @property
     def namespace(self) -> str:
@@ -101,7 +102,7 @@ class Event:
 
     def to_kube(self, at: datetime, instance: str) -> Mapping[str, Any]:
         """Return the manifest of the event, reported by the execution `instance` at `at`."""
-        slot = int(at.timestamp()) // SLOT_SECONDS
+        slot = int(at.timestamp()) // self.slot_seconds
         said = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.news or self.note, str(slot)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:16]
         about = {"apiVersion": self.subject.api_version, "kind": self.subject.kind, "name": self.subject.name}

@@ -32,13 +32,6 @@ class UnsupportedField:
     severity: Severity = "warning"
 
 
-_NOT_CONSOLIDATED: Final = (
-    "only empty nodes are removed; nodes that are merely underutilized are not consolidated yet: write WhenEmpty"
-)
-_NO_CONSOLIDATION: Final = (
-    "only empty nodes are removed; nodes that are merely underutilized are not consolidated yet: "
-    "write ttlSecondsAfterEmpty instead"
-)
 _STATIC: Final = (
     "missing nodes are launched when a plan is made for other reasons, and surplus nodes are not removed: delete their "
     "NodeClaims, and launch nodes with a Deployment of low priority"
@@ -49,24 +42,14 @@ _REMOVE: Final = "this field has no effect yet; remove it if nodes must not be l
 
 UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
     UnsupportedField(
-        "NodePool", "spec.disruption.consolidationPolicy", _NOT_CONSOLIDATED, ("WhenEmptyOrUnderutilized", "Balanced")
-    ),
-    UnsupportedField(
         "NodePool",
         "spec.disruption.budgets[].reasons[]",
         "no node is removed because it drifted yet, so that this reason limits nothing: remove it",
         ("Drifted",),
     ),
-    UnsupportedField(
-        "NodePool",
-        "spec.disruption.budgets[].reasons[]",
-        "no node is removed because it is underutilized yet, so that this reason limits nothing: remove it",
-        ("Underutilized",),
-    ),
     UnsupportedField("NodePool", "spec.replicas", _STATIC),
     UnsupportedField("NodePool", "spec.template.spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("NodePool", "spec.template.spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
-    UnsupportedField("Provisioner", "spec.consolidation.enabled", _NO_CONSOLIDATION, (True,)),
     UnsupportedField("Provisioner", "spec.provider.apiVersion", _TYPE_OF_PROVIDER, severity="info"),
     UnsupportedField("Provisioner", "spec.provider.kind", _TYPE_OF_PROVIDER, severity="info"),
     UnsupportedField("Provisioner", "spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
