@@ -19,9 +19,8 @@ import msgspec
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, supports_nodes
 from joiner.cluster import InvalidField
-from joiner.pools import InvalidManifest, NodeClass, ResolvedNodeClass, Subnet
+from joiner.pools import InvalidManifest
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
-from joiner.pools.node_pool import NodeClassRef
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 PACKAGED_REGION: Final = "us-east-1"
@@ -177,33 +176,3 @@ def _check_offering(fields: ManifestFields) -> None:
     if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
         fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")
     fields.boolean("available")
-
-
-def assume_resolved_classes(
-    refs: Iterable[NodeClassRef],
-    classes: Iterable[NodeClass],
-    manifests: Iterable[Mapping[str, Any]],
-    zones: Iterable[str],
-) -> dict[str, ResolvedNodeClass]:
-    """Return node classes with assumed subnets and AMI families, by key: a subnet in every zone, and AL2023 by default.
-
-    A manifest with ``status.subnets``, as a cluster writes it, keeps the zones of that status.
-    """
-    declared = {one.key: one for one in classes}
-    known = {f"{one.get('kind')}/{one['metadata']['name']}": _status_zones(one) for one in manifests}
-    found = {}
-    for ref in refs:
-        own = declared.get(ref.key)
-        there = known.get(ref.key) or sorted(zones)
-        found[ref.key] = ResolvedNodeClass(
-            name=ref.name,
-            kind=ref.kind,
-            ami_family=(own.ami_family if own else None) or "AL2023",
-            subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in there),
-        )
-    return found
-
-
-def _status_zones(manifest: Mapping[str, Any]) -> list[str]:
-    subnets = (manifest.get("status") or {}).get("subnets") or ()
-    return sorted({one["zone"] for one in subnets if one.get("zone")})

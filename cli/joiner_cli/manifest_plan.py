@@ -15,7 +15,8 @@ from joiner.planning import PendingPod, Plan, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
 from joiner.planning.planner import uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
-from joiner_cli.catalogue_files import LoadedCatalogue, assume_resolved_classes, load_catalogue
+from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
+from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
 
 SLOW_IMPORTS: Final = (
@@ -82,10 +83,9 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
         world = read_manifests(read_documents(question.files))
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
-    snapshot = world.snapshot
-    classes = assume_resolved_classes(
-        {pool.class_ref for pool in snapshot.pools}, snapshot.classes, manifests, found.zones
-    )
+    classes = assume_resolved_classes(world.snapshot, manifests, found.zones, unready=world.unready_classes)
+    snapshot = replace(world.snapshot, problems=(*world.snapshot.problems, *class_problems(classes.values())))
+    world = replace(world, snapshot=snapshot)
     read = time.perf_counter()
     made = add_unplanned_pods(plan_snapshot(question, snapshot, found, classes), snapshot)
     return ManifestPlan(question, world, found, classes, made, read - began, time.perf_counter() - read)

@@ -25,7 +25,7 @@ from joiner_cli.manifests.admission_defaults import AdmissionDefaults
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput
 from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
 from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
-from joiner_cli.manifests.readiness_warnings import warn_not_ready
+from joiner_cli.manifests.readiness import Readiness, read_readiness
 from joiner_cli.manifests.schema_structs import SchemaStructs
 from joiner_cli.manifests.validation import check_independent_fields, check_manifest, is_absent_class
 from joiner_cli.manifests.workload_replicas import UNSCHEDULABLE, Replicas, desired_replicas, missing_replicas
@@ -42,7 +42,8 @@ class ManifestSet:
 
     ``lists`` holds the manifests by the names of a snapshot's lists; ``replicas`` are further pods, equal within a
     workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
-    ``unreadable`` are the places that could not be read.
+    ``unreadable`` are the places that could not be read. ``unready_classes`` are node classes whose status says that
+    they are not ready, each with the reason.
     """
 
     snapshot: Snapshot
@@ -52,6 +53,7 @@ class ManifestSet:
     where: Mapping[str, str] = field(default_factory=dict)
     passed_over: Mapping[str, int] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
+    unready_classes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
@@ -181,10 +183,17 @@ class _ManifestReader:
         lists["pods"] = [*pods, *(pod for one in made if not one.alike for pod in one.manifests())]
         lists["persistentvolumeclaims"] = self._claims(admission, made)
         alike = tuple(one for one in made if one.alike)
-        snapshot = self._snapshot(lists, alike)
-        passed_over = dict(sorted(self.passed_over.items()))
+        readiness = read_readiness(self.by_kind)
+        snapshot = self._snapshot(lists, alike, readiness)
         return ManifestSet(
-            snapshot, lists, alike, tuple(dict.fromkeys(self.problems)), self.where, passed_over, tuple(self.unreadable)
+            snapshot,
+            lists,
+            alike,
+            tuple(dict.fromkeys(self.problems)),
+            self.where,
+            dict(sorted(self.passed_over.items())),
+            tuple(self.unreadable),
+            readiness.classes,
         )
 
     def _broken(self) -> frozenset[str]:
@@ -216,10 +225,12 @@ class _ManifestReader:
         more = [one for one in new if (one["metadata"]["namespace"], one["metadata"]["name"]) not in names]
         return [admission.claim(one) for one in (*given, *more)]
 
-    def _snapshot(self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas]) -> Snapshot:
+    def _snapshot(
+        self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas], readiness: Readiness
+    ) -> Snapshot:
         """Return the snapshot of the valid objects, and collect the problems that its readers find."""
         snapshot = Snapshot.from_lists(lists)
-        self.problems.extend(warn_not_ready(self.by_kind))
+        self.problems.extend(readiness.warnings)
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
         broken = self._broken()
         self.problems.extend(
@@ -227,7 +238,8 @@ class _ManifestReader:
         )
         classes = ClassAdmission(lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
-        return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)))
+        closed = readiness.closed_pools(snapshot.pools, [one.key for one in snapshot.classes])
+        return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)), closed_pools=closed)
 
     def _pods(self, made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
         """Yield the pods as values; the first is parsed, the others differ only in their names."""
@@ -250,7 +262,7 @@ def _not_an_object(said: object) -> str:
 
 
 ABSENT_CLASS: Final = "there is no such class among the manifests"
-BROKEN_CLASS: Final = "this class is invalid"
+BROKEN_CLASS: Final = "this class is invalid; the plan has no nodes of it"
 ASSUMED_CLASS: Final = "AL2023 with its defaults is assumed, in every zone"
 
 
@@ -259,7 +271,7 @@ def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken:
     to another.
     """
     if absent.value in broken:
-        return replace(absent, severity="warning", remedy=f"{BROKEN_CLASS}; {ASSUMED_CLASS}")
+        return replace(absent, severity="warning", remedy=BROKEN_CLASS)
     near = suggest_nearest(absent.value, [one.key for one in classes])
     return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}{near}")
 

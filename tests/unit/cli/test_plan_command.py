@@ -288,13 +288,22 @@ def test_pools_and_classes_that_are_not_ready_in_a_dump_are_reported(tmp_path: P
     ]
     answer = joiner("plan", "-f", write(tmp_path, *dump, pod("a")), "--catalogue", catalogue, "-o", "json")
 
-    assert answer.exit_code == 0
+    assert answer.exit_code == 2
+    assert answer.json["nodes"] == []
+    assert [(one["nodePool"], one["reason"]) for one in answer.json["pending"][0]["reasons"]] == [
+        (
+            "default",
+            "NodePool/default is not ready: NodeClassReady: EC2NodeClass/default: no subnet has tag a = b",
+        ),
+        ("fine", "its class EC2NodeClass/default is not ready: SubnetsReady: no subnet has tag a = b"),
+    ]
     assert [(one["object"], one["field"], one["value"], one["severity"]) for one in answer.json["problems"]] == [
         ("EC2NodeClass/default", "status.conditions[Ready]", "False", "warning"),
         ("NodePool/default", "status.conditions[Ready]", "False", "warning"),
     ]
-    assert answer.json["problems"][0]["message"].startswith(
-        "SubnetsReady: no subnet has tag a = b; the cluster launches no nodes for it"
+    assert answer.json["problems"][0]["message"] == (
+        "SubnetsReady: no subnet has tag a = b; the cluster launches no nodes for it, so this plan has none: correct "
+        "it, or remove its status to plan it as ready"
     )
     assert (
         "EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b" in answer.err

@@ -423,7 +423,7 @@ def test_an_invalid_class_is_not_reported_as_missing() -> None:
     assert [str(one) for one in found.problems if one.severity != "error"] == [
         "Pod/default/a: spec.priorityClassName is first: this PriorityClass is invalid; the plan counts it as 0",
         "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: this class is invalid; "
-        "AL2023 with its defaults is assumed, in every zone",
+        "the plan has no nodes of it",
     ]
 
 

@@ -11,6 +11,7 @@ The package is pure: the adapters call EC2. It may use ``pools`` and ``catalogue
 """
 
 from joiner.launching.block_devices import EbsDefaults
+from joiner.launching.declared_problems import find_declared_problems
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim, group_launches
 from joiner.launching.launch_offering import LaunchOffering
@@ -46,6 +47,7 @@ __all__ = [
     "PairedInstance",
     "RefusedClaim",
     "build_queries",
+    "find_declared_problems",
     "group_launches",
     "pair_claims",
     "read_fleet_answer",

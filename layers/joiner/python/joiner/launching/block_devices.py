@@ -94,6 +94,24 @@ def find_volume_problems(
     return [*problems, *_default_key_problems(devices, world, ceilings)]
 
 
+def find_declared_volume_problems(
+    devices: Sequence[BlockDevice], ceilings: NodeClassPolicy | None, *, field: str
+) -> list[NodeClassProblem]:
+    """Return the problems that need no answer of EC2. Without ``ceilings``, every key is allowed.
+
+    The ranges of a volume without a type are unknown, because its image decides the type.
+    """
+    return [
+        problem
+        for index, device in enumerate(devices)
+        for problem in (
+            *_device_problems(device, VolumeAnswers(), f"{field}[{index}]"),
+            *(_range_problems(device, VolumeAnswers(), f"{field}[{index}].ebs") if device.volume_type else ()),
+            *_key_problems(device, ceilings, f"{field}[{index}].ebs"),
+        )
+    ]
+
+
 def _invalid(where: str, message: str) -> NodeClassProblem:
     return NodeClassProblem(CONDITION, "BlockDeviceInvalid", f"{where}{message}")
 
@@ -256,13 +274,13 @@ def _image_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> It
         )
 
 
-def _key_problems(device: BlockDevice, ceilings: NodeClassPolicy, where: str) -> Iterator[NodeClassProblem]:
+def _key_problems(device: BlockDevice, ceilings: NodeClassPolicy | None, where: str) -> Iterator[NodeClassProblem]:
     key = device.kms_key_id
     if not key:
         return
     if not device.encrypted:
         yield _invalid(where, f".kmsKeyID: {key}: EC2 takes a key only with encrypted: true: set encrypted")
-    if not ceilings.allows_key(key):
+    if ceilings and not ceilings.allows_key(key):
         yield NodeClassProblem(CONDITION, "KMSKeyNotAllowed", f"{where}.kmsKeyID: {key}: {_key_remedy(ceilings)}")
 
 

@@ -9,13 +9,22 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
+from joiner.launching.declared_problems import (
+    allowed_roles,
+    field_path,
+    find_assumed_family,
+    find_custom_problems,
+    find_family_problems,
+    find_user_data_problems,
+    find_wrong_role,
+    role_remedy,
+)
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.launch_template_content import FAMILY_DEVICES
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_images import (
     ARCHITECTURES,
-    SUPPORTED,
     choose_family,
     list_image_parameters,
     requirements_of,
@@ -75,10 +84,12 @@ def resolve_node_class(
         problems=(
             *_subnet_problems(node_class, found, ceilings, cluster),
             *_group_problems(node_class, found, ceilings, cluster),
-            *find_owner_problems(node_class, ceilings, field=_field(node_class, "amiSelector")),
+            *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
             *_image_problems(node_class, images, ceilings, kubernetes_version),
             *_missing_images(node_class, images, ceilings),
             *profile_problems,
+            *find_custom_problems(node_class),
+            *find_user_data_problems(node_class),
             *_volume_problems(node_class, found, ceilings),
             *_network_problems(ip_family),
         ),
@@ -113,7 +124,7 @@ def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
 def _subnet_problems(
     node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
 ) -> list[NodeClassProblem]:
-    field = _field(node_class, "subnetSelector")
+    field = field_path(node_class, "subnetSelector")
     if found.subnets:
         beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
         message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
@@ -126,7 +137,7 @@ def _subnet_problems(
 def _group_problems(
     node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
 ) -> list[NodeClassProblem]:
-    field, allowed = _field(node_class, "securityGroupSelector"), ceilings.security_groups
+    field, allowed = field_path(node_class, "securityGroupSelector"), ceilings.security_groups
     if found.security_groups:
         beyond = _beyond(found.security_groups, "GroupId", allowed)
         message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
@@ -161,7 +172,7 @@ def _volume_problems(
 ) -> list[NodeClassProblem]:
     world = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
     devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), ())
-    return find_volume_problems(devices, world, ceilings, field=_field(node_class, "blockDeviceMappings"))
+    return find_volume_problems(devices, world, ceilings, field=field_path(node_class, "blockDeviceMappings"))
 
 
 def _network_problems(ip_family: str) -> list[NodeClassProblem]:
@@ -177,16 +188,6 @@ def _network_problems(ip_family: str) -> list[NodeClassProblem]:
         "cluster of ipFamily ipv4"
     )
     return [NodeClassProblem("ValidationSucceeded", "IPv6NotSupported", message)]
-
-
-def _field(node_class: NodeClass, name: str) -> str:
-    """Return the path of a field in the manifest of the class.
-
-    >>> _field(NodeClass("default", kind="Inline"), "subnetSelector"), _field(NodeClass("default"), "subnetSelector")
-    ('spec.provider.subnetSelector', 'spec.subnetSelectorTerms')
-    """
-    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
-    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"
 
 
 def _images(node_class: NodeClass, found: NodeClassAnswers, version: str) -> tuple[Image, ...]:
@@ -222,7 +223,7 @@ def _missing_images(
         return []
     owners = ", ".join(ceilings.image_owners) or "anybody"
     message = (
-        f"{_field(node_class, 'amiSelector')}: no image {', '.join(missing)} of {owners}: only the "
+        f"{field_path(node_class, 'amiSelector')}: no image {', '.join(missing)} of {owners}: only the "
         f"images of the other terms are used"
     )
     return [NodeClassProblem("AMIsReady", "ImageNotFound", message, severity="warning")]
@@ -231,18 +232,9 @@ def _missing_images(
 def _image_problems(
     node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str
 ) -> list[NodeClassProblem]:
+    if unsupported := find_family_problems(node_class):
+        return unsupported
     family = choose_family(node_class)
-    if family not in SUPPORTED:
-        remedy = f"{family} is not supported yet: set amiFamily to AL2023, or to Custom with userData of your own"
-        return [NodeClassProblem("AMIsReady", "FamilyNotSupported", remedy)]
-    if any(term.ssm_parameter for term in node_class.image_terms):
-        return [
-            NodeClassProblem(
-                "AMIsReady",
-                "TermNotSupported",
-                "ssmParameter is not supported yet: name the image by alias, id, name or tags",
-            )
-        ]
     if not images and list_image_parameters(node_class, version):
         message = (
             f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or "
@@ -262,13 +254,7 @@ def _image_problems(
                 f"the selector finds no image{owners}: change it, or have the owner allowed",
             )
         ]
-    if node_class.ami_family is None:
-        message = (
-            "amiFamily is not set: AL2023 is used (older software took AL2, of which there are no "
-            "images from Kubernetes 1.33 on)"
-        )
-        return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
-    return []
+    return find_assumed_family(node_class)
 
 
 def _instance_profile(
@@ -281,14 +267,14 @@ def _instance_profile(
     """
     profile = node_class.instance_profile or ceilings.instance_profile
     wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None
-    wrong = wrong or (_wrong_with_role(node_class.role, ceilings) if node_class.role else None)
+    wrong = wrong or (find_wrong_role(node_class.role, ceilings) if node_class.role else None)
     if not profile:
         wrong = wrong or ("InstanceProfileMissing", "there is no default instance profile: name one in instanceProfile")
     if not wrong:
         return profile, []
     reason, message = wrong
     said = "instanceProfile" if node_class.instance_profile or not node_class.role else "role"
-    return "", [NodeClassProblem("InstanceProfileReady", reason, f"{_field(node_class, said)}: {message}")]
+    return "", [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, said)}: {message}")]
 
 
 def _wrong_with_profile(profile: str, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
@@ -298,33 +284,9 @@ def _wrong_with_profile(profile: str, found: NodeClassAnswers, ceilings: NodeCla
         return "InstanceProfileNotFound", message
     if not roles:
         return "InstanceProfileEmpty", f"the instance profile {profile} has no role: add one to it"
-    strange = next((role for role in roles if role not in _allowed(ceilings)), None)
+    strange = next((role for role in roles if role not in allowed_roles(ceilings)), None)
     return (
-        ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {_remedy(ceilings)}")
+        ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {role_remedy(ceilings)}")
         if strange
         else None
-    )
-
-
-def _wrong_with_role(said: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
-    role, allowed = said.rpartition("/")[2], _allowed(ceilings)
-    if role not in allowed:
-        return "RoleNotAllowed", f"nodes may not have the role {role}; {_remedy(ceilings)}"
-    if role != allowed[0]:
-        message = (
-            f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with "
-            f"{role} in instanceProfile"
-        )
-        return "InstanceProfileMissing", message
-    return None
-
-
-def _allowed(ceilings: NodeClassPolicy) -> tuple[str, ...]:
-    return tuple(role.rpartition("/")[2] for role in ceilings.node_roles)
-
-
-def _remedy(ceilings: NodeClassPolicy) -> str:
-    named = ", ".join(_allowed(ceilings)) or "none"
-    return (
-        f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"
     )

@@ -25,6 +25,8 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
 SUPPORTED: tuple[ImageFamily, ...] = ("AL2023", "Custom")
 """Other families need another kind of user data (see ``user_data``)."""
 
+SUPPORTED_ALIAS = "al2023@"
+
 
 @dataclass(frozen=True, slots=True)
 class ImageParameter:
@@ -43,6 +45,11 @@ def choose_family(node_class: NodeClass) -> ImageFamily:
     return node_class.ami_family or "AL2023"
 
 
+def find_alias(node_class: NodeClass) -> str:
+    """Return the alias by which a class names its images; empty if it has none."""
+    return next((term.alias for term in node_class.image_terms if term.alias), "")
+
+
 def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tuple[ImageParameter, ...]:
     """Return the parameters with the images of a class that names only a family or an alias.
 
@@ -51,8 +58,8 @@ def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tup
     >>> list_image_parameters(NodeClass("default"), "1.36")[0].name
     '/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id'
     """
-    alias = next((term.alias for term in node_class.image_terms if term.alias), "")
-    if choose_family(node_class) != "AL2023" and not alias.startswith("al2023@"):
+    alias = find_alias(node_class)
+    if choose_family(node_class) != "AL2023" and not alias.startswith(SUPPORTED_ALIAS):
         return ()
     if node_class.image_terms and not alias:
         return ()

@@ -58,7 +58,9 @@ buffers and default spreads, PodDisruptionBudgets only to disruption."""
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """``assignments`` counts, for each in-flight claim, the slots that no pod has taken yet, by pod class.
-    ``entering`` names the claims whose launch is recorded but has no answer yet; they are in flight, too."""
+    ``entering`` names the claims whose launch is recorded but has no answer yet; they are in flight, too.
+    ``closed_pools`` are pools that a plan may not use, by key, each with the reason; only plans without a cluster have
+    them, because in a cluster the node classes decide."""
 
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -73,6 +75,7 @@ class Snapshot:
     entering: frozenset[str] = frozenset()
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     problems: tuple[InvalidManifest, ...] = ()
+    closed_pools: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_lists(

@@ -50,6 +50,8 @@ def _market(
 def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:
     if pool.deleting:
         return "the pool is being deleted"
+    if pool.key in snapshot.closed_pools:
+        return snapshot.closed_pools[pool.key]
     if resolved is None:
         return _unresolved(pool, snapshot)
     if not resolved.ready:

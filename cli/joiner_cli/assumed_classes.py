@@ -1,0 +1,93 @@
+"""Resolves node classes without AWS: their manifests by the code of the cluster, and assumptions for the rest.
+
+Subnets, images, security groups and instance profiles exist only in an account. A class of a dump has those of its
+status. Other classes are assumed to have a subnet in every zone and the images of their family.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from joiner.cluster import InvalidField, Requirements
+from joiner.launching import NodeClassPolicy, find_declared_problems
+from joiner.launching.node_images import choose_family, list_image_parameters
+from joiner.planning import Snapshot
+from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
+from joiner.pools.node_pool import NodeClassRef
+
+Manifest = Mapping[str, Any]
+
+IMAGES_NOT_READ: Final = (
+    "images chosen by id, name or tags are not looked up: this plan assumes one for each architecture"
+)
+
+
+def assume_resolved_classes(
+    snapshot: Snapshot,
+    manifests: Iterable[Manifest],
+    zones: Iterable[str],
+    *,
+    unready: Mapping[str, str] | None = None,
+    ceilings: NodeClassPolicy | None = None,
+) -> dict[str, ResolvedNodeClass]:
+    """Return the node classes of all pools, by key, with the problems that are known without AWS.
+
+    An absent class has the defaults. A class that is invalid or being deleted is left out, so that its pools have no
+    nodes. ``unready`` are classes whose status says that they are not ready; ``ceilings`` are the limits of the
+    settings, if they are known.
+    """
+    declared = {one.key: one for one in snapshot.classes}
+    invalid = {one.object for one in snapshot.problems if one.severity == "error"}
+    status = {f"{one.get('kind')}/{one['metadata']['name']}": one.get("status") or {} for one in manifests}
+    everywhere, found = sorted(zones), {}
+    for ref in {pool.class_ref for pool in snapshot.pools}:
+        own = declared.get(ref.key)
+        if (own is None and ref.key in invalid) or (own is not None and own.deleting):
+            continue
+        assumed = _assume(ref, own, status.get(ref.key, {}), everywhere)
+        problems = find_declared_problems(own, ceilings) if own else []
+        if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
+            problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
+        if reason := (unready or {}).get(ref.key):
+            problems.append(NodeClassProblem("ValidationSucceeded", "NotReady", reason))
+        found[ref.key] = assumed.with_problems(problems)
+    return found
+
+
+def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidManifest]:
+    """Yield the problems of the classes as problems of their objects; an inline class is a part of its Provisioner.
+
+    A class that the cluster stores and cannot use is no invalid input, so that its errors are warnings.
+    """
+    for one in sorted(classes, key=lambda one: one.key):
+        kind = "Provisioner" if one.kind == "Inline" else one.kind
+        for problem in one.problems:
+            if problem.reason != "NotReady":  # the status is reported when it is read
+                severity = "warning" if problem.severity == "error" else problem.severity
+                no_nodes = "; the plan has no nodes of it" if problem.severity == "error" else ""
+                yield InvalidManifest(f"{kind}/{one.name}", "", "", f"{problem.message}{no_nodes}", severity)
+
+
+def _assume(ref: NodeClassRef, own: NodeClass | None, status: Manifest, zones: Iterable[str]) -> ResolvedNodeClass:
+    node_class = own or NodeClass(ref.name, ref.kind)
+    there = sorted({one["zone"] for one in status.get("subnets") or () if one.get("zone")})
+    return ResolvedNodeClass(
+        name=ref.name,
+        kind=ref.kind,
+        ami_family=choose_family(node_class),
+        subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in there or zones),
+        images=tuple(_status_images(status)) or tuple(_family_images(node_class)),
+    )
+
+
+def _family_images(node_class: NodeClass) -> Iterator[Image]:
+    """Yield the images of a class that names only a family or an alias; a release that AWS does not have is unknown."""
+    for parameter in list_image_parameters(node_class, ""):
+        yield Image(parameter.name, parameter.arch, parameter.requirements)
+
+
+def _status_images(status: Manifest) -> Iterator[Image]:
+    for said in status.get("amis") or ():
+        with suppress(InvalidField):  # only Joiner writes the status of a class
+            requirements = Requirements.from_kube(said.get("requirements") or ())
+            yield Image(str(said.get("id", "")), "", requirements, name=str(said.get("name", "")))

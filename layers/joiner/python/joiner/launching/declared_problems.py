@@ -1,0 +1,132 @@
+"""The problems of a node class that its manifest alone shows, without a query to AWS.
+
+``resolve_node_class`` reports them in a cluster, and ``find_declared_problems`` in a plan from files.
+"""
+
+from joiner.launching.block_devices import find_declared_volume_problems
+from joiner.launching.image_owners import find_owner_problems
+from joiner.launching.launch_template_content import FAMILY_DEVICES
+from joiner.launching.node_class_policy import NodeClassPolicy
+from joiner.launching.node_images import SUPPORTED, SUPPORTED_ALIAS, choose_family, find_alias
+from joiner.launching.user_data import LIMIT_BYTES
+from joiner.pools import NodeClass, NodeClassProblem
+
+
+def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | None = None) -> list[NodeClassProblem]:
+    """Return what the manifest of a class shows: errors, for which a cluster launches no node, warnings, assumptions.
+
+    ``ceilings`` are the limits of the settings; None if they are unknown.
+
+    >>> [problem.reason for problem in find_declared_problems(NodeClass("default", ami_family="Bottlerocket"))]
+    ['FamilyNotSupported']
+    """
+    devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), ())
+    owners = find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")) if ceilings else []
+    return [
+        *owners,
+        *(find_family_problems(node_class) or find_assumed_family(node_class)),
+        *(_role_problems(node_class, ceilings) if ceilings else []),
+        *find_custom_problems(node_class),
+        *find_user_data_problems(node_class),
+        *find_declared_volume_problems(devices, ceilings, field=field_path(node_class, "blockDeviceMappings")),
+    ]
+
+
+def find_family_problems(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return the problem of images that Joiner cannot launch yet."""
+    family, alias = choose_family(node_class), find_alias(node_class)
+    remedy = "set amiFamily to AL2023, or to Custom with userData of your own"
+    if family not in SUPPORTED:
+        return [NodeClassProblem("AMIsReady", "FamilyNotSupported", f"{family} is not supported yet: {remedy}")]
+    if alias and not alias.startswith(SUPPORTED_ALIAS):
+        message = f"the alias {alias} is not supported yet: use {SUPPORTED_ALIAS}latest, or name the image by id"
+        return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
+    if any(term.ssm_parameter for term in node_class.image_terms):
+        message = "ssmParameter is not supported yet: name the image by alias, id, name or tags"
+        return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
+    return []
+
+
+def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return the assumption about a class that names no family."""
+    if node_class.ami_family is not None:
+        return []
+    message = (
+        "amiFamily is not set: AL2023 is used (older software took AL2, of which there are no images from "
+        "Kubernetes 1.33 on)"
+    )
+    return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
+
+
+def find_custom_problems(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return warnings about a class of the family Custom: its user data is sent as it is written."""
+    if choose_family(node_class) != "Custom":
+        return []
+    found = []
+    if not node_class.user_data:
+        message = "it is not set: nodes of the family Custom join only if the image itself makes them"
+        found.append(("userData", "UserDataMissing", message))
+    without_effect = "it has no effect with the family Custom: write it into userData"
+    if node_class.kubelet is not None:
+        found.append(("kubelet", "WithoutEffect", without_effect))
+    if node_class.instance_store_policy:
+        found.append(("instanceStorePolicy", "WithoutEffect", without_effect))
+    return [
+        NodeClassProblem("ValidationSucceeded", reason, f"{field_path(node_class, name)}: {message}", "warning")
+        for name, reason, message in found
+    ]
+
+
+def find_user_data_problems(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return the problem of user data that is larger than EC2's limit even without Joiner's part."""
+    size = len((node_class.user_data or "").encode())
+    if size <= LIMIT_BYTES:
+        return []
+    message = f"it has {size} bytes, and EC2 takes {LIMIT_BYTES}: shorten it"
+    where = field_path(node_class, "userData")
+    return [NodeClassProblem("ValidationSucceeded", "UserDataSizeLimitExceeded", f"{where}: {message}")]
+
+
+def _role_problems(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    wrong = find_wrong_role(node_class.role, ceilings) if node_class.role else None
+    if not wrong:
+        return []
+    reason, message = wrong
+    return [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, 'role')}: {message}")]
+
+
+def find_wrong_role(said: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
+    """Return reason and message for a role that the settings do not allow or that has no instance profile."""
+    role, allowed = said.rpartition("/")[2], allowed_roles(ceilings)
+    if role not in allowed:
+        return "RoleNotAllowed", f"nodes may not have the role {role}; {role_remedy(ceilings)}"
+    if role != allowed[0]:
+        message = (
+            f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with "
+            f"{role} in instanceProfile"
+        )
+        return "InstanceProfileMissing", message
+    return None
+
+
+def allowed_roles(ceilings: NodeClassPolicy) -> tuple[str, ...]:
+    """Return the names of the roles that nodes may have."""
+    return tuple(role.rpartition("/")[2] for role in ceilings.node_roles)
+
+
+def role_remedy(ceilings: NodeClassPolicy) -> str:
+    """Return the allowed roles and how to allow another."""
+    named = ", ".join(allowed_roles(ceilings)) or "none"
+    return (
+        f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"
+    )
+
+
+def field_path(node_class: NodeClass, name: str) -> str:
+    """Return the path of a field in the manifest of the class.
+
+    >>> [field_path(NodeClass("default", kind), "subnetSelector") for kind in ("Inline", "EC2NodeClass")]
+    ['spec.provider.subnetSelector', 'spec.subnetSelectorTerms']
+    """
+    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
+    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"

@@ -1,0 +1,180 @@
+"""`joiner plan` and `joiner explain` have no nodes of pools that the cluster would refuse, and say why."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.running import Answer, joiner, pod, pool, write
+
+ANY = {"a": "b"}
+IMAGE = [{"id": "ami-0123456789abcdef0"}]
+BEYOND_GP3 = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "100Gi", "volumeType": "gp3", "iops": 90000}}]
+
+
+def node_class(**spec: Any) -> dict[str, Any]:
+    terms = {"subnetSelectorTerms": [{"tags": ANY}], "securityGroupSelectorTerms": [{"tags": ANY}]}
+    images = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "nodes"}
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {**terms, **images, **spec},
+    }
+
+
+def alias(name: str, **spec: Any) -> dict[str, Any]:
+    return node_class(amiSelectorTerms=[{"alias": name}], **spec)
+
+
+def provisioner(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "default"}, "spec": spec}
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1",
+        "kind": "AWSNodeTemplate",
+        "metadata": {"name": "default"},
+        "spec": {"subnetSelector": ANY, "securityGroupSelector": ANY, **spec},
+    }
+
+
+def plan(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> Answer:
+    return joiner("plan", "-f", write(folder, *manifests, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+
+OF_NODE_POOLS: Mapping[str, tuple[dict[str, Any], str]] = {
+    "Bottlerocket": (alias("bottlerocket@latest"), "Bottlerocket is not supported yet: set amiFamily to AL2023"),
+    "AL2": (alias("al2@latest"), "AL2 is not supported yet: set amiFamily to AL2023"),
+    "Windows": (alias("windows2022@latest"), "Windows2022 is not supported yet: set amiFamily to AL2023"),
+    "an alias of another family in Custom": (
+        alias("bottlerocket@latest", amiFamily="Custom", userData="x"),
+        "the alias bottlerocket@latest is not supported yet: use al2023@latest",
+    ),
+    "an SSM parameter": (
+        node_class(amiFamily="AL2023", amiSelectorTerms=[{"ssmParameter": "/my/image"}]),
+        "ssmParameter is not supported yet: name the image by alias, id, name or tags",
+    ),
+    "a volume that EBS does not have": (
+        node_class(blockDeviceMappings=BEYOND_GP3),
+        "spec.blockDeviceMappings[0].ebs.iops: 90000: gp3 volumes have 3000 to 80000 IOPS: change iops",
+    ),
+    "user data beyond EC2's limit": (
+        node_class(userData="é" * 9000),
+        "spec.userData: it has 18000 bytes, and EC2 takes 16384: shorten it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("refused", "why"), OF_NODE_POOLS.values(), ids=OF_NODE_POOLS)
+def test_a_class_that_the_cluster_refuses_gets_no_node_and_its_reason(
+    refused: dict[str, Any], why: str, tmp_path: Path, catalogue: Path
+) -> None:
+    answer = plan(tmp_path, catalogue, pool(), refused)
+
+    assert (answer.exit_code, answer.json["nodes"]) == (2, [])
+    reason = answer.json["pending"][0]["reasons"][0]["reason"]
+    assert reason.startswith(f"its class EC2NodeClass/default is not ready: {why}")
+    assert f"EC2NodeClass/default: {why}" in answer.err
+    assert "the plan has no nodes of it" in answer.err
+
+
+@pytest.mark.parametrize("family", ["AL2", "Bottlerocket", "Windows2019", "Ubuntu"])
+def test_a_legacy_class_of_an_unsupported_family_gets_no_node(family: str, tmp_path: Path, catalogue: Path) -> None:
+    images = {"amiSelector": {"aws-ids": "ami-0123456789abcdef0"}} if family == "Ubuntu" else {}
+    legacy = {"amiFamily": family, **images}
+    inline = provisioner(provider={**legacy, "instanceProfile": "p"})
+    for manifests in ([inline], [provisioner(providerRef={"name": "default"}), template(**legacy)]):
+        answer = plan(tmp_path, catalogue, *manifests)
+
+        assert (answer.exit_code, answer.json["nodes"]) == (2, [])
+        assert f"is not ready: {family} is not supported yet" in answer.json["pending"][0]["reasons"][0]["reason"]
+        assert f"{family} is not supported yet" in answer.err
+
+
+def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> None:
+    chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, kubelet={"maxPods": 20})
+    answer = plan(tmp_path, catalogue, pool(), chosen)
+
+    assert answer.exit_code == 0
+    assert [(one["message"], one["severity"]) for one in answer.json["problems"]] == [
+        (
+            "spec.userData: it is not set: nodes of the family Custom join only if the image itself makes them",
+            "warning",
+        ),
+        ("spec.kubelet: it has no effect with the family Custom: write it into userData", "warning"),
+        ("images chosen by id, name or tags are not looked up: this plan assumes one for each architecture", "info"),
+    ]
+
+
+def test_the_images_in_the_status_of_a_class_choose_the_architecture(tmp_path: Path, catalogue: Path) -> None:
+    arm = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]
+    chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, userData="x")
+    answer = plan(tmp_path, catalogue, pool(), {**chosen, "status": {"amis": [{**IMAGE[0], "requirements": arm}]}})
+
+    assert answer.json["problems"] == []
+    assert [node["labels"]["kubernetes.io/arch"] for node in answer.json["nodes"]] == ["arm64"]
+
+
+# The conditions of a dump
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def conditions(**status: str) -> dict[str, Any]:
+    return {"conditions": [{"type": name, "status": value, "message": "why"} for name, value in status.items()]}
+
+
+NO_SUBNET = conditions(Ready="False", NodeClassReady="False", ValidationSucceeded="True")
+
+
+def test_a_pool_that_was_not_ready_for_its_class_follows_a_class_among_the_manifests(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    stale = {**pool(), "status": NO_SUBNET}
+
+    alone, beside = (plan(tmp_path, catalogue, stale, *more) for more in ([], [node_class()]))
+
+    assert (alone.exit_code, beside.exit_code) == (2, 0)
+    assert alone.json["pending"][0]["reasons"][0]["reason"] == "NodePool/default is not ready: why"
+
+
+def test_a_provisioner_is_not_ready_because_of_its_inline_class(tmp_path: Path, catalogue: Path) -> None:
+    answer = plan(tmp_path, catalogue, {**provisioner(provider={"instanceProfile": "gone"}), "status": NO_SUBNET})
+
+    assert answer.exit_code == 2
+    assert answer.json["pending"][0]["reasons"][0]["reason"] == "Provisioner/default is not ready: why"
+
+
+def test_a_condition_about_an_older_generation_or_without_an_answer_closes_no_pool(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    old = {"conditions": [{"type": "Ready", "status": "False", "message": "why", "observedGeneration": 1}]}
+    changed = {**pool(), "metadata": {"name": "default", "generation": 2}, "status": old}
+    new = {**node_class(), "status": conditions(Ready="Unknown")}
+
+    answer = plan(tmp_path, catalogue, changed, new)
+
+    assert answer.exit_code == 0
+    assert [one["message"] for one in answer.json["problems"]] == [
+        "why; this plan counts it as ready",
+        "why; this is about an older version of it; this plan counts it as ready",
+    ]
+
+
+def test_a_class_that_is_being_deleted_gets_no_node(tmp_path: Path, catalogue: Path) -> None:
+    going = node_class()
+    going["metadata"] |= {"deletionTimestamp": "2026-11-21T12:00:00Z", "finalizers": ["joiner.dev/termination"]}
+
+    answer = plan(tmp_path, catalogue, pool(), going)
+
+    assert answer.exit_code == 2
+    assert "its class EC2NodeClass/default is being deleted" in answer.json["pending"][0]["reasons"][0]["reason"]
+
+
+def test_an_invalid_class_gets_no_node(tmp_path: Path, catalogue: Path) -> None:
+    answer = plan(tmp_path, catalogue, pool(), node_class(rolle="x"))
+
+    assert (answer.exit_code, answer.json["nodes"]) == (1, [])
+    assert "EC2NodeClass/default" in answer.json["pending"][0]["reasons"][0]["reason"]
