@@ -7,6 +7,7 @@ computed from them at run time, with the same formulas as in a deployed cluster.
 import fnmatch
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,9 @@ from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 PACKAGED_REGION: Final = "us-east-1"
 MAX_REPORTED_ERRORS: Final = 5
+GZIP: Final = b"\x1f\x8b"
+SCHEMA_FIELD: Final = "schema"
+"""A deployed Joiner stores its catalogue with the number of its schema beside the instance types, compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,12 @@ def _only_in(region: str, types: Iterable[InstanceType]) -> Iterable[InstanceTyp
 
 def _read(path: Path) -> Catalogue:
     try:
-        said = msgspec.json.decode(path.read_bytes())
+        said = msgspec.json.decode(_content(path))
     except OSError as error:
         raise UnreadableInput(
             str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote"
         ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EOFError, zlib.error) as error:
         raise UnreadableInput(
             str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it"
         ) from error
@@ -122,7 +126,7 @@ def _read(path: Path) -> Catalogue:
             str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
         )
     notes = ManifestProblems(str(path))
-    types = [_read_type(name, one, notes) for name, one in said.items()]
+    types = [_read_type(name, one, notes) for name, one in said.items() if name != SCHEMA_FIELD]
     if notes.errors:
         *others, last = notes.errors[:MAX_REPORTED_ERRORS]
         more = (
@@ -135,6 +139,11 @@ def _read(path: Path) -> Catalogue:
             str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
         )
     return Catalogue.of(types)
+
+
+def _content(path: Path) -> bytes:
+    found = path.read_bytes()
+    return gzip.decompress(found) if found.startswith(GZIP) else found
 
 
 def _describe_error(one: InvalidManifest) -> str:

@@ -18,6 +18,7 @@ from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
+from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
 
 SLOW_IMPORTS: Final = (
     "highspy",
@@ -85,9 +86,14 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
     classes = assume_resolved_classes(world.snapshot, manifests, found.zones, unready=world.unready_classes)
     snapshot = replace(world.snapshot, problems=(*world.snapshot.problems, *class_problems(classes.values())))
+    without_spot = lacks_spot_prices(found.catalogue)
+    if without_spot:
+        snapshot = close_spot_pools(snapshot)
     world = replace(world, snapshot=snapshot)
     read = time.perf_counter()
     made = add_unplanned_pods(plan_snapshot(question, snapshot, found, classes), snapshot)
+    if without_spot:
+        made = report_missing_prices(made, snapshot)
     return ManifestPlan(question, world, found, classes, made, read - began, time.perf_counter() - read)
 
 

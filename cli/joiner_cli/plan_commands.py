@@ -15,6 +15,7 @@ from joiner.catalogue import suggest_instance_types
 from joiner_cli.catalogue_files import load_catalogue
 from joiner_cli.manifest_plan import ManifestPlan, PlanRequest, plan_manifests, problem_lines
 from joiner_cli.manifests import UnreadableInput
+from joiner_cli.missing_spot_prices import lacks_spot_prices
 from joiner_cli.pod_explanation import UnknownPod, explain_pod
 from joiner_cli.rendering.catalogue_table import render_catalogue_table
 from joiner_cli.rendering.plan_page import render_plan_page
@@ -174,11 +175,11 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr(
             f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}"
         )
-    facts = (
-        f" (facts of {found.market.dated}; on demand only: spot prices change by the minute, give them with "
-        "--catalogue)"
-    )
-    _print_to_stderr(f"catalogue: {found.market.source}{facts if found.market.dated else ''}")
+    facts = [f"facts of {found.market.dated}"] if found.market.dated else []
+    if lacks_spot_prices(found.market.catalogue):
+        facts.append("without spot prices: this plan has on-demand nodes only; give spot prices with --catalogue")
+    about = f" ({'; '.join(facts)})" if facts else ""
+    _print_to_stderr(f"catalogue: {found.market.source}{about}")
     _print_to_stderr(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
 

@@ -251,7 +251,10 @@ def test_a_pool_with_a_capacity_type_without_prices_is_reported(tmp_path: Path, 
         problems = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["problems"]
         return [one["message"] for one in problems if one["severity"] == "warning"]
 
-    assert told("spot") == ["the catalogue has no such capacity type; there is on-demand"]
+    assert told("spot") == [
+        "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them; give a "
+        "catalogue with spot prices (--catalogue)"
+    ]
     assert told("spot", "on-demand") == []
 
 

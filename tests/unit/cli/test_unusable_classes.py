@@ -94,6 +94,16 @@ def test_a_legacy_class_of_an_unsupported_family_gets_no_node(family: str, tmp_p
         assert f"{family} is not supported yet" in answer.err
 
 
+def test_explain_gives_the_same_reason(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), alias("bottlerocket@latest"), pod("a"))
+    answer = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
+
+    assert answer.exit_code == 2
+    assert "default: its class EC2NodeClass/default is not ready: Bottlerocket is not supported yet" in answer.out
+    assert "FIRST RULE" not in answer.out
+    assert "What would have to change" not in answer.out
+
+
 def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> None:
     chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, kubelet={"maxPods": 20})
     answer = plan(tmp_path, catalogue, pool(), chosen)

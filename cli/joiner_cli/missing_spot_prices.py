@@ -1,0 +1,83 @@
+"""Spot Instances in plans from a catalogue without spot prices, as the packaged one is.
+
+A cluster has spot prices and launches these instances. A plan without them must not say that a pod cannot run.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from joiner import names
+from joiner.catalogue import Catalogue, InstanceType, Offering
+from joiner.cluster import Pod, Requirements
+from joiner.planning import PendingPod, Plan, Reason, Snapshot
+from joiner.pools import InvalidManifest
+
+NO_PRICES: Final = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them"
+REMEDY: Final = "give a catalogue with spot prices (--catalogue)"
+SPOT_POOL: Final = f"it allows Spot Instances only: {NO_PRICES}; {REMEDY}"
+SPOT_POD: Final = f"the pod requires a Spot Instance: {NO_PRICES}; {REMEDY}"
+
+
+def lacks_spot_prices(catalogue: Catalogue) -> bool:
+    return not any(one.capacity_type == names.SPOT for known in catalogue.types.values() for one in known.offerings)
+
+
+def assume_spot_offerings(catalogue: Catalogue) -> Catalogue:
+    """Return the catalogue with a spot offering for each on-demand offering, at the same price, which spot prices
+    do not exceed.
+    """
+    return Catalogue.of(
+        known.with_offerings([*known.offerings, *_spot_twins(known)]) for known in catalogue.types.values()
+    )
+
+
+def _spot_twins(known: InstanceType) -> Iterator[Offering]:
+    return (replace(one, capacity_type=names.SPOT) for one in known.offerings if one.capacity_type == names.ON_DEMAND)
+
+
+def close_spot_pools(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot without nodes of the pools that allow Spot Instances only."""
+    spot = {pool.key: SPOT_POOL for pool in snapshot.pools if _only_spot(pool.requirements)}
+    return replace(snapshot, closed_pools={**spot, **snapshot.closed_pools})
+
+
+def report_missing_prices(made: Plan, snapshot: Snapshot) -> Plan:
+    """Return the plan with the missing prices as the reason, where nothing else is known to exclude a pod."""
+    pods = {pod.key: pod for pod in snapshot.pods}
+    open_to_spot = {
+        pool.name
+        for pool in snapshot.pools
+        if names.SPOT in pool.requirements.on(names.CAPACITY_TYPE) and pool.key not in snapshot.closed_pools
+    }
+    pending = tuple(
+        PendingPod(one.pod, tuple(_without_price(one.reasons, open_to_spot)))
+        if one.pod in pods and requires_spot(pods[one.pod])
+        else one
+        for one in made.pending
+    )
+    spot_only = {key for key, reason in snapshot.closed_pools.items() if reason == SPOT_POOL}
+    return replace(made, pending=pending, problems=tuple(_problems(made.problems, spot_only)))
+
+
+def _without_price(reasons: Sequence[Reason], open_to_spot: set[str]) -> Iterator[Reason]:
+    """Yield the reasons; a requirement that no offering meets is the missing price."""
+    for one in reasons:
+        yield Reason(one.pool, SPOT_POD) if one.pool in open_to_spot and names.CAPACITY_TYPE in one.reason else one
+
+
+def _problems(problems: Sequence[InvalidManifest], spot_only: set[str]) -> Iterator[InvalidManifest]:
+    for one in problems:
+        of_capacity_type = one.field.endswith(f"[{names.CAPACITY_TYPE}]") and names.SPOT in one.value
+        yield replace(one, remedy=f"{NO_PRICES}; {REMEDY}") if one.object in spot_only and of_capacity_type else one
+
+
+def requires_spot(pod: Pod) -> bool:
+    """Return whether the pod runs on Spot Instances only."""
+    alternatives = pod.constraints.on_new_nodes()
+    return bool(alternatives) and all(_only_spot(one) for one in alternatives)
+
+
+def _only_spot(requirements: Requirements) -> bool:
+    allowed = requirements.on(names.CAPACITY_TYPE)
+    return names.SPOT in allowed and names.ON_DEMAND not in allowed

@@ -1,0 +1,188 @@
+"""Why a pod stays pending: for each pool and each group of instance types the first rule that excludes the pod.
+
+The rules are in the order of the planner: the pool's requirements, its offerings, the pod's requirements, the pod's
+size; then limits and the constraints between pods. ``remedies`` says what would have to change.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from joiner import names
+from joiner.catalogue import InstanceType, Offering, compute_allocatable
+from joiner.cluster import Pod, Requirements, VolumeUnusable, sum_resources
+from joiner.cluster.quantities import format_amount
+from joiner.planning import Offer, Reason, Snapshot
+from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
+from joiner.planning.output.explanation import NO_TERMS
+from joiner.pools import NodePool
+from joiner_cli.manifest_plan import ManifestPlan
+from joiner_cli.missing_spot_prices import SPOT_POD
+from joiner_cli.remedies import RemedySearch
+from joiner_cli.rendering.text_columns import format_columns, format_dollars
+
+POOL, OFFERED, POD, SIZE, FITS = range(5)
+"""The rules that exclude an instance type, in the order of the planner; FITS means that none of them does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeGroup:
+    """Instance types that the same rule excludes."""
+
+    stage: int
+    rule: str
+    types: tuple[str, ...]
+
+
+def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -> str:
+    asked = ", ".join(format_amount(name, value) for name, value in pod.requests.items() if name != "pods")
+    lines = [f"{pod.key} stays pending. It requests {asked or 'nothing'}."]
+    for reason in reasons:
+        pool = find_pool(reason.pool, found)
+        lines += ["", f"{reason.pool or 'Every pool'}: {reason.reason}."]
+        if pool is None or _closed(pool, found) or reason.reason == SPOT_POD:
+            continue
+        groups = group_types(pod, pool, found)
+        if pod.constraints.untolerated(pool.taints) is None:
+            rows = [
+                [f"{len(group.types):,}", _summarize_types(group.types), _first_rule(group, reason)] for group in groups
+            ]
+            lines.append(format_columns([">TYPES", "WHICH", "FIRST RULE THAT EXCLUDES THE POD"], rows, indent="  "))
+        if reason.nearest:
+            short = f"; it is short of {reason.short_of}" if reason.lacks else ""
+            lines.append(f"  Nearest: {describe_offer(reason.nearest)}{short}.")
+        lines.append(f"  What would have to change: {RemedySearch.of(pod, pool, reason, found).describe()}.")
+    return "\n".join(lines)
+
+
+def _closed(pool: NodePool, found: ManifestPlan) -> bool:
+    """Return whether the pool has no nodes in this plan, whatever the pod requires."""
+    resolved = found.classes.get(pool.class_ref.key)
+    unusable = resolved is None or not resolved.ready or pool.key in found.world.snapshot.closed_pools
+    return unusable or pool.deleting or pool.replicas is not None
+
+
+def _first_rule(group: TypeGroup, reason: Reason) -> str:
+    return reason.reason if group.stage == FITS else group.rule
+
+
+def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[TypeGroup]:
+    """Group all instance types of the catalogue by the rule that excludes the pod, in the order of the planner."""
+    if pool is None:
+        return []
+    wanted = _pod_requirements(pod, found.world.snapshot)
+    daemons = found.world.snapshot.daemon_sets
+    grouped: dict[tuple[int, str], list[str]] = {}
+    for known in found.market.catalogue.types.values():
+        stage, rule = _first_failed_rule(pod, pool, known, wanted, found)
+        if stage == FITS:
+            own = found.world.snapshot.node_class(pool)
+            labels = node_labels(pool, known, "", "")
+            overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
+            lacks = pod.requests.lacking(compute_allocatable(known, own, pool) - overhead)
+            if lacks:
+                stage, rule = SIZE, f"too small: short of {' and '.join(sorted(lacks))}"
+        grouped.setdefault((stage, rule), []).append(known.name)
+    return [TypeGroup(stage, rule, tuple(sorted(types))) for (stage, rule), types in sorted(grouped.items())]
+
+
+def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
+    own = pod.constraints.on_new_nodes()
+    try:
+        places = (
+            snapshot.volumes.where(pod.namespace, pod.constraints.claims)
+            if pod.constraints.claims
+            else (Requirements(),)
+        )
+    except VolumeUnusable:
+        places = (Requirements(),)
+    return tuple(one & place for one, place in product(own, places))
+
+
+def _first_failed_rule(
+    pod: Pod, pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], found: ManifestPlan
+) -> tuple[int, str]:
+    """Return the stage and the rule for one type; the pod's size is not checked here."""
+    labels = node_labels(pool, known, "", "")
+    open_keys = {key for key in pool.requirements if not INSTANCE_LABELS.fullmatch(key) and key not in pool.labels}
+    place = {names.ZONE, names.CAPACITY_TYPE, names.REGION, names.HOSTNAME}
+    if key := _unmet_key(pool.requirements, labels, place | open_keys):
+        return POOL, f"the pool requires {key} {pool.requirements[key]}"
+    resolved = found.classes[pool.class_ref.key]
+    if resolved.images and not any(image.requirements.allow(known.labels) for image in resolved.images):
+        return OFFERED, "its node class has no image for it"
+    offered = [one for one in known.offerings if one.available and one.zone in resolved.zones]
+    allowed = [
+        one
+        for one in offered
+        if pool.requirements.allow({**labels, **_offering_labels(one), **dict.fromkeys(open_keys, "")})
+        or not _unmet_key(pool.requirements, {**labels, **_offering_labels(one)}, open_keys | {names.HOSTNAME})
+    ]
+    if not allowed:
+        return OFFERED, "it has no offering in the zones and capacity types of the pool"
+    rules = {_failed_pod_requirement(one, labels, allowed, open_keys, pool) for one in wanted}
+    if not rules or "" in rules:
+        return (FITS, "") if wanted else (POD, _unsatisfiable_affinity(pod))
+    return POD, f"the pod requires {' or '.join(sorted(rules))}"
+
+
+def _unsatisfiable_affinity(pod: Pod) -> str:
+    """Return the rule for a pod whose node affinity no new node can satisfy."""
+    return NO_TERMS if pod.constraints.suits_no_node else "the pod requires a node by name"
+
+
+def _failed_pod_requirement(
+    wanted: Requirements, labels: Mapping[str, str], allowed: Iterable[Offering], open_keys: set[str], pool: NodePool
+) -> str:
+    """Return the pod requirement that no offering of this type satisfies; empty if an offering satisfies all."""
+    rules = []
+    for offering in allowed:
+        there = {**labels, **_offering_labels(offering)}
+        key = _unmet_key(wanted, there, open_keys)
+        if not key:
+            closed = [key for key in wanted if key in open_keys and not (wanted[key] & pool.requirements[key])]
+            key = closed[0] if closed else ""
+        if not key:
+            return ""
+        rules.append(f"{key} {wanted[key]}")
+    return sorted(rules)[0]
+
+
+def _unmet_key(requirements: Requirements, labels: Mapping[str, str], ignored: Iterable[str]) -> str:
+    left_out = set(ignored)
+    return next(
+        (key for key, values in sorted(requirements.items())
+         if key not in left_out and not Requirements({key: values}).allow(labels)),
+        "",
+    )  # fmt: skip
+
+
+def _offering_labels(offering: Offering) -> dict[str, str]:
+    region = offering.zone[:-1]
+    return {names.ZONE: offering.zone, names.CAPACITY_TYPE: offering.capacity_type, names.REGION: region}
+
+
+def find_pool(key: str, found: ManifestPlan) -> NodePool | None:
+    return next((pool for pool in found.world.snapshot.pools if key in (pool.key, pool.name)), None)
+
+
+def _summarize_types(types: Sequence[str]) -> str:
+    """Return the names of up to three types, or the largest families: ``m5.* (9), c5.* (8)``."""
+    if len(types) <= 3:
+        return ", ".join(types)
+    families: dict[str, int] = {}
+    for one in types:
+        family = one.partition(".")[0]
+        families[family] = families.get(family, 0) + 1
+    families_text = [
+        f"{family}.* ({number})" for family, number in sorted(families.items(), key=lambda one: (-one[1], one[0]))
+    ]
+    return ", ".join(families_text[:3]) + and_more(len(families_text) - 3, "families")
+
+
+def and_more(number: int, noun: str = "") -> str:
+    return f" and {number} more{f' {noun}' if noun else ''}" if number > 0 else ""
+
+
+def describe_offer(offer: Offer) -> str:
+    return f"{offer.instance_type} in {offer.zone}, {offer.capacity_type}, {format_dollars(offer.price_per_hour)}/h"

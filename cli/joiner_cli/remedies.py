@@ -1,0 +1,136 @@
+"""What would have to change so that a pending pod gets a node of a pool: only what a plan with the change confirms.
+
+For the pod and for the pool, all changes together are planned first. If the pod is placed then, each change that the
+plan does not need is left out. If neither side suffices, both are changed together.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
+from typing import Final
+
+from joiner.catalogue import Catalogue
+from joiner.cluster import Pod, Requirements
+from joiner.planning import Reason, plan
+from joiner.pools import NodePool
+from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
+from joiner_cli.manifest_plan import ManifestPlan
+from joiner_cli.missing_spot_prices import assume_spot_offerings, lacks_spot_prices, requires_spot
+from joiner_cli.rendering.text_columns import format_dollars
+from joiner_cli.what_if_plans import apply_plan, what_if_effort
+
+NOT_FOUND: Final = "no change of the pod and of this pool alone was found that places it"
+ALONE: Final = "nothing; a plan for this pod alone places it"
+MOST_ALTERNATIVES: Final = 3  # alternatives of a node affinity for which a pool is changed
+
+Change = ChangeOfPod | ChangeOfPool
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A plan with changes. ``reason`` says why the pod stays pending; ``where`` describes the node that it gets."""
+
+    placed: bool
+    where: str = ""
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RemedySearch:
+    """Plans one pending pod with changes, in one pool, while the rest of the plan stays."""
+
+    pod: Pod
+    pool: NodePool
+    reason: Reason
+    found: ManifestPlan
+    catalogue: Catalogue
+
+    @classmethod
+    def of(cls, pod: Pod, pool: NodePool, reason: Reason, found: ManifestPlan) -> "RemedySearch":
+        """Start a search. Without spot prices, it assumes Spot Instances for a pod that requires them."""
+        catalogue = found.market.catalogue
+        assumed = requires_spot(pod) and lacks_spot_prices(catalogue)
+        return cls(pod, pool, reason, found, assume_spot_offerings(catalogue) if assumed else catalogue)
+
+    def describe(self) -> str:
+        """Return the changes that place the pod, as a sentence without its end."""
+        if self._plan(()).placed:
+            return ALONE
+        of_pod = self._changes_of_pod()
+        on_pod, on_pool = self._smallest(of_pod), self._change_pool(())
+        if not on_pod and not on_pool:
+            both = self._change_pool(of_pod)
+            pool_part = [one for one in both if isinstance(one, ChangeOfPool)]
+            pod_part = [one for one in both if isinstance(one, ChangeOfPod)]
+            return ", and ".join(filter(None, (self._of_pod(pod_part), self._of_pool(both, pool_part)))) or NOT_FOUND
+        return ", or ".join(filter(None, (self._of_pod(on_pod), self._of_pool(on_pool, on_pool))))
+
+    def _changes_of_pod(self) -> list[ChangeOfPod]:
+        """Return the changes of the pod. If it is also too large, which only a plan without its other rules shows, it
+        also requests less.
+        """
+        changes = changes_of_pod(self.pod, self.pool, self.reason)
+        after = self._plan(changes)
+        if after.placed or after.reason is None or self.reason.lacks:
+            return changes
+        return changes_of_pod(self.pod, self.pool, replace(self.reason, lacks=after.reason.lacks))
+
+    def _change_pool(self, of_pod: Sequence[ChangeOfPod]) -> list[Change]:
+        """Return the smallest changes for the first alternative of the requirements that the pool can meet. With
+        changes of the pod, the requirements are those that it has after them.
+        """
+        pod = reduce(lambda before, one: one.apply(before), of_pod, self.pod)
+        for wanted in (pod.constraints.on_new_nodes() or (Requirements(),))[:MOST_ALTERNATIVES]:
+            if enough := self._smallest([*of_pod, *changes_of_pool(pod, self.pool, wanted)]):
+                return enough
+        return []
+
+    def _smallest(self, changes: Sequence[Change]) -> list[Change]:
+        """Return the changes without those that the plan does not need; empty if all of them do not suffice."""
+        if not changes or not self._plan(changes).placed:
+            return []
+        needed = list(changes)
+        for one in changes:
+            fewer = [other for other in needed if other is not one]
+            if self._plan(fewer).placed:
+                needed = fewer
+        return needed
+
+    def _plan(self, changes: Iterable[Change]) -> Outcome:
+        pod, pool = replace(self.pod, node_name=""), self.pool
+        for one in changes:
+            if isinstance(one, ChangeOfPod):
+                pod = one.apply(pod)
+            else:
+                pool = one.apply(pool)
+        snapshot = apply_plan(self.found)
+        made = plan(
+            replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,)),
+            self.catalogue,
+            classes=self.found.classes,
+            effort=what_if_effort(self.found),
+        )
+        there = next((node for node in made.nodes if pod.key in node.pods), None)
+        if there:
+            known = self.catalogue is self.found.market.catalogue
+            price = f", {format_dollars(there.price_per_hour)}/h" if known else ""
+            return Outcome(True, f"{there.instance_type} in {there.zone}, {there.capacity_type}{price}")
+        if any(pod.key in one.pods for one in made.existing):
+            return Outcome(True, "an existing node")
+        reasons = chain.from_iterable(one.reasons for one in made.pending if one.pod == pod.key)
+        return Outcome(False, reason=next(reasons, None))
+
+    def _of_pod(self, changes: Sequence[Change]) -> str:
+        return f"the pod would have to {_join(changes)}" if changes else ""
+
+    def _of_pool(self, all_changes: Sequence[Change], changes: Sequence[Change]) -> str:
+        if not changes:
+            return ""
+        opens = any(isinstance(one, ChangeOfPool) and one.opens for one in changes)
+        example = f" (then it gets {self._plan(all_changes).where})" if opens else ""
+        return f"{self.pool.key} would have to {_join(changes)}{example}"
+
+
+def _join(changes: Sequence[Change]) -> str:
+    return " and ".join(one.text for one in changes)

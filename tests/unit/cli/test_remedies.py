@@ -1,0 +1,204 @@
+"""`joiner explain pod` proposes a change only if a plan with it places the pod; each test applies what is proposed."""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joiner_cli.missing_spot_prices import assume_spot_offerings
+from tests.unit.cli.running import joiner, pod, pool, write
+from tests.unit.cli.small_catalogue import small
+
+CATEGORY, FAMILY = "karpenter.k8s.aws/instance-category", "karpenter.k8s.aws/instance-family"
+CAPACITY_TYPE, ARCH = "karpenter.sh/capacity-type", "kubernetes.io/arch"
+TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
+
+
+def only(key: str, *values: str) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": list(values)}
+
+
+def remedy(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> str:
+    """Return what would have to change for pod `a`."""
+    out = joiner("explain", "pod", "a", "-f", write(folder, *manifests), "--catalogue", catalogue).out
+    lines = [line.partition("What would have to change: ")[2] for line in out.splitlines()]
+    return " | ".join(filter(None, lines))
+
+
+def is_placed(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> bool:
+    return joiner("plan", "-f", write(folder, *manifests), "--catalogue", catalogue).exit_code == 0
+
+
+def test_two_rules_that_keep_a_pod_out_are_both_in_the_remedy(tmp_path: Path, catalogue: Path) -> None:
+    """A label that the pool does not have, and a family that it excludes."""
+    m5 = only(FAMILY, "m5")
+    asks = {"team": "red", FAMILY: "c6i"}
+    red, c6i = only("team", "red"), only(FAMILY, "c6i")
+
+    assert remedy(tmp_path, catalogue, pool(requirements=[m5]), pod("a", nodeSelector=asks)) == (
+        f"the pod would have to drop {FAMILY} In [c6i] and drop team In [red], or NodePool/default would have to allow "
+        f"{FAMILY} In [c6i] and allow team In [red]."
+    )
+
+    for half in ({"team": "red"}, {FAMILY: "c6i"}):
+        assert not is_placed(tmp_path, catalogue, pool(requirements=[m5]), pod("a", nodeSelector=half))
+    for other in ([red, m5], [c6i]):
+        assert not is_placed(tmp_path, catalogue, pool(requirements=other), pod("a", nodeSelector=asks))
+    assert is_placed(tmp_path, catalogue, pool(requirements=[m5]), pod("a"))
+    assert is_placed(tmp_path, catalogue, pool(requirements=[red, c6i]), pod("a", nodeSelector=asks))
+
+
+def test_a_taint_and_a_requirement_are_both_in_the_remedy(tmp_path: Path, catalogue: Path) -> None:
+    tainted = pool(requirements=[only(ARCH, "amd64")], node={"taints": [TAINT]})
+
+    assert remedy(tmp_path, catalogue, tainted, pod("a", nodeSelector={ARCH: "arm64"})) == (
+        f"the pod would have to tolerate team=red:NoSchedule and drop {ARCH} In [arm64], or "
+        f"NodePool/default would have to remove the taint team=red:NoSchedule and allow {ARCH} In [arm64]."
+    )
+
+
+def test_a_pod_that_is_too_large_beside_another_rule_also_requests_less(tmp_path: Path, catalogue: Path) -> None:
+    amd = pool(requirements=[only(ARCH, "amd64")])
+
+    assert remedy(tmp_path, catalogue, amd, pod("a", cpu="20", nodeSelector={ARCH: "arm64"})) == (
+        f"the pod would have to drop {ARCH} In [arm64] and request 4.11 cpu less."
+    )
+    assert is_placed(tmp_path, catalogue, amd, pod("a", cpu="15890m"))
+
+
+def test_a_pod_that_needs_a_device_is_not_told_to_do_without(tmp_path: Path, catalogue: Path) -> None:
+    gpu = pod("a")
+    gpu["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+    general = pool(requirements=[only(CATEGORY, "c", "m", "r")])
+
+    assert remedy(tmp_path, catalogue, general, gpu) == (
+        f"NodePool/default would have to allow other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, "
+        "on-demand, $0.5260/h)."
+    )
+    assert is_placed(tmp_path, catalogue, pool(), gpu)
+
+
+def test_where_no_change_helps_none_is_proposed(tmp_path: Path, catalogue: Path) -> None:
+    gpu = pod("a")
+    gpu["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "99"}
+
+    assert remedy(tmp_path, catalogue, pool(requirements=[only(CATEGORY, "c", "m", "r")]), gpu) == (
+        "no change of the pod and of this pool alone was found that places it."
+    )
+
+
+def test_both_sides_change_together_where_neither_suffices(tmp_path: Path, catalogue: Path) -> None:
+    """The pod requires another pool's label, which no pool can have; the pool has no GPU."""
+    gpu = pod("a", nodeSelector={"karpenter.sh/nodepool": "other"})
+    gpu["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+
+    assert remedy(tmp_path, catalogue, pool(requirements=[only(CATEGORY, "c")]), gpu) == (
+        "the pod would have to drop karpenter.sh/nodepool In [other], and NodePool/default would have to allow other "
+        f"values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5260/h)."
+    )
+
+
+def test_the_pod_changes_first_where_the_pool_cannot_meet_what_it_requires(tmp_path: Path, catalogue: Path) -> None:
+    """No c6i has a GPU, whatever the pool allows."""
+    gpu = pod("a", nodeSelector={"team": "red", FAMILY: "c6i"})
+    gpu["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
+
+    assert remedy(tmp_path, catalogue, pool(requirements=[only(CATEGORY, "c", "m", "r")]), gpu) == (
+        f"the pod would have to drop {FAMILY} In [c6i] and drop team In [red], and NodePool/default would have to allow "
+        f"other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5260/h)."
+    )
+
+
+def test_a_limit_is_raised(tmp_path: Path, catalogue: Path) -> None:
+    limited = remedy(tmp_path, catalogue, pool(limits={"cpu": "1"}), pod("a"))
+
+    assert limited == "NodePool/default would have to raise its limits."
+    assert not is_placed(tmp_path, catalogue, pool(limits={"cpu": "1"}), pod("a"))
+    assert is_placed(tmp_path, catalogue, pool(limits={"cpu": "2"}), pod("a"))
+
+
+def test_a_rule_between_pods_is_dropped(tmp_path: Path, catalogue: Path) -> None:
+    affinity = {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "nobody"}}}
+            ]
+        }
+    }
+
+    assert remedy(tmp_path, catalogue, pool(), pod("a", affinity=affinity)) == (
+        "the pod would have to drop its podAffinity."
+    )
+
+
+# Spot
+# ----------------------------------------------------------------------------------------------------------------------
+
+NO_PRICES = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them"
+
+
+def test_a_spot_pool_without_spot_prices_is_reported_as_such_and_gets_no_other_remedy(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    files = write(tmp_path, pool(requirements=[only(CAPACITY_TYPE, "spot")]), pod("a"))
+    answer = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
+
+    assert answer.exit_code == 2
+    assert answer.out.splitlines() == [
+        "default/a stays pending. It requests 0.1 cpu, 128 MiB memory.",
+        "",
+        f"default: it allows Spot Instances only: {NO_PRICES}; give a catalogue with spot prices (--catalogue).",
+    ]
+
+
+def test_a_pod_that_requires_spot_has_the_same_reason_in_a_pool_that_allows_it(tmp_path: Path, catalogue: Path) -> None:
+    spot = pod("a", nodeSelector={CAPACITY_TYPE: "spot"})
+    either, demand = pool(requirements=[only(CAPACITY_TYPE, "spot", "on-demand")]), only(CAPACITY_TYPE, "on-demand")
+
+    def reason(*pools: Mapping[str, Any]) -> Sequence[str]:
+        found = joiner("plan", "-f", write(tmp_path, *pools, spot), "--catalogue", catalogue, "-o", "json").json
+        return [one["reason"] for one in found["pending"][0]["reasons"]]
+
+    assert reason(either) == [
+        f"the pod requires a Spot Instance: {NO_PRICES}; give a catalogue with spot prices (--catalogue)"
+    ]
+    assert NO_PRICES not in reason(pool(requirements=[demand]))[0]
+    assert remedy(tmp_path, catalogue, either, spot) == ""
+
+
+def test_another_rule_than_spot_keeps_its_remedy(tmp_path: Path, catalogue: Path) -> None:
+    spot = pod("a", nodeSelector={CAPACITY_TYPE: "spot"})
+
+    assert remedy(tmp_path, catalogue, pool(node={"taints": [TAINT]}), spot) == (
+        "the pod would have to tolerate team=red:NoSchedule, or NodePool/default would have to remove the taint "
+        "team=red:NoSchedule."
+    )
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_the_catalogue_of_a_deployed_joiner_has_spot_prices_and_is_read_as_it_is_stored(
+    compressed: bool, tmp_path: Path
+) -> None:
+    stored = json.dumps({"schema": 1, **assume_spot_offerings(small()).to_json()}).encode()
+    file = tmp_path / "latest.json.gz"
+    file.write_bytes(gzip.compress(stored) if compressed else stored)
+    files = write(tmp_path, pool(requirements=[only(CAPACITY_TYPE, "spot")]), pod("a"))
+
+    answer = joiner("plan", "-f", files, "--catalogue", file, "-o", "json")
+
+    assert answer.exit_code == 0
+    assert [node["capacityType"] for node in answer.json["nodes"]] == ["spot"]
+    assert "spot prices" not in answer.err
+
+
+def test_a_damaged_compressed_catalogue_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json.gz"
+    file.write_bytes(gzip.compress(b"{}" * 1000)[:20])
+
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file)
+
+    assert answer.exit_code == 1
+    assert answer.err.startswith(f"joiner: {file}: ")
