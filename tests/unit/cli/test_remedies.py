@@ -107,8 +107,8 @@ def test_the_pod_changes_first_where_the_pool_cannot_meet_what_it_requires(tmp_p
     gpu["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
 
     assert remedy(tmp_path, catalogue, pool(requirements=[only(CATEGORY, "c", "m", "r")]), gpu) == (
-        f"the pod would have to drop {FAMILY} In [c6i] and drop team In [red], and NodePool/default would have to allow "
-        f"other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5260/h)."
+        f"the pod would have to drop {FAMILY} In [c6i] and drop team In [red], and NodePool/default would have to "
+        f"allow other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5260/h)."
     )
 
 
