@@ -28,7 +28,7 @@ Change = ChangeOfPod | ChangeOfPool
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """A plan with changes. ``reason`` says why the pod stays pending; ``where`` describes the node that it gets."""
 
     placed: bool
@@ -97,7 +97,7 @@ class RemedySearch:
                 needed = fewer
         return needed
 
-    def _plan(self, changes: Iterable[Change]) -> Outcome:
+    def _plan(self, changes: Iterable[Change]) -> WhatIfOutcome:
         pod, pool = replace(self.pod, node_name=""), self.pool
         for one in changes:
             if isinstance(one, ChangeOfPod):
@@ -115,11 +115,11 @@ class RemedySearch:
         if there:
             known = self.catalogue is self.found.market.catalogue
             price = f", {format_dollars(there.price_per_hour)}/h" if known else ""
-            return Outcome(True, f"{there.instance_type} in {there.zone}, {there.capacity_type}{price}")
+            return WhatIfOutcome(True, f"{there.instance_type} in {there.zone}, {there.capacity_type}{price}")
         if any(pod.key in one.pods for one in made.existing):
-            return Outcome(True, "an existing node")
+            return WhatIfOutcome(True, "an existing node")
         reasons = chain.from_iterable(one.reasons for one in made.pending if one.pod == pod.key)
-        return Outcome(False, reason=next(reasons, None))
+        return WhatIfOutcome(False, reason=next(reasons, None))
 
     def _of_pod(self, changes: Sequence[Change]) -> str:
         return f"the pod would have to {_join(changes)}" if changes else ""
