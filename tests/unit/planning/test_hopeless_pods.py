@@ -90,3 +90,31 @@ def test_nodes_that_a_limit_allows_are_large_enough_for_all_pods() -> None:
     plan = checked(world([old, *batch], node_pool(limits={"nodes": "2"}), nodes=there), catalogue=SIZES)
 
     assert waiting(plan) == ["huge-0", "huge-1", "huge-2"]
+
+
+def test_each_of_many_leaders_has_a_node_for_its_followers() -> None:
+    """Of each ``api``, two of three pods are hopeless. A node holds seven pods: the pods of one app and of another do
+    not fit together."""
+    batch = [
+        one
+        for number in range(10)
+        for one in (
+            *pods(3, f"api{number}", topologySpreadConstraints=[spread(app=f"api{number}", minDomains=2)]),
+            *pods(3, f"web{number}", **affinity(podAffinity=[near(HOST, f"api{number}")])),
+        )
+    ]
+    plan = checked(world(batch, ONE_ZONE), catalogue=SIZES)
+
+    assert waiting(plan) == sorted(f"api{number}-{copy}" for number in range(10) for copy in (1, 2))
+
+
+def test_the_nodes_that_a_limit_allows_are_large_enough_beside_many_hopeless_pods() -> None:
+    batch = [
+        *pods(20, "web", cpu="300m", memory="64Mi"),
+        *pods(10, "huge", cpu="30"),
+        *pods(10, "alone", cpu="3", **affinity(podAffinity=[near(HOST, "nobody")])),
+    ]
+    plan = checked(world(batch, node_pool(limits={"nodes": "2"})), catalogue=SIZES)
+
+    assert not [name for name in waiting(plan) if name.startswith("web")]
+    assert len(plan.pending) == 20

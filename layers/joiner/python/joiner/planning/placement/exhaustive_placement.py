@@ -37,16 +37,24 @@ class RepairEffort:
     """What a repair may use: a number of steps of its own, because the search may have used all of its steps, and the
     time until the deadline."""
 
-    def __init__(self, meter: Meter, steps: float) -> None:
+    def __init__(self, meter: Meter, steps: float, whole: "RepairEffort | None" = None) -> None:
         self._meter = meter
         self._steps = steps
+        self._whole = whole
 
     def spend(self, steps: float) -> None:
         self._steps -= steps
-        self._meter.spend(steps)
+        if self._whole is None:
+            self._meter.spend(steps)
+        else:
+            self._whole.spend(steps)
 
     def spent(self) -> bool:
-        return self._steps <= 0 or self._meter.overdue(0.0)
+        return self._steps <= 0 or (self._meter.overdue(0.0) if self._whole is None else self._whole.spent())
+
+    def share(self, steps: float) -> "RepairEffort":
+        """Return a part of this effort."""
+        return RepairEffort(self._meter, steps, self)
 
 
 @dataclass(slots=True)
@@ -83,14 +91,51 @@ class ExhaustivePlacement:
 
     def place(self, pods: Sequence[PodGroup]) -> bool:
         """Place all of these pods; return whether that succeeded. If not, the state is as before."""
+        ordered = self._prepare(pods)
+        return any(self._is_followed() and self._realize() for _ in self._divide(ordered, 0))
+
+    def place_on_one_node(self, pods: Sequence[PodGroup]) -> bool:
+        """Place all of these pods on one node; return whether that succeeded. If not, the state is as before."""
+        ordered = self._prepare(pods)
+        return any(self._all_on(here, ordered) for here in list(self._bins)) or any(
+            self._all_on_new(domain, choices, ordered) for domain, choices in self._new.items()
+        )
+
+    def _prepare(self, pods: Sequence[PodGroup]) -> list[PodGroup]:
+        """Return the pods in the order in which they are added to bins, and compile their limits."""
         counted = Counter(tally for group in pods for tally in self._state.rules[group.index].feeds)
         for group in set(pods):
             for rule in self._state.rules[group.index].spreads:
                 if rule.counts_itself:
                     self._tops[rule] = self._highest(rule, counted[rule.tally])
         self._pods = frozenset(pods)
-        ordered = sorted(pods, key=lambda group: (self._freedom(group), group.index))
-        return any(self._is_followed() and self._realize() for _ in self._divide(ordered, 0))
+        return sorted(pods, key=lambda group: (self._freedom(group), group.index))
+
+    def _all_on_new(self, domain: Domain, choices: Sequence[OfferChoice], pods: Sequence[PodGroup]) -> bool:
+        here = self._new_bin(domain, choices, len(pods[0].vector))
+        self._bins.append(here)
+        placed = self._all_on(here, pods)
+        self._bins.pop()
+        return placed
+
+    def _all_on(self, here: Bin, pods: Sequence[PodGroup]) -> bool:
+        """Place all of these pods on the node of this bin; return whether that succeeded."""
+        before, placed = here.options, False
+        self._effort.spend(A_STEP)
+        for group in pods:
+            if self._effort.spent() or not self._holds(here, group):
+                break
+            self._count(here, group, 1)
+        else:
+            placed = self._is_followed() and self._realize()
+        for group in reversed(tuple(here.added)):
+            self._count(here, group, -1)
+        here.options = before
+        return placed
+
+    def _new_bin(self, domain: Domain, choices: Sequence[OfferChoice], resources: int) -> Bin:
+        options = tuple(one for one in choices if not self._state.over_limit(one))
+        return Bin(domain, None, options, f"#{len(self._bins)}", need=[0] * resources)
 
     @cached_property
     def _new(self) -> dict[Domain, tuple[OfferChoice, ...]]:
@@ -135,8 +180,7 @@ class ExhaustivePlacement:
         for at in range(first, len(self._bins)):
             yield from self._add(self._bins[at], group, rest, at if alike else 0)
         for domain, choices in self._new.items():
-            options = tuple(one for one in choices if not self._state.over_limit(one))
-            here = Bin(domain, None, options, f"#{len(self._bins)}", need=[0] * len(group.vector))
+            here = self._new_bin(domain, choices, len(group.vector))
             self._bins.append(here)
             yield from self._add(here, group, rest, len(self._bins) - 1 if alike else 0)
             self._bins.pop()

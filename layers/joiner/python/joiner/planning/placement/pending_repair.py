@@ -2,8 +2,9 @@
 
 Nodes are sized, and pods chosen, while it is not yet known which pods can be placed in the end. A node may then be too
 small for a pod that must be beside others, or have the pods that leave out more pods than others would. Of a few pods,
-every better subset is tried, the best first. Of more pods, nodes are made larger, and nodes with few pods are emptied
-and filled again together with the pending pods.
+every better subset is tried, the best first. Of more pods, nodes are made larger, pods that
+belong together move to a node for all of them, and nodes with few pods are emptied and filled again together with the
+pending pods.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +25,10 @@ MOST_NODES: Final = 12
 """The maximum number of nodes considered for the pods of one attempt."""
 MOST_EMPTIED: Final = 2
 """The maximum number of nodes that are emptied at a time."""
-REPAIR_STEPS: Final = 200.0
+REPAIR_STEPS: Final = 300.0
 """The maximum effort of a repair, in steps, beyond that of the search."""
+A_GROUP: Final = 6.0
+"""The maximum effort of one attempt to place pods of one group, in steps, where not every subset is tried."""
 
 
 def place_pending(
@@ -108,7 +111,8 @@ def _related(state: PlanState, rooms: Sequence[NodeState], groups: Sequence[PodG
         return beside, holding
 
     known = [(relation(room), room) for room in rooms]
-    able = [(beside, holding, room) for (beside, holding), room in known if beside or holding]
+    # A new node without free capacity can become larger.
+    able = [(beside, holding, room) for (beside, holding), room in known if beside or holding or room.choice]
     able.sort(key=lambda one: one[:2], reverse=True)
     return [room for *_, room in able[:MOST_NODES]]
 
@@ -116,27 +120,40 @@ def _related(state: PlanState, rooms: Sequence[NodeState], groups: Sequence[PodG
 def _place_remaining(
     state: PlanState, frontier: OfferFrontier, batch: Sequence[PodGroup], effort: RepairEffort
 ) -> bool:
-    """Place pending pods group by group, the highest priority first; return whether any was placed."""
+    """Place pending pods group by group, the highest priority first; return whether any was placed.
+
+    Each group has a share of the effort, so that hopeless groups leave some of it to the others.
+    """
     found = False
-    for group in sorted(batch, key=lambda one: (-one.constraints.priority, one.index)):
-        while state.left[group] and not effort.spent() and _place_some(state, frontier, group, effort):
-            found = True
+    ordered = sorted(batch, key=lambda one: (-one.constraints.priority, one.index))
+    for attempt in (_place_some, _move_some, _refill_some):
+        for group in ordered:
+            while state.left[group] and not effort.spent():
+                if not attempt(state, frontier, group, effort.share(A_GROUP)):
+                    break
+                found = True
     return found
 
 
 def _place_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
-    """Place pending pods of the group, and with them pending pods that they follow; return whether that succeeded."""
+    """Place pending pods of the group, and with them a pending pod that they follow; return whether that succeeded."""
     friends = [one for one in state.rules[group.index].friends if state.left.get(one) and not one.refused]
-    rooms = [*state.existing, *state.new]
-    related = _related(state, rooms, [group])
-    numbers = [number for number in (MOST_PODS, 3, 1) if number <= state.left[group]]
-    if MOST_PODS > state.left[group] > 1:
-        numbers.insert(0, state.left[group])
-    for number in numbers:
+    related = _related(state, [*state.existing, *state.new], [group])
+    for number in dict.fromkeys(min(most, state.left[group]) for most in (MOST_PODS, 3, 1)):
         for others in ([], *([friend] for friend in friends)):
             pods = [*others, *[group] * min(number, MOST_PODS - len(others))]
             if ExhaustivePlacement(state, frontier, related, effort).place(pods):
                 return True
+    return False
+
+
+def _move_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
+    related = _related(state, [*state.existing, *state.new], [group])
+    return any(_move_together(state, frontier, group, room, effort) for room in related)
+
+
+def _refill_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
+    related = _related(state, [*state.existing, *state.new], [group])
     return any(
         _refill(state, frontier, group, emptied, effort)
         for size in range(1, MOST_EMPTIED + 1)
@@ -164,3 +181,43 @@ def _refill(
         return True
     restore_layout(state, before)
     return False
+
+
+def _move_together(
+    state: PlanState, frontier: OfferFrontier, group: PodGroup, room: NodeState, effort: RepairEffort
+) -> bool:
+    """Move the pods of this node that affinity ties to the group to one node, together with pending pods of the group;
+    return whether that succeeded."""
+    tied = _tied(state, group)
+    inside = {one: number for one, number in room.planned.items() if one in tied}
+    if not inside or effort.spent():
+        return False
+    block = [one for one, number in inside.items() for _ in range(number)]
+    for one, number in inside.items():
+        state.take(one, room, number)
+    related = _related(state, [*state.existing, *state.new], [group])
+    left = state.left[group] - inside.get(group, 0)
+    for number in dict.fromkeys((left, left // 2, 1)):
+        if number and ExhaustivePlacement(state, frontier, related, effort).place_on_one_node(
+            [*block, *[group] * number]
+        ):
+            if room.choice and not room.planned and room in state.new:
+                state.close(room)
+            return True
+    for one, number in inside.items():
+        state.take(one, room, -number)
+    return False
+
+
+def _tied(state: PlanState, group: PodGroup) -> set[PodGroup]:
+    """Return the groups that affinity ties to this one, directly or by others."""
+    tied, more = {group}, {group}
+    while more:
+        more = {
+            other
+            for other in state.groups.pending
+            if other not in tied
+            and any(other in state.rules[one.index].friends or one in state.rules[other.index].friends for one in more)
+        }
+        tied |= more
+    return tied
