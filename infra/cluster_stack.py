@@ -177,14 +177,16 @@ class ClusterStack(Stack):
     def _grant_machine(self, machine: LoggedStateMachine, functions: list[LambdaFunction]) -> None:
         cluster = self.format_arn(service="eks", resource="cluster", resource_name=self.settings.cluster)
         # By name, not by reference: a machine that starts itself would depend on the policy of its own role
-        scale_up = self._states_arn("stateMachine", self.scale_up.name)
+        started = [self._states_arn("stateMachine", self.scale_up.name)]
+        if machine is self.retirement.machine:
+            started.append(self._states_arn("stateMachine", self.retirement.name))
         machine.grant(
             iam.PolicyStatement(
                 actions=["lambda:InvokeFunction"], resources=[arn for function in functions for arn in function.arns]
             ),
             iam.PolicyStatement(actions=["eks:DescribeCluster"], resources=[cluster]),
             self.pause.allow_reading(),
-            iam.PolicyStatement(actions=["states:StartExecution"], resources=[scale_up]),
+            iam.PolicyStatement(actions=["states:StartExecution"], resources=started),
         )
 
     def _describe_executions(self) -> iam.PolicyStatement:

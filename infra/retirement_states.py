@@ -72,7 +72,7 @@ GROUP_VARIABLES: Final[Mapping[str, Any]] = {
     "ringsNoted": 0,
     "ringsNow": 0,
     "tries": 0,
-    "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": []},
+    "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "beyond": 0, "leftOut": []},
 }
 """Variables of one group. States inside a Map cannot set variables of the outer scope, so an error is the output of a
 state there."""
@@ -209,8 +209,26 @@ def _ring_states(parts: RetirementParts) -> States:
     nothing then."""
     return {
         "What has begun?": choice_state(
-            {"$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods", **AFTER_BEGINNING},
+            {
+                "$readsNotes and $begun.beyond > 0": "Retire the other interrupted",
+                "$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods",
+                **AFTER_BEGINNING,
+            },
             otherwise="Nothing has begun",
+        ),
+        # More notes than one execution takes: their instances end in two minutes, before a sweep would find them all
+        "Retire the other interrupted": parts.integrations.start_execution(
+            jsonata("$states.context.StateMachine.Id"),
+            execution_name("retire", "interrupted", milliseconds=True),
+            {
+                "reason": "interruption",
+                "claims": [],
+                "noted": True,
+                "notBefore": 0,
+                "by": jsonata("$states.context.Execution.Name"),
+            },
+            next="Ring for the pods",
+            on_error="Ring for the pods",
         ),
         "Ring for the pods": parts.lease.ring(
             next="Start a scale-up",

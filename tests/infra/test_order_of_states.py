@@ -167,6 +167,7 @@ def test_the_retirement_machine_has_these_states(machines: Mapping[str, Mapping[
         "Release the lease",
         "Begin retirement",
         "Give back the lease",
+        "Retire the other interrupted",
         "Ring for the pods",
         "Start a scale-up",
     ]

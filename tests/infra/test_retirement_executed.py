@@ -11,7 +11,7 @@ import pytest
 from infra.retirement_expressions import EXPRESS_LIMITS
 from infra.retirement_workflow import FUNCTIONS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
-from tests.infra.retirement_world import SMOOTH, STAYS, World, begins, claim, entry
+from tests.infra.retirement_world import SMOOTH, STAYS, World, begins, claim, entry, moves
 from tests.infra.scripted import Answer, Stage, staged
 from tests.local.running_aws import RunningAws, eventually
 
@@ -79,6 +79,34 @@ def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
     assert heard_at[0] >= min(not_before, began + 5)
     assert heard_at[0] - began < waited + 5
     assert world.lease == {}
+
+
+def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_at_once(stage: Stage[World]) -> None:
+    def begins_part(_world: World, event: Mapping[str, Any]) -> Answer:
+        claim, beyond = ("a", 1) if event["execution"]["id"] == first else ("b", 0)
+        return {
+            "refused": "",
+            "waves": [[entry(claim)]],
+            "begun": 1,
+            "moving": 1,
+            "later": 0,
+            "beyond": beyond,
+            "leftOut": [],
+        }
+
+    first = ""
+    world = stage.world(begin_retirement=[begins_part])
+    first = world.start_for_notes(int(time.time()) + 2)
+
+    assert world.told(first)["retired"] == ["a"]
+    begun = ["What has begun?", "Retire the other interrupted", "Ring for the pods", "Start a scale-up"]
+    states = world.states(first)
+    assert states[states.index("What has begun?") :][:4] == begun
+    [name] = sorted(set(world.started(world.arn)) - {"retire-1"})
+    assert name.endswith("-interrupted")
+    second = world.arn.replace(":stateMachine:", ":execution:") + f":{name}"
+    assert world.told(second)["retired"] == ["b"]
+    assert [each["noted"] for each in world.calls["begin_retirement"]] == [True, True]
 
 
 def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]) -> None:
@@ -229,3 +257,26 @@ def test_an_express_execution_ends_before_aws_ends_it_and_reports_what_it_waited
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Waiting for what keeps nodes")
     assert [each["claim"] for each in json.loads(ended["output"])["waiting"]] == ["a"]
+
+
+def test_a_hundred_empty_nodes_are_one_execution_with_few_transitions(stage: Stage[World]) -> None:
+    """`begin_retirement` makes one wave of them. It needs a second look at their pods, because a pod may come until
+    five seconds after the taint, and a second look at their instances.
+    """
+
+    def drains(_world: World, event: Mapping[str, Any]) -> Answer:
+        drained = [{**each, "stage": "drained"} for each in event["claims"]]
+        return {"claims": event["claims"], "pause": 5} if event["round"] == 1 else {"claims": drained, "pause": 1}
+
+    names = [f"n-{number:03}" for number in range(100)]
+    gone = moves("terminating", "terminated")
+    lines: Mapping[str, Any] = {"evict_pods": [drains], "confirm_termination": [STAYS, gone]}
+    world = stage.world(begin_retirement=[begins([entry(name) for name in names])], **lines)
+    began = time.monotonic()
+
+    ended = world.ran_for_empty(*(claim(name, "empty") for name in names))
+
+    assert (ended["status"], len(json.loads(ended["output"])["retired"])) == ("SUCCEEDED", 100)
+    assert time.monotonic() - began < 60
+    assert len(ended["states"]) <= 40
+    print(f"100 empty nodes: {len(ended['states'])} transitions in {time.monotonic() - began:.0f} s")

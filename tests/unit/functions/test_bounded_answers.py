@@ -20,6 +20,7 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, World, arn, pending
 
 MANY: Final = 5_000
@@ -89,9 +90,29 @@ def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crow
     ).answer(TASK, asked, NOON, 0)
 
     assert (answer["begun"], sum(map(len, answer["waves"]))) == (function.BEGUN_AT_ONCE, function.BEGUN_AT_ONCE)
+    assert answer["beyond"] == MANY - function.BEGUN_AT_ONCE
     (left,) = answer["leftOut"]
     assert left["why"].startswith(f"{MANY - function.BEGUN_AT_ONCE} claims are more than one execution retires")
     assert size(answer) < 100_000
+
+
+@pytest.mark.parametrize(("reason", "waves"), [("empty", [100]), ("deleted", [20, 20, 20, 20, 20])])
+def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(world: World, reason: str, waves: list[int]) -> None:
+    world.prepare()
+    for number in range(100):
+        manifest = deleted_claim(number)
+        if reason == "empty":
+            del manifest["metadata"]["deletionTimestamp"]
+        world.kube.put(manifest)
+    retirement = Retirement(world, "retire-1")
+    requests = [
+        RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)
+        for claim in list_claims(world.kube).claims
+    ]
+
+    begun = retirement._begin(requests, retirement._take_the_lease() if reason == "empty" else 0)
+
+    assert [len(each) for each in begun["waves"]] == waves
 
 
 def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(
