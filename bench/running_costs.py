@@ -50,6 +50,15 @@ WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWrite
 SWEEPS_A_MONTH: Final = 43_800
 DAYS: Final = 30.4
 
+LOOKS_AT_REST_A_DAY: Final = 24
+"""Looks for nodes to disrupt while nothing changes (`joiner.disruption.look_digest`)."""
+
+LOOKS_A_SCALE_UP: Final = 2
+"""Looks after a scale-up: when its nodes have been left alone for a time, and when they are gone."""
+
+MOST_LOOKS_A_DAY: Final = 1440
+"""One a sweep."""
+
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 APP: Final = "one-a-node"
 NODE_COUNTS: Final = (1, 10, 100)
@@ -107,7 +116,12 @@ class Month:
     goal: float
 
 
-MONTHS: Final = (Month("small", 50, 60, 2.0), Month("medium", 500, 600, 15.0), Month("large", 2000, 5000, 75.0))
+MONTHS: Final = (
+    Month("at rest", 0, 0, 2.0),
+    Month("small", 50, 60, 2.0),
+    Month("medium", 500, 600, 15.0),
+    Month("large", 2000, 5000, 75.0),
+)
 
 
 class Counter:
@@ -168,7 +182,7 @@ class Counter:
     def _transitions(self) -> int:
         """Return the transitions of all executions of the Standard state machines so far."""
         client, count = self.world.client("stepfunctions"), 0
-        for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"]):
+        for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"], self.outputs["DisruptArn"]):
             listed = [
                 e
                 for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine)
@@ -248,16 +262,19 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
     return less * (1 - part) + more * part
 
 
-def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use) -> float:
+def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use, look: Use) -> float:
     """Return the cost of a month in $: its scale-ups with the removal of their nodes (the sizes in `counts` cost
-    `uses`), and `sweep` each minute.
+    `uses`), `sweep` each minute, and `look` as often as nodes change.
 
     >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
-    >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use()), 3)
+    >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use(), Use()), 3)
     0.038
+    >>> round(month(Month("at rest", 0, 0, 2.0), (1,), [Use()], Use(), Use(transitions=14)), 3)
+    0.255
     """
-    scale_up = between(one.nodes / one.scale_ups, counts, uses)
-    return DAYS * one.scale_ups * scale_up.dollars + SWEEPS_A_MONTH * sweep.dollars
+    scale_up = between(one.nodes / one.scale_ups, counts, uses) if one.scale_ups else Use()
+    looks = min(MOST_LOOKS_A_DAY, LOOKS_AT_REST_A_DAY + LOOKS_A_SCALE_UP * one.scale_ups)
+    return DAYS * (one.scale_ups * scale_up.dollars + looks * look.dollars) + SWEEPS_A_MONTH * sweep.dollars
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -275,20 +292,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stack.kube().apply_manifests(manifests())
         counter.sweep()  # warm the functions; the pools' status is then current
         sweep = counter.of(counter.sweep)
-        ups, downs = [], []
+        ups, downs, look = [], [], Use()
         counts = sorted(set(options.nodes))
         for count in counts:
             ups.append(counter.of(partial(counter.scale, count)))
+            time.sleep(EMPTY_SECONDS)
+            look = look if look.calls else counter.of(counter.sweep) + sweep * -1
             swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
             downs.append(down + sweep * (swept - len(counter.sweeps())))  # these sweeps would have run in any case
-    report(console, counts, ups, downs, sweep)
+    report(console, counts, [ups, downs], sweep, look)
     return 0
 
 
-def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: Sequence[Use], sweep: Use) -> None:
-    """Print the counts, and the months."""
-    rows = [("one idle sweep", sweep)]
+def report(console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Use]], sweep: Use, look: Use) -> None:
+    """Print the counts, and the months; `scaled` are the uses of scaling up, and those of scaling down."""
+    ups, downs = scaled
+    rows = [("one idle sweep", sweep), ("one look of DISRUPT", look)]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]
     columns = (
@@ -312,9 +332,8 @@ def report(console: Console, counts: Sequence[int], ups: Sequence[Use], downs: S
     heads = ("cluster", "scale-ups a day", "nodes a day", "$ a month", "goal")
     bill = Table(*heads, title="a month", title_justify="left", box=None, padding=(0, 2))
     for one in MONTHS:
-        bill.add_row(
-            one.name, str(one.scale_ups), str(one.nodes), f"{month(one, counts, uses, sweep):.2f}", f"<= {one.goal:.0f}"
-        )
+        cost = month(one, counts, uses, sweep, look)
+        bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{cost:.2f}", f"<= {one.goal:.0f}")
     console.print(bill)
 
 
