@@ -4,10 +4,11 @@ For each action the ledger item is written first, then the nodes are tainted, th
 that was bound meanwhile has no place in the plan, so its action is undone. Other actions of the proposal are marked.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -26,6 +27,7 @@ from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.store import Store
 from joiner.cluster import InvalidField, Node, Pod
+from joiner.disruption.disruption_candidates import workload_of
 from joiner.disruption.proposal import DisruptionAction
 from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, mark_patch
 from joiner.lifecycle.emptiness import holds_node
@@ -38,7 +40,10 @@ from joiner.reporting.events import Event
 
 logger = Logger()
 
-NO_TIME = "no time was left to mark its nodes"
+NO_TIME: Final = "no time was left to mark its nodes"
+
+WORKLOADS_KEPT: Final = 1000
+"""Controllers named in one item, which DynamoDB limits to 400 KB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ class NodeMarking:
                 dropped.append((action, why))
                 continue
             record = _record(task, number, action, len(planned), now)
+            record = replace(record, **self._moving(pairs))
             if why := self._mark(action, record, pairs, now):
                 dropped.append((action, why))
                 continue
@@ -112,6 +118,17 @@ class NodeMarking:
         budgets, and no list shows them."""
         asked = (each.claim for each in self._emptiness.all().values() if each.asked_until > at)
         return frozenset(claims[name].pool_key for name in asked if name in claims and not claims[name].deleting)
+
+    def _moving(self, pairs: Sequence[tuple[NodeClaim, Node]]) -> dict[str, Any]:
+        """Return the pods that must move, by the pool that they leave, and their controllers."""
+        pods: Counter[str] = Counter()
+        workloads: set[str] = set()
+        listed = list_pods_on(self._kube, [node.name for _, node in pairs])
+        for claim, node in pairs:
+            mine = [pod for pod in map(_pod, listed[node.name]) if pod is not None and holds_node(pod)]
+            pods[claim.pool_key] += len(mine)
+            workloads.update(map(workload_of, mine))
+        return {"pods": pods, "workloads": tuple(sorted(workloads)[:WORKLOADS_KEPT])}
 
     def _mark(
         self,
@@ -181,6 +198,13 @@ def _objection(action: DisruptionAction, pairs: Sequence[tuple[NodeClaim, Node]]
         if claim.pool_key in leaving:
             return f"an empty node of {claim.pool_key} is about to be removed, which counts against the budgets"
     return ""
+
+
+def _pod(manifest: Mapping[str, Any]) -> Pod | None:
+    try:
+        return Pod.from_kube(manifest)
+    except InvalidField:  # the look after the taint refuses it
+        return None
 
 
 def _record(task: Task, number: int, action: DisruptionAction, first: int, now: datetime) -> DisruptionRecord:

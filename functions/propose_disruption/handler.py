@@ -7,7 +7,7 @@ snapshot. The second proposal contains only actions that are in both. Each propo
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -70,10 +70,20 @@ class DisruptionPlanning:
         return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh)
 
     def _history(self, now: datetime) -> DisruptionHistory:
-        """Return what the ledger knows: the disruptions under way, and the pools that wait after a failure."""
-        under_way = self._disruptions.all()
+        """Return what the ledger knows: the disruptions under way, the pods that earlier ones moved, and the pools that
+        wait after a failure."""
+        under_way, moved = self._disruptions.all(), self._disruptions.moves(int(now.timestamp()))
+        evictions: Counter[str] = Counter()
+        for one in moved:
+            evictions.update(one.pods)
         return DisruptionHistory(
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
+            evictions=evictions,
+            moves={
+                workload: datetime.fromtimestamp(one.at, UTC)
+                for one in sorted(moved, key=lambda each: each.at)
+                for workload in one.workloads
+            },
             back_off=self._ledger.disruption_back_offs(now),
         )
 

@@ -83,6 +83,7 @@ class DisruptionSettling:
                 case Finished():
                     self._disruptions.end(record.id)
                 case Due(due) if len(retire) + len(due) <= RETIRED_AT_ONCE or not retire:
+                    self._disruptions.note_moves(record, int(now.timestamp()))
                     self._disruptions.ask(record.id, int(now.timestamp()))
                     retire += [_request(record, claims[name]) for name in due]
                 case Undone(stay, why, failed):

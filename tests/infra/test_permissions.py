@@ -60,6 +60,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "disruptions.break_turn": {"updates_items": "LEASE"},
     "disruptions.end": {"deletes_items": "DISRUPTION"},
     "disruptions.last_proposal": {"gets_items": "PROPOSED"},
+    "disruptions.moves": {"queries_items": "MOVED"},
+    "disruptions.note_moves": {"updates_items": "MOVED"},
     "disruptions.note_proposal": {"updates_items": "PROPOSED"},
     "disruptions.turn": {"gets_items": "LEASE"},
     "disuse.keep": {"updates_items": "UNUSED", "deletes_items": "UNUSED"},

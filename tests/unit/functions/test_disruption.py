@@ -125,6 +125,13 @@ def test_a_removal_is_marked_requested_and_finished(grown: World) -> None:
     request = {"claim": "default-1", "reason": "consolidated", "instance": "i-0001", "notBefore": 0}
     assert settled(grown) == {"retire": [request], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
     assert settled(grown)["requested"] == 1, "the retirement is requested once"
+    [moved] = records(grown).moves(int(grown.now.timestamp()))
+    assert (moved.at, moved.pods, moved.workloads) == (
+        int(grown.now.timestamp()),
+        {"NodePool/default": 1},
+        ("default/ReplicaSet/web",),
+    )
+    assert records(grown).moves(int(grown.now.timestamp()) + 24 * 3600) == []
 
     grown.machine.break_lease(ARN, 1)
     assert retire(grown, ("default-1", "consolidated")).left_out == {}

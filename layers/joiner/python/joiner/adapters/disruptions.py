@@ -1,19 +1,21 @@
-"""The records of disruptions: one item `DISRUPTION` for the nodes that go together, and one item `PROPOSED` for the
-last look.
+"""The records of disruptions: one item `DISRUPTION` for the nodes that go together, one item `MOVED` for the pods that
+moved, and one item `PROPOSED` for the last look.
 
 A node is tainted only after its item is written, and the item is deleted only after the taint is removed or the node's
 claim is deleted. So a node whose disruption was interrupted by a crash has an item, and the next execution finishes or
 undoes the disruption. A claim belongs to at most one item: one execution at a time marks nodes, under the lease.
 """
 
+import json
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import DisruptionRecord, LastProposal, Lease, number, text
-from joiner.item_keys import DISRUPT, DISRUPTION, LAST_PROPOSAL, LEASE, PROPOSED
+from joiner.adapters.ledger_items import DisruptionRecord, LastProposal, Lease, MovedPods, number, text
+from joiner.item_keys import DISRUPT, DISRUPTION, LAST_PROPOSAL, LEASE, MOVED, PROPOSED
 
 KEPT: Final = 24 * 3600  # seconds; more than the longest disruption
 PROPOSAL_KEPT: Final = 24 * 3600
+MOVES_KEPT: Final = 24 * 3600
 
 
 class Disruptions(DynamoTable):
@@ -29,13 +31,16 @@ class Disruptions(DynamoTable):
             DISRUPTION,
             record.id,
             "SET execution = :execution, reason = :reason, message = :message, claims = :claims, "
-            "replacements = :replacements, since = :since, deadline = :deadline, expires = :expires",
+            "replacements = :replacements, pods = :pods, workloads = :workloads, since = :since, "
+            "deadline = :deadline, expires = :expires",
             {
                 ":execution": record.execution,
                 ":reason": record.reason,
                 ":message": record.message,
                 ":claims": record.claims,
                 ":replacements": record.replacements,
+                ":pods": json.dumps(dict(record.pods), sort_keys=True),
+                ":workloads": record.workloads,
                 ":since": record.since,
                 ":deadline": record.deadline,
                 ":expires": record.since + KEPT,
@@ -50,6 +55,25 @@ class Disruptions(DynamoTable):
             "SET askedAt = :now, expires = :expires ADD asked :one",
             {":now": now, ":expires": now + KEPT, ":one": 1},
         )
+
+    def note_moves(self, record: DisruptionRecord, now: int) -> None:
+        """Record which pods a disruption moves, for limits of a day; the first call counts."""
+        self._update(
+            MOVED,
+            record.id,
+            "SET #at = if_not_exists(#at, :now), pods = :pods, workloads = :workloads, expires = :expires",
+            {
+                ":now": now,
+                ":pods": json.dumps(dict(record.pods), sort_keys=True),
+                ":workloads": record.workloads,
+                ":expires": now + MOVES_KEPT,
+            },
+            names={"#at": "at"},
+        )
+
+    def moves(self, now: int) -> list[MovedPods]:
+        """Return the moves of the last 24 hours."""
+        return [one for one in self._read(MOVED, self._query(MOVED), MovedPods.of) if one.at > now - MOVES_KEPT]
 
     def end(self, record_id: str) -> None:
         """Delete the item of a disruption that is finished or undone."""

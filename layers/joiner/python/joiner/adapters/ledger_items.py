@@ -7,7 +7,7 @@ seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -240,8 +240,9 @@ class DisruptionRecord:
     (everything but `asked` and `asked_at`) and settle_disruptions (both of these; deletes).
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
-    with figures. `deadline` is the time until which the replacements must be initialized. `asked` counts the requests
-    to retire the nodes, `asked_at` is the time of the last one.
+    with figures. `deadline` is the time until which the replacements must be initialized. `pods` counts the pods that
+    must move by the key of the pool that they leave, and `workloads` names their controllers. `asked` counts the
+    requests to retire the nodes, `asked_at` is the time of the last one.
     """
 
     id: str
@@ -252,6 +253,8 @@ class DisruptionRecord:
     replacements: tuple[str, ...] = ()
     since: int = 0
     deadline: int = 0
+    pods: Mapping[str, int] = field(default_factory=dict)
+    workloads: tuple[str, ...] = ()
     asked: int = 0
     asked_at: int = 0
 
@@ -266,9 +269,25 @@ class DisruptionRecord:
             replacements=texts(item, "replacements"),
             since=number(item, "since"),
             deadline=number(item, "deadline"),
+            pods=json.loads(text(item, "pods") or "{}"),
+            workloads=texts(item, "workloads"),
             asked=number(item, "asked"),
             asked_at=number(item, "askedAt"),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPods:
+    """Pods that a disruption moved at `at`, kept for a day. Written by settle_disruptions; the fields are those of
+    `DisruptionRecord`."""
+
+    at: int
+    pods: Mapping[str, int]
+    workloads: tuple[str, ...]
+
+    @classmethod
+    def of(cls, item: Item) -> "MovedPods":
+        return cls(number(item, "at"), json.loads(text(item, "pods") or "{}"), texts(item, "workloads"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,84 @@
+"""When nodes are looked at for disruption: after a change of something that decides, and else ever more rarely."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from joiner.cluster import Node, Pod, Taint
+from joiner.disruption.look_digest import digest_for_disruption
+from joiner.pools import NodeClaim, NodeClassRef, NodePool
+from joiner.pools.node_pool import Disruption, DisruptionBudget
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+POOL = NodePool(
+    "default",
+    NodeClassRef("EC2NodeClass", "default"),
+    disruption=Disruption("WhenEmptyOrUnderutilized", 60, (DisruptionBudget("10%"),)),
+)
+CLAIM = NodeClaim("default-a", POOL.class_ref, pool="default").with_condition("Initialized", "True", at=NOON)
+NODE = Node("node-a", ready=True)
+WEB = Pod("shop", "web-0", node_name="node-a", owner_kind="ReplicaSet", owner_name="web")
+LATER = NOON + timedelta(minutes=5)
+
+
+def digest(
+    *,
+    claim: NodeClaim = CLAIM,
+    node: Node = NODE,
+    pods: Sequence[Pod] = (WEB,),
+    pool: NodePool = POOL,
+    budgets: Sequence[Mapping[str, Any]] = (),
+    now: datetime = LATER,
+) -> str:
+    lists = {"poddisruptionbudgets": budgets}
+    return digest_for_disruption(lists, [claim], {claim.key: node}, {node.name: pods}, {pool.key: pool}, now=now)
+
+
+def budget(allowed: int) -> Mapping[str, Any]:
+    return {"metadata": {"name": "web", "namespace": "shop"}, "status": {"disruptionsAllowed": allowed}}
+
+
+def test_a_cluster_at_rest_has_the_same_digest_at_any_time() -> None:
+    assert digest() == digest(now=LATER + timedelta(days=1)) != ""
+
+
+def test_no_node_that_may_be_disrupted_means_no_look() -> None:
+    assert digest(now=NOON + timedelta(seconds=59)) == ""
+    assert digest(claim=replace(CLAIM, deletion=NOON)) == ""
+    assert digest(node=replace(NODE, taints=(Taint("karpenter.sh/disrupted", "NoSchedule"),))) == ""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pods": ()},
+        {"pods": (WEB, replace(WEB, name="web-1"))},
+        {"pods": (replace(WEB, protection="true", protected=True),)},
+        {"node": replace(NODE, ready=False)},
+        {"node": replace(NODE, annotations={"karpenter.sh/do-not-disrupt": "true"})},
+        {"budgets": (budget(1),)},
+        {"pool": replace(POOL, disruption=replace(POOL.disruption, budgets=(DisruptionBudget("0"),)))},
+        {"claim": CLAIM.with_condition("Drifted", "True", at=NOON)},
+    ],
+    ids=["pod gone", "pod more", "pod protected", "not ready", "do-not-disrupt", "PDB", "budget", "drifted"],
+)
+def test_what_decides_changes_the_digest(changed: dict[str, Any]) -> None:
+    assert digest(**changed) not in ("", digest())
+
+
+def test_a_disruption_budget_matters_by_whether_it_allows_an_eviction() -> None:
+    assert digest(budgets=[budget(1)]) == digest(budgets=[budget(2)]) != digest(budgets=[budget(0)])
+
+
+def test_the_end_of_consolidate_after_starts_a_look_although_nothing_else_changes() -> None:
+    young = digest(now=NOON + timedelta(seconds=59))
+    settled = digest(now=NOON + timedelta(seconds=60))
+
+    assert (young, settled) == ("", digest())
+
+
+def test_a_pod_replaced_by_an_equal_one_changes_nothing() -> None:
+    assert digest(pods=(replace(WEB, name="web-1"),)) == digest()
