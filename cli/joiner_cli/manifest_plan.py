@@ -6,7 +6,7 @@ An invalid object is reported and left out of the plan: an API server would refu
 import importlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
 from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
+from joiner_cli.settings_limits import SettingsLimits
 
 SLOW_IMPORTS: Final = (
     "highspy",
@@ -31,13 +32,16 @@ SLOW_IMPORTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The input of a plan: manifest files, the catalogue, and the limits of the search. ``deadline`` is in seconds."""
+    """The input of a plan: manifest files, the catalogue, the limits of the search and those of the settings.
+    ``deadline`` is in seconds.
+    """
 
     files: tuple[str, ...]
     catalogue: Path | None = None
     region: str | None = None
     deadline: float = 1.0
     seed: int = 0
+    limits: SettingsLimits = field(default_factory=SettingsLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,9 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
         world = read_manifests(read_documents(question.files))
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
-    classes = assume_resolved_classes(world.snapshot, manifests, found.zones, unready=world.unready_classes)
+    classes = assume_resolved_classes(
+        world.snapshot, manifests, found.zones, unready=world.unready_classes, ceilings=question.limits.policy
+    )
     snapshot = replace(world.snapshot, problems=(*world.snapshot.problems, *class_problems(classes.values())))
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:
@@ -102,7 +108,7 @@ def plan_snapshot(
 ) -> Plan:
     """Return the plan for a snapshot, with the request's deadline and seed."""
     effort = Effort(seconds=question.deadline, seed=question.seed, clock=time.perf_counter)
-    return plan(snapshot, found.catalogue, classes=classes, effort=effort)
+    return plan(snapshot, found.catalogue, classes=classes, ceilings=question.limits.ceilings, effort=effort)
 
 
 def add_unplanned_pods(made: Plan, snapshot: Snapshot) -> Plan:

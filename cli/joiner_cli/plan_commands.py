@@ -21,6 +21,7 @@ from joiner_cli.rendering.catalogue_table import render_catalogue_table
 from joiner_cli.rendering.plan_page import render_plan_page
 from joiner_cli.rendering.plan_table import render_plan_table
 from joiner_cli.rendering.standard_output import print_result
+from joiner_cli.settings_limits import read_limits
 
 MAX_REPORTED_PROBLEMS: Final = 50
 """More problems than this usually repeat one mistake."""
@@ -54,6 +55,12 @@ Region = Annotated[
     str | None,
     typer.Option("--region", metavar="REGION", help="Use only the offerings of this region.", show_default=False),
 ]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings", metavar="FILE", help="Settings of the cluster: ceilings, and what node classes may name."
+    ),
+]
 Deadline = Annotated[
     float,
     typer.Option("--deadline", metavar="SECONDS", min=0.01, max=3600.0, help="How long to search for a cheaper plan."),
@@ -70,6 +77,7 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     region: Region = None,
     deadline: Deadline = 1.0,
     seed: Seed = 0,
+    settings: SettingsFile = None,
     output: Annotated[PlanFormat, typer.Option("--output", "-o", help="How to show it.")] = PlanFormat.table,
 ) -> None:
     """Show which nodes these manifests would get, and their price.
@@ -78,7 +86,7 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     pool. Exit code 0: every pod is placed. 2: some pods stay pending. 1: some input is invalid; the plan leaves it out.
     """
     with _input_errors_reported():
-        found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed))
+        found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed, read_limits(settings)))
         _print_commentary(found)
         if not (found.errors and found.empty and output in (PlanFormat.table, PlanFormat.html)):
             print_result(_render(found, output))
@@ -121,6 +129,7 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
     region: Region = None,
     deadline: Deadline = 1.0,
     seed: Seed = 0,
+    settings: SettingsFile = None,
 ) -> None:
     """Explain where a pod is placed and what the next best node costs; or which rule excludes each pool and instance
     type.
@@ -128,7 +137,7 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
     Exit code 0: the pod is placed. 2: it stays pending. 1: some input is invalid, or there is no such pod.
     """
     with _input_errors_reported():
-        found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed))
+        found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed, read_limits(settings)))
         _print_commentary(found)
         try:
             explanation = explain_pod(name, found)

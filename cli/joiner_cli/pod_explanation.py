@@ -124,6 +124,7 @@ def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:
         found.market.catalogue,
         short,
         classes=found.classes,
+        ceilings=found.question.limits.ceilings,
         effort=what_if_effort(found),
     )
     mine = set(node.pods)
@@ -155,6 +156,7 @@ def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -
         replace(snapshot, nodes=closed, claims=others),
         found.market.catalogue,
         classes=found.classes,
+        ceilings=found.question.limits.ceilings,
         effort=what_if_effort(found),
     )
     where = f"node {there.node}" if there.node else _describe_joining_node(there.claim, snapshot)

@@ -109,6 +109,7 @@ class RemedySearch:
             replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,)),
             self.catalogue,
             classes=self.found.classes,
+            ceilings=self.found.question.limits.ceilings,
             effort=what_if_effort(self.found),
         )
         there = next((node for node in made.nodes if pod.key in node.pods), None)

@@ -1,0 +1,47 @@
+"""The limits that the settings of a cluster set for all plans, read from ``clusters/NAME.yaml`` for `joiner plan`.
+
+The deployment reads the same file: ``infra.settings`` defines its fields.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from joiner.launching import NodeClassPolicy
+from joiner.planning import Ceilings
+from joiner_cli.manifests.manifest_documents import UnreadableInput
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsLimits:
+    """The ceilings of all pools together, and what node classes may name; without settings, both are unknown."""
+
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    policy: NodeClassPolicy | None = None
+
+
+def read_limits(path: Path | None) -> SettingsLimits:
+    """Return the limits in a settings file; none without a file. Raises ``UnreadableInput``."""
+    if path is None:
+        return SettingsLimits()
+    try:
+        from infra.settings import load_settings, node_role_name  # only a checkout has it
+        from infra.settings_reader import SettingsError
+    except ImportError as error:
+        raise UnreadableInput(
+            "--settings", "this installation cannot read settings", "use a checkout of Joiner, after `make setup`"
+        ) from error
+    try:
+        settings = load_settings(path)
+    except SettingsError as error:
+        raise UnreadableInput(str(path), str(error), "correct the settings") from error
+    owners = settings.image_owners if settings.account or "self" not in settings.image_owners else ()
+    return SettingsLimits(
+        Ceilings(settings.ceilings.nodes, settings.ceilings.price_per_hour),
+        NodeClassPolicy(
+            node_roles=settings.node_roles.names or (node_role_name(settings),),
+            instance_profile="",
+            image_owners=owners,  # without the account, the number of an owner may be that of the account itself
+            account=settings.account or "",
+            kms_keys=settings.node_classes.kms_keys,
+        ),
+    )

@@ -1,0 +1,74 @@
+"""`joiner plan --settings`: the limits that the settings of a cluster set hold in a plan from files, too."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.running import deployment, joiner, pod, pool, write
+
+KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+ENCRYPTED = {"volumeSize": "20Gi", "volumeType": "gp3", "encrypted": True, "kmsKeyID": KEY}
+
+
+def settings(folder: Path, **more: Any) -> Path:
+    path = folder / "settings.yaml"
+    path.write_text(json.dumps({"cluster": "prod", "region": "us-east-1", "account": "123456789012", **more}))
+    return path
+
+
+def node_class(**spec: Any) -> dict[str, Any]:
+    terms = {"subnetSelectorTerms": [{"tags": {"a": "b"}}], "securityGroupSelectorTerms": [{"tags": {"a": "b"}}]}
+    images = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "joiner-node-prod-us-east-1"}
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {**terms, **images, **spec},
+    }
+
+
+def test_the_ceiling_of_nodes_holds(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), deployment("web", 4, cpu="12"))
+    limited = settings(tmp_path, ceilings={"nodes": 2})
+
+    plans = [joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json", *more) for more in
+             ([], ["--settings", limited])]  # fmt: skip
+
+    assert [(one.exit_code, len(one.json["nodes"])) for one in plans] == [(0, 4), (2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"role": "admin"}, "spec.role: nodes may not have the role admin; the settings (nodeRoles) name"),
+        (
+            {"amiFamily": "AL2023", "amiSelectorTerms": [{"name": "x", "owner": "111122223333"}]},
+            "spec.amiSelectorTerms[0].owner: nodes may not boot images of 111122223333",
+        ),
+        (
+            {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ENCRYPTED}]},
+            f"spec.blockDeviceMappings[0].ebs.kmsKeyID: {KEY}: the settings' kmsKeys name none",
+        ),
+    ],
+    ids=["role", "image owner", "key"],
+)
+def test_what_node_classes_may_name_is_limited(spec: dict[str, Any], why: str, tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), node_class(**spec), pod("a"))
+    arguments = ("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    without, limited = joiner(*arguments), joiner(*arguments, "--settings", settings(tmp_path))
+
+    assert (without.exit_code, limited.exit_code) == (0, 2)
+    reason = limited.json["pending"][0]["reasons"][0]["reason"]
+    assert reason.startswith(f"its class EC2NodeClass/default is not ready: {why}")
+
+
+def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue: Path) -> None:
+    wrong = settings(tmp_path, ceilings={"nodse": 2})
+    answer = joiner("plan", "-f", write(tmp_path, pool()), "--catalogue", catalogue, "--settings", wrong)
+
+    assert answer.exit_code == 1
+    assert "ceilings.nodse" in answer.err
+    assert "Traceback" not in answer.err
