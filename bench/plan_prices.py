@@ -151,7 +151,11 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
     yield most("above the bound: Karpenter's own mix, 1,000 and more, 2 s", of("bench", low=1000), "<= 4%")
     small = [row for row in rows if row.case.pods <= 36]
     yield from _behind(rows)
-    below = sum(1 for row in small if row.best.price_per_hour <= row.best.greedy_price_per_hour + 1e-9)
+    below = sum(
+        1
+        for row in small
+        if (greedy := row.best.greedy_price_per_hour) is None or row.best.price_per_hour <= greedy + 1e-9
+    )
     yield f"{'at or under the greedy, 3 to 30 pods':64} goal   always  measured {below} of {len(small)}"
     yield saving("saved, default pool, 300 pods and more (median)", of("web", "webcons", "bench", low=300), ">= 25%")
     yield saving("saved, types <= 32 vCPU, 300 pods and more (median)", of("web32", low=300), ">= 10%")

@@ -82,8 +82,9 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
 ) -> None:
     """Show which nodes these manifests would get, and their price.
 
-    The plan shows its distance from the proven minimum price and, for each pod that stays pending, the reason for each
-    pool. Exit code 0: every pod is placed. 2: some pods stay pending. 1: some input is invalid; the plan leaves it out.
+    The plan shows whether it is proven to be optimal, or its distance from a lower bound of the price; and for each
+    pod that stays pending, the reason for each pool. Exit code 0: every pod is placed. 2: some pods stay pending. 1:
+    some input is invalid; the plan leaves it out.
     """
     with _input_errors_reported():
         found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed, read_limits(settings)))

@@ -1,18 +1,14 @@
-"""Renders a plan as text: its price, its distance from the proven minimum, the nodes in groups, and the pending pods.
+"""Renders a plan as text: its price, its distance from the lower bound, the nodes in groups, and the pending pods.
 
 Nodes with the same pool, instance type, zone and capacity type share a line. The shares of CPU and memory are requests
 and daemon overhead divided by allocatable.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from joiner.cluster import Resources, sum_resources
 from joiner.planning import PendingPod, Plan, PlannedNode, Reason
 from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, shorten_names
-
-PROVEN_GAP: Final = 0.00005
-"""A gap below this is within the numerical error of the bound."""
 
 
 def render_plan_table(plan: Plan) -> str:
@@ -27,10 +23,9 @@ def summarize_plan(plan: Plan) -> str:
         return "No pods are pending: nothing to do."
     said = [_count_nodes_and_pods(plan)]
     if plan.nodes:
-        least = "which is the proven minimum" if plan.gap < PROVEN_GAP else _describe_gap(plan)
-        said.append(f"{format_dollars(plan.price_per_hour)}/h, {least}.")
+        said.append(f"{format_dollars(plan.price_per_hour)}/h, {_describe_bound(plan)}.")
     greedy = plan.greedy_price_per_hour
-    if plan.nodes and greedy > plan.price_per_hour * 1.0005:
+    if plan.nodes and greedy is not None and greedy > plan.price_per_hour * 1.0005:
         said.append(
             f"First-fit as Karpenter packs would cost {format_dollars(greedy)}/h, "
             f"{format_percent(greedy / plan.price_per_hour - 1)} more."
@@ -38,8 +33,10 @@ def summarize_plan(plan: Plan) -> str:
     return "\n".join(said)
 
 
-def _describe_gap(plan: Plan) -> str:
-    return f"{format_percent(plan.gap)} above the proven minimum of {format_dollars(plan.lower_bound_per_hour)}/h"
+def _describe_bound(plan: Plan) -> str:
+    if plan.optimal:
+        return "which is optimal: no plan for these pods costs less"
+    return f"{format_percent(plan.gap)} above the lower bound of {format_dollars(plan.lower_bound_per_hour)}/h"
 
 
 def _count_nodes_and_pods(plan: Plan) -> str:

@@ -3,6 +3,7 @@
 import random
 from itertools import combinations
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -99,7 +100,8 @@ def test_a_tiny_plan_is_as_cheap_as_any_and_the_bound_is_below_it(asked: list[tu
     best = cheapest_of_all(asked)
 
     assert plan.lower_bound_per_hour <= best + 1e-9
-    assert plan.price_per_hour <= best * 1.02 + 1e-9
+    assert plan.price_per_hour == pytest.approx(best)
+    assert plan.optimal
 
 
 def cheapest_of_all(asked: list[tuple[int, int]]) -> float:

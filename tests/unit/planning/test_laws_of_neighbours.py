@@ -112,6 +112,7 @@ def test_a_tiny_plan_is_as_cheap_as_any_that_keeps_to_the_rules_between_pods(app
     if best is not None:
         assert plan.lower_bound_per_hour <= best + 1e-9
         assert plan.price_per_hour <= 1.02 * best + 1e-9
+        assert not plan.optimal or plan.price_per_hour <= best + 1e-9
 
 
 Where = list[tuple[App, str, str]]

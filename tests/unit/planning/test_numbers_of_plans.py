@@ -108,6 +108,7 @@ def test_no_small_plan_is_dearer_than_the_greedy(size: int) -> None:
     for effort in (NOTHING, Effort(steps=50)):
         found = planned(size, effort)
 
+        assert found.greedy_price_per_hour is not None
         assert found.lower_bound_per_hour <= found.price_per_hour <= found.greedy_price_per_hour
 
 

@@ -78,7 +78,7 @@ def test_who_is_left_over_of_a_spread_goes_where_it_is_cheap() -> None:
     assert zones(checked(world(waiting), catalogue=known)) == {ZONES[0]: 1, ZONES[1]: 2, ZONES[2]: 2}
 
 
-def test_a_greedy_that_leaves_a_rule_aside_is_not_told() -> None:
+def test_a_first_fit_that_breaks_a_rule_has_no_price() -> None:
     beside = pod("guest", cpu="3", **affinity(podAffinity=[near(HOST, "host")]))
 
     plan = checked(
@@ -86,7 +86,8 @@ def test_a_greedy_that_leaves_a_rule_aside_is_not_told() -> None:
     )
 
     assert drawn(plan) == ["x.4 a on-demand: host guest"]
-    assert plan.greedy_price_per_hour == 0.0 or plan.greedy_price_per_hour >= plan.price_per_hour
+    assert plan.greedy_price_per_hour is None
+    assert "greedyPricePerHour" not in plan.to_json()
 
 
 def test_room_that_stands_is_left_to_who_can_go_nowhere_else() -> None:

@@ -68,6 +68,12 @@ class Meter:
         """Return whether the deadline has passed, or will have passed after ``more`` seconds."""
         return self._late(1.0, more)
 
+    @property
+    def time_left(self) -> float:
+        """Return the seconds until the deadline; infinite without a clock or a deadline."""
+        deadline = self._effort.seconds
+        return float("inf") if self._effort.clock is None or deadline is None else deadline - self.seconds
+
     def _late(self, share: float, kept_back: float) -> bool:
         deadline = self._effort.seconds
         if self._effort.clock is None or deadline is None:

@@ -231,22 +231,26 @@ class Ceilings:
     price_per_hour: float | None = None
 
 
+OPTIMAL_GAP: Final = 1e-6
+"""A gap up to this is within the numerical error of the bound: the plan is optimal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The result of planning. Price and bound concern the new nodes: no plan that places the same pods can be cheaper
     than ``lower_bound_per_hour``.
 
-    ``greedy_price_per_hour`` is the price of the same pods with first-fit, as Karpenter packs; 0 if first-fit was
-    not tried or pods stay pending. ``cut_short`` is true if the deadline stopped the search or prevented further
-    orders of realization; a faster machine may then find a better plan. ``seconds`` is the duration of planning, by
-    the effort's clock.
+    ``greedy_price_per_hour`` is the price of the same pods with first-fit, as Karpenter packs; None if first-fit was
+    not tried, breaks a rule or a limit, or pods stay pending. The plan is never more expensive. ``cut_short`` is true
+    if the deadline stopped the search or prevented further orders of realization; a faster machine may then find a
+    better plan. ``seconds`` is the duration of planning, by the effort's clock.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
     existing: tuple[ExistingNode, ...] = ()
     pending: tuple[PendingPod, ...] = ()
     lower_bound_per_hour: float = 0.0
-    greedy_price_per_hour: float = 0.0
+    greedy_price_per_hour: float | None = None
     cut_short: bool = False
     seconds: float = field(default=0.0, compare=False)
     problems: tuple[InvalidManifest, ...] = ()
@@ -262,6 +266,12 @@ class Plan:
         return round(self.price_per_hour / bound - 1, 6) if bound > 0 else 0.0
 
     @property
+    def optimal(self) -> bool:
+        """Return whether it is proven that no plan which places the same pods is cheaper. Otherwise this plan may still
+        be the cheapest."""
+        return self.price_per_hour <= self.lower_bound_per_hour * (1 + OPTIMAL_GAP)
+
+    @property
     def pods_placed(self) -> int:
         return sum(len(node.pods) for node in self.nodes) + sum(len(one.pods) for one in self.existing)
 
@@ -273,7 +283,8 @@ class Plan:
             "pricePerHour": self.price_per_hour,
             "lowerBoundPerHour": self.lower_bound_per_hour,
             "gap": self.gap,
-            "greedyPricePerHour": self.greedy_price_per_hour,
+            "optimal": self.optimal,
+            **({} if self.greedy_price_per_hour is None else {"greedyPricePerHour": self.greedy_price_per_hour}),
             "cutShort": self.cut_short,
             "problems": [
                 {
@@ -294,7 +305,7 @@ class Plan:
             existing=tuple(ExistingNode.from_json(one) for one in said["existing"]),
             pending=tuple(PendingPod.from_json(one) for one in said["pending"]),
             lower_bound_per_hour=said["lowerBoundPerHour"],
-            greedy_price_per_hour=said.get("greedyPricePerHour", 0.0),
+            greedy_price_per_hour=said.get("greedyPricePerHour"),
             cut_short=said.get("cutShort", False),
             problems=tuple(
                 InvalidManifest(

@@ -67,10 +67,8 @@ def plan(
     )
     found = search(state, meter, effort.seed)
     apply_preferences(state)
-    made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven)
-    # A greedy packing that seems cheaper than the plan uses nodes that a limit forbids, or ignores a rule. Otherwise it
-    # would be the plan.
-    comparable = round(found.greedy, 10) if not made.pending and found.greedy > made.price_per_hour - 1e-9 else 0.0
+    made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven + state.made_price)
+    greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
     strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
     empty = [
@@ -81,5 +79,5 @@ def plan(
     ]
     problems = (*made.problems, *strange, *impossible)
     return replace(
-        made, greedy_price_per_hour=comparable, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems
+        made, greedy_price_per_hour=greedy, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems
     )

@@ -6,25 +6,27 @@ pods, higher priorities first; then if it is cheaper; then if it has fewer nodes
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from joiner.cluster.resources import CPU, MEMORY
-from joiner.planning.arrays import Whole
 from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits
-from joiner.planning.packing.first_fit import pack_first_fit
 from joiner.planning.packing.limited_packing import pack_within_limits
 from joiner.planning.packing.node_filling import Packing
 from joiner.planning.packing.randomized_rounding import FEW_ITEMS, pack_greedily
 from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation, tighten_relaxation
 from joiner.planning.packing.solve import solve_packing
+from joiner.planning.packing.whole_node_bound import prove_lower_bound
 from joiner.planning.placement.domain_repair import clear_blocked_domains
+from joiner.planning.placement.first_fit_plan import FirstFit, accepts_every_packing, pack_for_comparison
 from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.placement.pending_repair import place_pending
 from joiner.planning.placement.realize_packing import PackingRealizer, expressible_groups
 from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer, order_groups
+from joiner.planning.plan import OPTIMAL_GAP
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.limit_rows import is_within_limits, limit_rows_of
 from joiner.planning.relaxation.lower_bound import LowerBound, compute_lower_bound, single_item_bound
@@ -42,8 +44,8 @@ SMALL_GAP = 1.02
 """A small plan with rules between pods whose price is above its bound by more than this factor is placed sequentially
 as well.
 """
-MOST_FIRST_FIT_PODS = 300
-"""With more pods, first-fit costs more time than the comparison is worth."""
+MOST_REPAIRED_PODS = 300
+"""Up to this number of pods, domains are emptied of pods that keep others out."""
 MOST_SEQUENTIAL_PODS = 3_000
 """With more pods, sequential placement of all of them takes minutes; remaining pods stay pending until the next plan.
 """
@@ -64,40 +66,67 @@ LEAST_PODS_FOR_TIME = 1000
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The properties of the plan in the state: the lower bound for the pods that it places, and the price of the
-    greedy packing (0 if it was not tried)."""
+    first-fit plan (None if it was not made, or is no valid plan)."""
 
     proven: float
-    greedy: float
+    greedy: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedPlan:
     """The plan made with arrays. ``proven`` is a lower bound if all pods are placed. ``hopeful`` is whether pods are
     left that some offer could hold. ``exceeded`` are the limits that exclude pods, and the problem to which these
-    limits apply."""
+    limits apply. ``seconds`` is how long realizing took."""
 
     attempt: ScoredPlan
-    greedy: float
+    greedy: FirstFit | None
     proven: float | None
     hopeful: bool
     exceeded: tuple[PackingProblem, DomainAssignment, LimitRows] | None = None
+    seconds: float = 0.0
 
 
 def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     """Leave the best plan found in the state: propose, realize, repair, prove.
 
     ``propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places the remaining
-    pods, within limits and in other orders. ``_prove`` computes the lower bound for the pods that the plan places.
+    pods, within limits and in other orders. ``_compare_with_first_fit`` takes the first-fit plan if that is better.
+    ``_prove`` computes the lower bound for the pods that the plan places, and ``_prove_exactly`` that of a small plan.
     """
     pods = state.pods_left
     if not pods:
-        return SearchResult(0.0, 0.0)
+        return SearchResult(0.0, None)
     proposed = propose_and_realize(state, meter, seed)
     best = _repair(state, proposed, pods, meter, seed)
+    best, greedy = _compare_with_first_fit(state, proposed, best, meter)
     proven = proposed.proven
     if proven is None or best.missing:
         proven = _prove(state, meter)
-    return SearchResult(float(min(proven, state.price)), float(proposed.greedy))
+    if meter.allowance and state.price > proven * (1 + OPTIMAL_GAP):
+        proven = max(proven, _prove_exactly(state, meter))
+    return SearchResult(float(min(proven, state.price)), greedy)
+
+
+def _compare_with_first_fit(
+    state: PlanState, proposed: ProposedPlan, best: ScoredPlan, meter: Meter
+) -> tuple[ScoredPlan, float | None]:
+    """Return the better one of the plan and the first-fit plan, and leave the state with it; and the price of the
+    first-fit plan.
+
+    There is no such price if first-fit exceeds a limit, breaks a rule between pods, or leaves pods, or if the time
+    does not suffice to find that out.
+    """
+    first = proposed.greedy
+    if first is None:
+        return best, None
+    if not best.missing and state.price <= first.price_per_hour + 1e-9 and accepts_every_packing(state):
+        return best, first.price_per_hour
+    if meter.time_left < proposed.seconds:
+        return best, None
+    clear_plan(state)
+    fill_existing_nodes(state, _waiting(state))
+    _, valid = first.realize(state)
+    return keep_better(state, best), first.price_per_hour if valid else None
 
 
 def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int) -> ScoredPlan:
@@ -118,7 +147,7 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
         for attempt in _sequential(state, frontier, known, meter, complete=not doubtful):
             best = min(best, attempt, key=lambda one: one.score)
         restore_layout(state, best.layout)
-        if best.missing and pods <= MOST_FIRST_FIT_PODS:
+        if best.missing and pods <= MOST_REPAIRED_PODS:
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
     elif few and ruled:
         best = _improve(state, best, meter)
@@ -161,7 +190,8 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
     inside = expressible_groups(state, groups, dealt)
     proven: float | None = None
     exceeded: tuple[PackingProblem, DomainAssignment, LimitRows] | None = None
-    price = 0.0
+    greedy: FirstFit | None = None
+    began = meter.seconds
     if inside and any(market.launchable for market in state.markets):
         problem = compile_problem(state, dealt, inside, narrowed=state.narrow)
         demand = np.where(problem.open.any(axis=0), problem.demand, 0)
@@ -189,10 +219,12 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
             proven = compute_lower_bound(
                 state, limited=True
             ).price_per_hour  # Computed for all groups now, not near the deadline.
-        packing, price = _best_packing(problem, demand, relaxation, context)
-        price = (
-            price if everything and not state.narrow else 0.0
-        )  # A greedy packing that ignores pods or rules is not comparable.
+        simple = pack_for_comparison(problem, demand, relaxation, meter)
+        if simple.patterns and everything and not state.narrow:
+            greedy = FirstFit(simple, problem, dealt)  # A packing without some pods or rules is not comparable.
+        packing = solve_packing(problem, demand, relaxation, context)
+        packing = simple if simple.price < packing.price - 1e-9 else packing
+        began = meter.seconds
         carrier = _realize(state, problem, dealt, packing, meter)
         rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
         if rest.any():
@@ -211,7 +243,7 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
         hopeful = any(
             state.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting
         )
-    return ProposedPlan(score_plan(state), price, proven, hopeful, exceeded)
+    return ProposedPlan(score_plan(state), greedy, proven, hopeful, exceeded, meter.seconds - began)
 
 
 def _within_limits(
@@ -277,18 +309,6 @@ def _realize_once(
     carrier = PackingRealizer(state, problem, dealt, order)
     carrier.realize(packing)
     return carrier
-
-
-def _best_packing(
-    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext
-) -> tuple[Packing, float]:
-    """Return the cheapest packing, and the price of first-fit if it was quick to compute."""
-    packing = solve_packing(problem, demand, relaxation, context)
-    pods = int(demand.sum())
-    if pods > (SMALL_BATCH_PODS if context.meter.spent() else MOST_FIRST_FIT_PODS):
-        return packing, 0.0
-    simple = pack_first_fit(problem, demand)
-    return (simple if simple.price < packing.price - 1e-9 else packing), simple.price if simple.patterns else 0.0
 
 
 def _sizes(state: PlanState, groups: list[PodGroup]) -> dict[PodGroup, float]:
@@ -365,11 +385,26 @@ def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
 def _prove(state: PlanState, meter: Meter) -> float:
     """Return the lower bound ($/h) for the pods that this plan places. Cuts are left out for a first plan, to save
     time."""
+    with _left_to_place_again(state):
+        return compute_lower_bound(state, limited=True, whole=meter.allowance > 0).price_per_hour
+
+
+def _prove_exactly(state: PlanState, meter: Meter) -> float:
+    """Return the lower bound of whole nodes for the pods that this plan places; 0 if it takes too much effort."""
+    price = state.price
+    with _left_to_place_again(state):
+        return prove_lower_bound(state, price, meter)
+
+
+@contextmanager
+def _left_to_place_again(state: PlanState) -> Iterator[None]:
+    """Empty the state, with only the pods of the plan left to place, and restore the plan at the end."""
     missing = dict(state.left)
     with emptied(state):
         for one, number in missing.items():
             state.left[one] -= number
-        proven = compute_lower_bound(state, limited=True, whole=meter.allowance > 0).price_per_hour
-        for one, number in missing.items():
-            state.left[one] += number
-    return proven
+        try:
+            yield
+        finally:
+            for one, number in missing.items():
+                state.left[one] += number

@@ -40,7 +40,7 @@ def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool 
     problem = compile_problem(state, DomainAssignment(), groups, overflow=limited)
     toll = limit_rows_of(state, problem) if limited else None
     able = problem.open.any(axis=0)
-    spare = _spare(state, problem)
+    spare = spare_capacity(state, problem)
     relaxed = ResourceLp(problem, spare=spare, firm_only=True, toll=toll).solve(
         np.where(able, problem.demand, 0), whole=whole
     )
@@ -71,7 +71,7 @@ def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
     return float((np.ceil(nodes[able] - 1e-9) * cheapest[able]).max(initial=0.0))
 
 
-def _spare(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
+def spare_capacity(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
     """Return the free capacity of existing nodes, added up over nodes that the same items may use; limited supplies
     are included as if they were free."""
     found: dict[bytes, tuple[list[float], Marks]] = {}

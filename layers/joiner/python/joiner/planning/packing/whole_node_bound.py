@@ -1,0 +1,260 @@
+"""The lower bound of small plans, for whole nodes and whole pods: an exact search proves that a plan is optimal.
+
+The relaxation (``relaxation``) counts fractions of nodes, so for a few pods it is far below every plan. Here the pods
+are packed exactly (``exact_dp``), once for each way to divide them among topology domains that their rules may allow.
+The cheapest result is a bound: rules that are left out can only make plans more expensive.
+
+Of the rules between pods, these count: how many pods of a kind one host may hold, and the rules by which the pods of
+one group alone must be level, apart or together in the domains of one topology key.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import comb, prod
+from typing import Final
+
+import numpy as np
+
+from joiner import names
+from joiner.planning.arrays import Marks, Whole
+from joiner.planning.effort import STEPS_PER_SECOND, Meter
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.packing.exact_dp import pack_exactly
+from joiner.planning.relaxation.lower_bound import spare_capacity
+from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
+from joiner.planning.state.domain_assignment import DomainAssignment, reachable_domains
+from joiner.planning.state.plan_state import PlanState
+
+MOST_PODS: Final = 120
+"""With more pods, the bound of the relaxation is close, and the exact search takes too long."""
+MOST_DIVISIONS: Final = 100
+"""The maximum number of ways to divide the pods of one group among its domains."""
+MOST_COMBINATIONS: Final = 300
+"""The maximum number of combinations of such ways. With more, the rules of some groups are left out."""
+STEPS_OF_PART: Final = 0.005
+STEPS_OF_PAIR: Final = 1e-6
+"""The effort of packing exactly, in steps: for each part of the demand, and for each pair of parts."""
+
+Division = tuple[int, ...]
+"""How many pods of a group are in each domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDivisions:
+    """The ways in which the rules of a group may divide its pods among the values of a topology key."""
+
+    group: PodGroup
+    key: str
+    domains: tuple[str, ...]
+    ways: tuple[Division, ...]
+
+
+def prove_lower_bound(state: PlanState, price: float, meter: Meter) -> float:
+    """Return a price ($/h) below which no plan places the pods that are left to place in this state. ``price`` is that
+    of a plan: a bound that reaches it need not be raised further.
+
+    The result is 0 if the search would exceed the effort, or if free capacity or pools of several weights exist. The
+    state must have no planned pods.
+    """
+    groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
+    if not groups or sum(state.left[group] for group in groups) > MOST_PODS:
+        return 0.0
+    best, effort = 0.0, _Effort(meter)
+    for divided in ([], _most_useful(_all_divisions(state, groups))):
+        problem = compile_problem(state, _every_domain(divided), groups, overflow=True)
+        if problem.choices.has_supplies or not problem.one_tier or spare_capacity(state, problem) is not None:
+            return 0.0
+        items = {one.group: _items_of(problem, one.group) for one in divided}
+        best = max(best, _cheapest(_firm_only(problem), _demands(state, problem, divided, items), effort))
+        if best >= price - 1e-9 or not best:
+            break
+    return best
+
+
+class _Effort:
+    """What is left of the effort for exact packings: as many steps as the search of the plan may use."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._left = meter.allowance
+
+    def allows(self, demand: Whole) -> bool:
+        """Return whether this demand can be packed exactly within the rest of the effort, and subtract it."""
+        parts = prod(number + 1 for number in demand.tolist())
+        steps = parts * STEPS_OF_PART + parts * parts * STEPS_OF_PAIR
+        self._left -= steps
+        return self._left >= 0 and self._meter.time_left >= steps / STEPS_PER_SECOND
+
+
+def _cheapest(problem: PackingProblem, demands: Iterator[Whole], effort: _Effort) -> float:
+    """Return the lowest price of these demands; 0 if the effort does not suffice."""
+    known: dict[bytes, float] = {}
+    best = float("inf")
+    for demand in demands:
+        price = 0.0
+        for part in _independent_parts(problem, demand):
+            if part.tobytes() not in known:
+                if not effort.allows(part):
+                    return 0.0
+                known[part.tobytes()] = pack_exactly(problem, part).price
+            price += known[part.tobytes()]
+        best = min(best, price)
+    return float(best) if np.isfinite(best) else 0.0
+
+
+def _independent_parts(problem: PackingProblem, demand: Whole) -> Iterator[Whole]:
+    """Divide a demand into items that no offer can hold together, so that each part is packed on its own."""
+    items = np.flatnonzero(demand)
+    shared: Marks = problem.open[:, items].T.astype(np.int64) @ problem.open[:, items] > 0
+    rest = np.ones(len(items), bool)
+    while rest.any():
+        together = np.zeros(len(items), bool)
+        together[np.flatnonzero(rest)[0]] = True
+        while (more := shared[together].any(axis=0) | together).sum() > together.sum():
+            together = more
+        rest &= ~together
+        part = np.zeros_like(demand)
+        part[items[together]] = demand[items[together]]
+        yield part
+
+
+def _demands(
+    state: PlanState,
+    problem: PackingProblem,
+    divided: Sequence[GroupDivisions],
+    items: Mapping[PodGroup, Sequence[int]],
+) -> Iterator[Whole]:
+    """Yield the demand by item for each combination of divisions."""
+    fixed = np.zeros(problem.items, np.int64)
+    apart = {one.group for one in divided}
+    for item, members in enumerate(problem.members):
+        fixed[item] = sum(state.left[group] for group, _ in members if group not in apart)
+    for ways in product(*(one.ways for one in divided)):
+        demand = fixed.copy()
+        for one, way in zip(divided, ways, strict=True):
+            for item, number in zip(items[one.group], way, strict=True):
+                demand[item] += number
+        yield demand
+
+
+def _items_of(problem: PackingProblem, group: PodGroup) -> list[int]:
+    """Return the items of a divided group, in the order of its domains."""
+    return [item for item, members in enumerate(problem.members) if any(one is group for one, _ in members)]
+
+
+def _firm_only(problem: PackingProblem) -> PackingProblem:
+    """Return the problem with only those rules about hosts that hold in every plan."""
+    firm = problem.firm
+    return replace(
+        problem, asks=problem.asks[firm], counts=problem.counts[firm], caps=problem.caps[firm], firm=firm[firm]
+    )
+
+
+def _every_domain(divided: Sequence[GroupDivisions]) -> DomainAssignment:
+    """Return an assignment that makes an item of each group in each of its domains."""
+    return DomainAssignment({one.group: (one.key, dict.fromkeys(one.domains, 1)) for one in divided})
+
+
+def _most_useful(found: list[GroupDivisions]) -> list[GroupDivisions]:
+    """Leave out the groups with the most divisions until all combinations can be searched."""
+    kept = sorted(found, key=lambda one: (len(one.ways), one.group.index))
+    while prod(len(one.ways) for one in kept) > MOST_COMBINATIONS:
+        kept.pop()
+    return sorted(kept, key=lambda one: one.group.index)
+
+
+def _all_divisions(state: PlanState, groups: Sequence[PodGroup]) -> list[GroupDivisions]:
+    """Return the divisions of each group that rules restrict. Groups with the same key have the same domains, in the
+    same order, so that equal groups have equal items."""
+    keys = {group: _key_of(state, group) for group in groups}
+    domains = {
+        key: tuple(sorted(set[str]().union(*(reachable_domains(state, one, key) for one in groups))))
+        for key in {*keys.values()} - {""}
+    }
+    found = []
+    for group, key in keys.items():
+        if not key:
+            continue
+        ways = tuple(islice(_divisions(state, group, key, domains[key]), MOST_DIVISIONS + 1))
+        reach = len(reachable_domains(state, group, key))
+        restricted = len(ways) < comb(state.left[group] + reach - 1, reach - 1) if reach else True
+        if 0 < len(ways) <= MOST_DIVISIONS and restricted:
+            found.append(GroupDivisions(group, key, domains[key], ways))
+    return found
+
+
+def _key_of(state: PlanState, group: PodGroup) -> str:
+    """Return the topology key whose domains the rules of a group restrict; empty if there is none."""
+    own = state.rules[group.index]
+    keys = {rule.spread.topology_key for rule in own.spreads if rule.universe is not None}
+    keys |= {tally.key for tally, _ in own.apart} | {tally.key for tally in own.affinity}
+    keys -= {names.HOSTNAME}
+    return names.ZONE if names.ZONE in keys else min(keys, default="")
+
+
+def _divisions(state: PlanState, group: PodGroup, key: str, domains: Sequence[str]) -> Iterator[Division]:
+    """Yield every division of the pods of a group that its rules may allow when all pods are placed."""
+    reach = reachable_domains(state, group, key)
+    most = [_most_in(state, group, key, domain) if domain in reach else 0 for domain in domains]
+    gathered = _gathered(state, group, key)
+    for way in _ways(state.left[group], most):
+        if gathered and sum(1 for number in way if number) > 1:
+            continue
+        if _is_level(state, group, key, dict(zip(domains, way, strict=True))):
+            yield way
+
+
+def _ways(number: int, most: Sequence[int]) -> Iterator[Division]:
+    if not most:
+        if not number:
+            yield ()
+        return
+    for first in range(max(number - sum(most[1:]), 0), min(number, most[0]) + 1):
+        for others in _ways(number - first, most[1:]):
+            yield (first, *others)
+
+
+def _most_in(state: PlanState, group: PodGroup, key: str, domain: str) -> int:
+    """Return how many pods of the group anti-affinity and affinity allow in a domain at most."""
+    own, most = state.rules[group.index], state.left[group]
+    for tally, allowed in own.apart:
+        if tally.key == key:
+            most = min(most, max(allowed - tally.by_domain.get(domain, 0), 0))
+    for tally in own.affinity:
+        if tally.key == key and tally.total and not tally.by_domain.get(domain, 0) and not _friends(state, group):
+            most = 0
+    return most
+
+
+def _gathered(state: PlanState, group: PodGroup, key: str) -> bool:
+    """Return whether the first pod of the group decides the domain of all others: only its own pods can satisfy its
+    affinity."""
+    own = state.rules[group.index]
+    alone = own.selects_itself and not _friends(state, group) and not any(tally.total for tally in own.affinity)
+    return alone and any(tally.key == key for tally in own.affinity)
+
+
+def _friends(state: PlanState, group: PodGroup) -> bool:
+    """Return whether other pods that are left to place can satisfy its affinity."""
+    return any(state.left.get(other, 0) for other in state.rules[group.index].friends)
+
+
+def _is_level(state: PlanState, group: PodGroup, key: str, way: Mapping[str, int]) -> bool:
+    """Return whether a division is within the skew of each spread of the group that counts no other pending pods.
+
+    Pods that other groups add later may raise the skew, so other spreads are left out.
+    """
+    for rule in state.rules[group.index].spreads:
+        universe = rule.universe
+        if rule.spread.topology_key != key or not universe or not rule.counts_itself:
+            continue
+        used = {domain for domain, number in way.items() if number}
+        counted = [one for one, number in state.left.items() if number and rule.tally in state.rules[one.index].feeds]
+        if counted != [group] or not used <= universe:
+            continue
+        counts = {domain: rule.tally.by_domain.get(domain, 0) + way.get(domain, 0) for domain in universe}
+        lowest = rule.spread.lowest_count(counts.values(), len(universe))
+        if not all(rule.spread.allows(counts[domain], lowest) for domain in used):
+            return False
+    return True
