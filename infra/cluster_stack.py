@@ -67,6 +67,7 @@ class ClusterStack(Stack):
             **machines,
             retire_empty_arn=self.retirement.machine_for_empty.arn,
             disrupt_arn=self.disruption.machine.arn,
+            of_scale_ups=self.scale_up.functions,
         )
         self.doorbell = DoorbellApi(
             self,
@@ -155,7 +156,7 @@ class ClusterStack(Stack):
         for retirement in (self.retirement.machine, self.retirement.machine_for_empty):
             self._grant_machine(retirement, list(self.retirement.functions.values()))
             self.storage.grant_updates(retirement.machine, "LEASE")
-        self._grant_machine(self.sweep.machine, list(self.sweep.functions.values()))
+        self._grant_machine(self.sweep.machine, [*self.sweep.functions.values(), *self.sweep.shared.values()])
         self.sweep.machine.grant(
             _allow_starting(self.retirement.machine, self.retirement.machine_for_empty, self.disruption.machine)
         )

@@ -78,7 +78,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=30,
         memory_mb=1024,
-        gets_items=("ANSWERED", "LEASE", "PROPOSED"),
+        gets_items=("ANSWERED", "DRIFT", "LEASE", "PROPOSED"),
         queries_items=(
             "ASSIGNMENT",
             "DISRUPTION",
@@ -91,7 +91,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         ),
         updates_items=("EMPTY",),
         deletes_items=("EMPTY",),
-        writes_documents=("surveys",),
+        writes_documents=("snapshots", "surveys"),
         groups=(VIEWERS, TELLERS),
     ),
     "survey_instances": FunctionConfiguration(
@@ -105,6 +105,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         updates_items=("ABSENT", "BACKOFF", "IMPAIRED", "LEASE", "RETIREMENT", "UNAVAILABLE"),
         deletes_items=("ABSENT", "IMPAIRED", "WAVE"),
         reads_documents=("surveys",),
+        writes_documents=("instances",),
         reads_pause=True,
     ),
     "collect_garbage": FunctionConfiguration(
@@ -120,6 +121,15 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=30,
         memory_mb=512,
+        groups=(VIEWERS, RECORDERS),
+    ),
+    "detect_drift": FunctionConfiguration(
+        "Compares claims with what would be launched now, and writes the condition Drifted",
+        CalledApi.KUBERNETES,
+        timeout_seconds=30,
+        memory_mb=512,
+        updates_items=("DRIFT",),
+        reads_documents=("catalogue", "instances", "node-classes"),
         groups=(VIEWERS, RECORDERS),
     ),
     # The scale-up, in order

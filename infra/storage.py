@@ -17,6 +17,7 @@ from infra.function_configuration import FunctionConfiguration
 from infra.settings import Settings
 
 EXPIRING_PREFIXES: Final = (
+    "instances/",
     "snapshots/",
     "node-classes/",
     "plans/",

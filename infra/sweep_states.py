@@ -61,6 +61,7 @@ DUE_CONDITIONS: Final[Mapping[str, str]] = {
     "garbage": "$count($instance_survey.garbage) > 0",
     "rebuilding": "$count($instance_survey.rebuild) > 0",
     "disruption": DISRUPTION_DUE,
+    "drift": "$cluster_survey.drift.due = true",
 }
 """Each follow-up with the condition (JSONata) under which it is needed."""
 
@@ -107,6 +108,7 @@ def sweep_definition(parts: SweepParts) -> State:
         **_retirement_states(parts),
         **_scale_up_states(parts),
         **_repair_states(parts),
+        **_drift_states(parts),
         **_disruption_states(parts),
         **_final_states(parts),
     }
@@ -144,7 +146,11 @@ def _survey_states(parts: SweepParts) -> States:
         ),
         "Survey the instances": parts.integrations.invoke(
             parts.functions["survey_instances"],
-            {"survey": jsonata("$cluster_survey.survey"), "retire": jsonata("[$cluster_survey.retire]")},
+            {
+                "survey": jsonata("$cluster_survey.survey"),
+                "retire": jsonata("[$cluster_survey.retire]"),
+                "drift": jsonata("$cluster_survey.drift.due = true"),
+            },
             next="Read the pause",
             assign={"instance_survey": jsonata("$states.result.Payload")},
             catch=failing,
@@ -218,12 +224,42 @@ def _repair_states(parts: SweepParts) -> States:
             next="Are claims missing?",
             catch=[Catch([EVERY_ERROR], "Are claims missing?")],
         ),
-        "Are claims missing?": choice_state({"$due.rebuilding": "Rebuild claims"}, otherwise="Is a disruption due?"),
+        "Are claims missing?": choice_state(
+            {"$due.rebuilding": "Rebuild claims"}, otherwise="Is drift to be detected?"
+        ),
         "Rebuild claims": parts.integrations.invoke(
             parts.functions["rebuild_claims"],
             {"rebuild": jsonata("[$instance_survey.rebuild]")},
+            next="Is drift to be detected?",
+            catch=[Catch([EVERY_ERROR], "Is drift to be detected?")],
+        ),
+    }
+
+
+def _drift_states(parts: SweepParts) -> States:
+    """Detect drift before a disruption starts, which may act on it. A detection that fails is repeated by the next
+    sweep."""
+    failing = [Catch([EVERY_ERROR], "Is a disruption due?")]
+    return {
+        "Is drift to be detected?": choice_state(
+            {"$due.drift": "Resolve node classes"}, otherwise="Is a disruption due?"
+        ),
+        "Resolve node classes": parts.integrations.invoke(
+            parts.functions["resolve_node_classes"],
+            {"snapshot": jsonata("$cluster_survey.drift.snapshot")},
+            next="Detect drift",
+            assign={"classes": jsonata("$states.result.Payload.classes")},
+            catch=failing,
+        ),
+        "Detect drift": parts.integrations.invoke(
+            parts.functions["detect_drift"],
+            {
+                "classes": jsonata("$classes"),
+                "instances": jsonata("$instance_survey.described"),
+                "digest": jsonata("$cluster_survey.drift.digest"),
+            },
             next="Is a disruption due?",
-            catch=[Catch([EVERY_ERROR], "Is a disruption due?")],
+            catch=failing,
         ),
     }
 

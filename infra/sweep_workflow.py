@@ -1,5 +1,6 @@
 """The sweep machine, its functions and its schedule: it finds what no signal reported."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from aws_cdk import Duration, Stack
@@ -14,7 +15,7 @@ from infra.scale_up_workflow import called_function, construct_id
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 
-FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims")
+FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
 
 
 class SweepWorkflow(Construct):
@@ -30,6 +31,7 @@ class SweepWorkflow(Construct):
         retire_arn: str,
         retire_empty_arn: str,
         disrupt_arn: str,
+        of_scale_ups: Mapping[str, LambdaFunction],
     ) -> None:
         super().__init__(scope, id)
         settings = dependencies.settings
@@ -43,6 +45,7 @@ class SweepWorkflow(Construct):
             )
             for name in FUNCTIONS
         }
+        self.shared = {"resolve_node_classes": of_scale_ups["resolve_node_classes"]}
         parts = SweepParts(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
@@ -51,7 +54,7 @@ class SweepWorkflow(Construct):
             retire_empty_arn=retire_empty_arn,
             disrupt_arn=disrupt_arn,
             table=dependencies.storage.table.table_name,
-            functions={name: called_function(function) for name, function in self.functions.items()},
+            functions={name: called_function(function) for name, function in {**self.functions, **self.shared}.items()},
         )
         self.machine = LoggedStateMachine(
             self,

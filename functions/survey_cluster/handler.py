@@ -17,6 +17,7 @@ from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
+from joiner.adapters.drift_looks import DriftLooks
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
@@ -26,6 +27,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
+from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.look_digest import digest_for_disruption, is_look_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
@@ -49,6 +51,7 @@ ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
+CLASSES_AND_POOLS: Final = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
@@ -68,6 +71,7 @@ class ClusterSurveying:
         *,
         disruptions: Disruptions,
         answers: PlanningBackOffs,
+        drift_looks: DriftLooks,
         recommendations: Recommendations,
         guards: AutoscalerDetection,
         interval: int = 60,
@@ -76,6 +80,7 @@ class ClusterSurveying:
         self._time_left = time_left
         self._disruptions = disruptions
         self._answers = answers
+        self._drift_looks = drift_looks
         self._recommendations = recommendations
         self._guards = guards
         self._view = view
@@ -129,6 +134,7 @@ class ClusterSurveying:
                 for each in due
             ],
             "disruption": self._disruption(survey, len(under_way)),
+            "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, _kept(survey, manifests)),
             "reasons": shortened(reasons, REASONS),
         }
@@ -146,6 +152,7 @@ class ClusterSurveying:
             nodes=world.nodes,
             claims=world.claims,
             pools=world.pools,
+            classes=world.classes,
             launching=frozenset(claim for launch in launches for claim in launch.claims),
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
@@ -193,6 +200,14 @@ class ClusterSurveying:
         )
         due = is_look_due(digest, last.digest, last.at, last.idle, survey.at)
         return {"due": due, "digest": digest, "unfinished": under_way}
+
+    def _drift(self, survey: ClusterSurvey, task: Task) -> dict[str, Any]:
+        """Return whether drift is to be detected, with the snapshot of pools and classes that this needs."""
+        digest = digest_pools(survey.pools, survey.classes)
+        due = is_detection_due(survey.claims, digest, self._drift_looks.last(), survey.at)
+        lists = {plural: survey.lists.get(plural) or () for plural in CLASSES_AND_POOLS}
+        key = documents.put_snapshot(self._store, task, lists, assignments={}, assigned={}, in_flight=()) if due else ""
+        return {"due": due, "digest": digest, "snapshot": key}
 
     def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """Update the record of empty nodes; return the survey with that record."""
@@ -309,6 +324,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.store(),
         disruptions=environment.disruptions(),
         answers=environment.planning_back_offs(),
+        drift_looks=environment.drift_looks(),
         recommendations=environment.recommendations(),
         guards=AutoscalerDetection(kube),
         interval=int(environment.setting("SWEEP_SECONDS")),

@@ -31,6 +31,7 @@ from joiner.adapters.ledger_items import LaunchRecord, Retirement
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
+from joiner.disruption.drift import ObservedInstance
 from joiner.item_keys import RETIREMENT
 from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
@@ -97,11 +98,12 @@ class InstanceSurveying:
         self._store = store
         self._apart = apart
 
-    def answer(self, task: Task, key: str, asked: Sequence[Asked]) -> dict[str, Any]:
+    def answer(self, task: Task, key: str, asked: Sequence[Asked], *, drift: bool = False) -> dict[str, Any]:
         """Return what was taken from stopped executions, ``retire``, ``garbage``, ``rebuild``, ``refused`` and
         ``reasons``.
 
-        The state *Decide what is due* reads them. `key` is the survey of the cluster, and `asked` are the claims that
+        The state *Decide what is due* reads them. With `drift`, ``described`` is the key of the stored instances, for
+        the detection of drift; else it is empty. `key` is the survey of the cluster, and `asked` are the claims that
         it wants to retire.
         """
         broken, dead = self._broken_lease(), self._dead_waves()
@@ -130,6 +132,7 @@ class InstanceSurveying:
             self._name(found.values(), seen)
         return {
             "instances": len(instances),
+            "described": self._describe(task, found.values()) if drift else "",
             "deadWaves": len(dead),
             "leaseBroken": bool(broken),
             "disrupting": self._is_disrupting(),
@@ -163,6 +166,14 @@ class InstanceSurveying:
                 REASONS,
             ),
         }
+
+    def _describe(self, task: Task, found: Iterable[Instance]) -> str:
+        living = {
+            each.id: ObservedInstance(each.image, each.subnet, frozenset(each.security_groups))
+            for each in found
+            if each.works
+        }
+        return documents.put_instances(self._store, task, living)
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, Instance]:
         """Return all instances of this cluster in any state, and instances of claims and nodes that lost their tags."""
@@ -344,7 +355,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         apart=int(environment.setting("LOOKS_APART_SECONDS")),
         switch=environment.pause().value,
     )
-    answer = survey.answer(task, str(event["survey"]), list(event["retire"]))
+    answer = survey.answer(task, str(event["survey"]), list(event["retire"]), drift=bool(event["drift"]))
     logger.info("surveyed the instances", **answer)
     counts = {"OrphansRefused": answer["refused"], "InstancesGarbage": len(answer["garbage"])}
     metrics.publish(task.cluster.name, {**counts, "UnreadableRecords": answer["unreadable"]})

@@ -25,11 +25,13 @@ NOTHING_SEEN = {
     "closedNodes": 0,
     "retire": [],
     "disruption": {"due": False, "digest": "", "unfinished": 0},
+    "drift": {"due": False, "digest": "", "snapshot": ""},
     "survey": "surveys/x.json.gz",
     "reasons": [],
 }
 ALL_THERE = {
     "instances": 3,
+    "described": "",
     "deadWaves": 0,
     "leaseBroken": False,
     "openLaunches": 0,
@@ -49,6 +51,8 @@ QUIET: Mapping[str, Sequence[Line]] = {
     "survey_instances": [ALL_THERE],
     "collect_garbage": [{"terminated": ["i-x"], "refused": 0, "reasons": [], "left": 0}],
     "rebuild_claims": [{"rebuilt": ["c"], "left": []}],
+    "resolve_node_classes": [{"classes": "node-classes/s/1.json.gz", "ready": 1, "refused": 0}],
+    "detect_drift": [{"drifted": 1, "changed": 1, "stamped": 0, "notCompared": 0, "reasons": []}],
 }
 LOOKING = ["Who rang?", "Take the turn", "Describe the cluster", "Survey the cluster"]
 BOTH_LOOKS = ["Survey the instances", "Read the pause", "Is Joiner paused?", "Decide what is due", "Is anything due?"]
@@ -127,7 +131,7 @@ def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
         assert list(started.values()) == ([{"reason": "sweep", "claims": its}] if its else [])
         assert all(re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name) for name in started)
     assert (ended["status"], ended["states"][-1], swept.world.rings()) == ("SUCCEEDED", "What was due was started", 0)
-    others_due = {"scaleUp": False, "garbage": False, "rebuilding": False, "disruption": False}
+    others_due = {"scaleUp": False, "garbage": False, "rebuilding": False, "disruption": False, "drift": False}
     assert json.loads(ended["output"])["due"] == {"emptiness": bool(empty), "retirement": bool(others), **others_due}
 
 
@@ -159,6 +163,38 @@ def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
     assert list(started.values()) == ([asked] if starts else [])
     assert all(re.fullmatch(r"disrupt-\d{8}T\d{6}-sweep", name) for name in started)
     assert ended["status"] == "SUCCEEDED"
+
+
+DRIFT_DUE = {"due": True, "digest": "abc", "snapshot": "snapshots/s/1.json.gz"}
+
+
+def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_starts(stage: Stage[Scripted]) -> None:
+    swept = Swept(
+        stage,
+        survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}],
+        survey_instances=[{**ALL_THERE, "described": "instances/s.json.gz"}],
+    )
+    ended = swept.run()
+
+    calls = swept.world.calls
+    assert calls["survey_instances"][0]["drift"] is True
+    assert calls["resolve_node_classes"][0]["snapshot"] == "snapshots/s/1.json.gz"
+    (heard,) = calls["detect_drift"]
+    assert {name: heard[name] for name in ("classes", "instances", "digest")} == {
+        "classes": "node-classes/s/1.json.gz",
+        "instances": "instances/s.json.gz",
+        "digest": "abc",
+    }
+    assert ended["states"].index("Detect drift") < ended["states"].index("Start a disruption")
+    assert ended["states"][-1] == "What was due was started"
+
+
+@pytest.mark.parametrize("broken", ["resolve_node_classes", "detect_drift"])
+def test_a_detection_of_drift_that_fails_stops_nothing_else(stage: Stage[Scripted], broken: str) -> None:
+    due = {**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}
+    ended = Swept(stage, survey_cluster=[due], **{broken: ["Broken"] * 4}).run()
+
+    assert "Start a disruption" in ended["states"]
 
 
 @pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])

@@ -193,6 +193,7 @@ def test_only_functions_that_call_kubernetes_are_in_the_vpc(synthesise: Synthesi
     assert set(placed) == {
         "begin_retirement",
         "check_registration",
+        "detect_drift",
         "evict_pods",
         "find_candidates",
         "find_pending_pods",

@@ -116,11 +116,14 @@ class FakeEc2Client:
     def _run(self, config: Mapping[str, Any], chosen: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         instance = f"i-{len(self.instances):04d}"
         tags = next(each["Tags"] for each in asked["TagSpecifications"] if each["ResourceType"] == "instance")
+        template = self.templates[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]
         self.instances[instance] = {
             "InstanceId": instance,
             "InstanceType": chosen["InstanceType"],
             "Placement": {"AvailabilityZone": chosen["AvailabilityZone"]},
-            "ImageId": self.templates[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]["ImageId"],
+            "ImageId": template["ImageId"],
+            "SubnetId": chosen["SubnetId"],
+            "SecurityGroups": [{"GroupId": group} for group in template["SecurityGroupIds"]],
             "State": {"Name": "running"},
             "LaunchTime": datetime(2026, 11, 21, 12, tzinfo=UTC),
             "Tags": [dict(tag) for tag in tags],

@@ -18,6 +18,7 @@ from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import SURVEYED, ListedCluster
 from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.drift_looks import DriftLooks
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.executions import UNTOLD
@@ -376,6 +377,7 @@ class World:
         known: dict[str, Any] = {
             "answers": self.known,
             "disruptions": disruptions,
+            "drift_looks": DriftLooks(*table),
             "recommendations": Recommendations(*table),
             "guards": AutoscalerDetection(self.kube),
         }
@@ -390,7 +392,7 @@ class World:
         both = module.InstanceSurveying(
             memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value
         )
-        return cluster, both.answer(task, cluster["survey"], cluster["retire"])
+        return cluster, both.answer(task, cluster["survey"], cluster["retire"], drift=cluster["drift"]["due"])
 
     def status(self, execution: str) -> str:
         """Return the status, as `Executions.status` does."""

@@ -14,6 +14,7 @@ OF_MACHINES = [
     "survey_instances",
     "collect_garbage",
     "rebuild_claims",
+    "detect_drift",
     "find_pending_pods",
     "resolve_node_classes",
     "plan_capacity",

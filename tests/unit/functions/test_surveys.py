@@ -67,11 +67,15 @@ def looked(world: World, number: int, *, after: int = 60) -> tuple[dict[str, Any
 
 def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(standing: World) -> None:
     cluster, instances = looked(standing, 1)
-    disruption = cluster.pop("disruption")
+    disruption, drift = cluster.pop("disruption"), cluster.pop("drift")
 
     assert {name: value for name, value in cluster.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
     assert (disruption["due"], disruption["unfinished"]) == (True, 0), "nothing was proposed for these nodes yet"
-    assert {name: value for name, value in instances.items() if value} == {"instances": len(claims(standing))}
+    assert (drift["due"], drift["snapshot"]) == (True, "snapshots/sweep-s1/1.json.gz"), "drift was never looked for"
+    assert {name: value for name, value in instances.items() if value} == {
+        "instances": len(claims(standing)),
+        "described": "instances/sweep-s1.json.gz",
+    }
     assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
 
 

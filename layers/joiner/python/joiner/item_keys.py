@@ -26,6 +26,7 @@ IMPAIRED: Final = "IMPAIRED"
 RECOMMENDED: Final = "RECOMMENDED"
 UNUSED: Final = "UNUSED"
 CLUSTER: Final = "CLUSTER"
+DRIFT: Final = "DRIFT"
 
 # Ids of items that exist once
 SCALE_UP: Final = "scale-up"  # of LEASE: the lease of scale-ups
@@ -34,6 +35,7 @@ DISRUPT: Final = "disrupt"  # of LEASE: the execution that disrupts nodes
 LAST_PROPOSAL: Final = "last"  # of PROPOSED
 TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
 PENDING_PODS: Final = "pods"  # of ANSWERED
+LAST_LOOK: Final = "last"  # of DRIFT
 DESCRIBED: Final = "described"  # of CLUSTER
 
 

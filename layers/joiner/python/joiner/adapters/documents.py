@@ -19,6 +19,7 @@ from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
+from joiner.disruption.drift import ObservedInstance
 from joiner.disruption.proposal import Proposal
 from joiner.launching import Launch
 from joiner.lifecycle.checks import SeenClaim
@@ -37,6 +38,7 @@ LAUNCHES: Final = "launches"
 SURVEYS: Final = "surveys"
 EVENTS: Final = "events"
 DECISIONS: Final = "decisions"
+INSTANCES: Final = "instances"
 
 
 def put_snapshot(
@@ -240,6 +242,27 @@ def get_survey(store: Store, key: str) -> KeptSurvey:
     return KeptSurvey(
         int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"])
     )
+
+
+def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInstance]) -> str:
+    """Store what EC2 shows of the instances, by id; return the key."""
+    key = f"{INSTANCES}/{task.execution.name}.json.gz"
+    store.put(
+        key,
+        {
+            name: {"image": one.image, "subnet": one.subnet, "securityGroups": sorted(one.security_groups)}
+            for name, one in instances.items()
+        },
+    )
+    return key
+
+
+def get_instances(store: Store, key: str) -> dict[str, ObservedInstance]:
+    """Return the stored instances, by id."""
+    return {
+        name: ObservedInstance(said["image"], said["subnet"], frozenset(said["securityGroups"]))
+        for name, said in store.get(key).items()
+    }
 
 
 def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> list[str]:

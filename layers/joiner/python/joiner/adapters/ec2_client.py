@@ -103,6 +103,8 @@ class Instance:
     state_code: str = ""
     """EC2's ``StateReason``: why it is in its state, such as ``Client.VolumeLimitExceeded``."""
     state_message: str = ""
+    subnet: str = ""
+    security_groups: tuple[str, ...] = ()
 
     @property
     def launch(self) -> str:
@@ -133,6 +135,8 @@ class Instance:
             tags={tag["Key"]: tag["Value"] for tag in said.get("Tags", ())},
             state_code=(said.get("StateReason") or {}).get("Code", ""),
             state_message=(said.get("StateReason") or {}).get("Message", ""),
+            subnet=said.get("SubnetId", ""),
+            security_groups=tuple(sorted(group["GroupId"] for group in said.get("SecurityGroups", ()))),
         )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from joiner.adapters.absences import Absences, Disuse, Impairments
     from joiner.adapters.disruptions import Disruptions
     from joiner.adapters.doorbell_rotation import DoorbellRotation
+    from joiner.adapters.drift_looks import DriftLooks
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
@@ -130,6 +131,14 @@ def planning_back_offs() -> "PlanningBackOffs":
     from joiner.adapters.planning_back_offs import PlanningBackOffs
 
     return PlanningBackOffs(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def drift_looks() -> "DriftLooks":
+    """Return the record of the last detection of drift."""
+    from joiner.adapters.drift_looks import DriftLooks
+
+    return DriftLooks(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from typing import Any, Final
 from joiner import names
 from joiner.cluster import Node, Pod
 from joiner.disruption.consolidatable import CONSOLIDATABLE, has_settled
+from joiner.disruption.drift import DRIFTED
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_allowed_disruptions
 
@@ -63,7 +64,7 @@ def digest_for_disruption(
             continue
         pods = pods_of.get(node.name, ())
         settled = not (claim.deleting or node.retiring) and has_settled(claim, pool, pods, now)
-        ready += settled or claim.conditions.true(CONSOLIDATABLE)
+        ready += settled or any(claim.conditions.true(each) for each in (CONSOLIDATABLE, DRIFTED))
         parts.append(f"claim/{claim.key}/{_state(claim, node)}/{settled}/{_content(pods) if settled else ''}")
     if not ready:
         return ""

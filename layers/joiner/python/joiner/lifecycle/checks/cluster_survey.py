@@ -11,7 +11,7 @@ from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
 from joiner.lifecycle.progress import Progress, assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
-from joiner.pools import NodeClaim, NodePool
+from joiner.pools import NodeClaim, NodeClass, NodePool
 
 RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy", "rebalance"]
 
@@ -33,6 +33,7 @@ class ClusterSurvey:
     nodes: tuple[Node, ...] = ()
     claims: tuple[NodeClaim, ...] = ()
     pools: tuple[NodePool, ...] = ()
+    classes: tuple[NodeClass, ...] = ()
     launching: frozenset[str] = frozenset()
     watches: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

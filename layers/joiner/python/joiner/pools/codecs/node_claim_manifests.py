@@ -147,7 +147,7 @@ def _read_conditions(kind: ClaimKind, status: Mapping[str, Any]) -> Conditions:
 def _write_conditions(claim: NodeClaim) -> list[dict[str, Any]]:
     if claim.kind != MACHINE:
         return claim.conditions.to_kube()
-    prefixed = {name: f"{MACHINE}{name}" for name in LIFE}
+    prefixed = {name: f"{MACHINE}{name}" for name in (*LIFE, "Drifted")}
     return [
         replace(condition, type=prefixed.get(condition.type, condition.type)).to_kube()
         for condition in claim.conditions

@@ -41,12 +41,6 @@ _TYPE_OF_PROVIDER: Final = "it has no effect: provider is always of the kind AWS
 _REMOVE: Final = "this field has no effect yet; remove it if nodes must not be launched without it"
 
 UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
-    UnsupportedField(
-        "NodePool",
-        "spec.disruption.budgets[].reasons[]",
-        "no node is removed because it drifted yet, so that this reason limits nothing: remove it",
-        ("Drifted",),
-    ),
     UnsupportedField("NodePool", "spec.replicas", _STATIC),
     UnsupportedField("NodePool", "spec.template.spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("NodePool", "spec.template.spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),

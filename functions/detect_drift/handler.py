@@ -1,0 +1,135 @@
+"""Detect drift: compare all claims with what would be launched now, and write the condition Drifted.
+
+The classes were resolved and the instances described just before. Pools, classes and claims are read again. A claim of
+another version, such as one of Karpenter, gets the present digests.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from joiner.adapters import documents, environment, metrics
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_claims import kind_of
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_events import publish_events
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.payload import Task, shortened
+from joiner.adapters.store import Store
+from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaim, write_claim_status
+from joiner.reporting.drift_events import report_drift
+
+logger = Logger()
+
+LISTED: Final = (
+    kinds.NODECLAIMS,
+    kinds.MACHINES,
+    kinds.NODEPOOLS,
+    kinds.PROVISIONERS,
+    kinds.EC2NODECLASSES,
+    kinds.AWSNODETEMPLATES,
+)
+SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimChange:
+    """What is written to one claim: its status if the condition changes, and annotations."""
+
+    before: NodeClaim
+    after: NodeClaim
+    stamped: Mapping[str, str]
+
+    @property
+    def condition_changes(self) -> bool:
+        return self.after is not self.before
+
+
+class DriftDetection:
+    """One detection; its dependencies are arguments, which tests replace."""
+
+    def __init__(self, kube: Kube, looks: DriftLooks, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+        self._kube = kube
+        self._looks = looks
+        self._store = store
+        self._time_left = time_left
+
+    def answer(self, task: Task, keys: Mapping[str, str], now: datetime) -> dict[str, Any]:
+        """Return ``{"drifted", "changed", "stamped", "notCompared", "reasons"}``: how many claims are drifted, whose
+        condition changed, that got digests, and that could not be compared.
+
+        `keys`: classes and instances (documents), digest (of pools and classes, as the sweep saw them). The look is
+        recorded only if everything was written, so that the next sweep repeats it otherwise.
+        """
+        desired, claims = self._desired(keys)
+        found = {claim.key: find_drift(claim, desired, now) for claim in claims}
+        changes = [
+            ClaimChange(claim, apply_drift(claim, found[claim.key], at=now), stamp_digests(claim, desired))
+            for claim in claims
+        ]
+        wanted = [each for each in changes if each.condition_changes or each.stamped]
+        answers, late = call_each_in_time(wanted, self._write, KubeError, self._time_left)
+        written = [each for each, answer in answers if answer is None]
+        failed = [f"{each.before.key}: {answer}" for each, answer in answers if answer is not None]
+        failed += [f"{each.before.key}: no time was left" for each in late]
+        told = [each.after for each in written if each.condition_changes]
+        pools = desired.pools
+        events = [event for claim in told for event in report_drift(claim, pools.get(claim.pool_key))]
+        for untold in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=untold)
+        for why in failed:
+            logger.warning("a claim could not be written", reason=why)
+        if not failed:
+            self._looks.note(keys["digest"], int(now.timestamp()))
+        uncompared = sorted({one.message for one in found.values() if isinstance(one, NotCompared)})
+        drifted = [each.after for each in changes if each.after.conditions.true(DRIFTED) and not each.after.deleting]
+        reasons = [f"{one.key} is drifted: {one.conditions[DRIFTED].reason}" for one in told if one in drifted]
+        return {
+            "drifted": len(drifted),
+            "changed": len(told),
+            "stamped": sum(bool(each.stamped) for each in written),
+            "notCompared": sum(isinstance(one, NotCompared) for one in found.values()),
+            "reasons": shortened([*failed, *uncompared, *reasons], SHOWN),
+        }
+
+    def _desired(self, keys: Mapping[str, str]) -> tuple[DesiredNodes, list[NodeClaim]]:
+        world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in LISTED})
+        desired = DesiredNodes(
+            pools={pool.key: pool for pool in world.pools},
+            classes={each.key: each for each in world.classes},
+            resolved=documents.get_node_classes(self._store, keys["classes"]),
+            catalogue=documents.get_catalogue(self._store),
+            instances=documents.get_instances(self._store, keys["instances"]),
+        )
+        return desired, sorted(world.claims, key=lambda claim: claim.key)
+
+    def _write(self, change: ClaimChange) -> None:
+        """Write one claim. A status that another function wrote meanwhile is not overwritten: `Conflict`."""
+        claim = change.after
+        if change.condition_changes:
+            status = {**write_claim_status(claim), "metadata": {"resourceVersion": claim.resource_version}}
+            self._kube.patch(kind_of(claim), claim.name, status, subresource="status")
+        if change.stamped:
+            self._kube.patch(kind_of(claim), claim.name, {"metadata": {"annotations": dict(change.stamped)}})
+
+
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Handle one invocation of the function."""
+    task = environment.task(event)
+    logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
+    detection = DriftDetection(
+        environment.kube(task.cluster), environment.drift_looks(), environment.store(), environment.time_left(context)
+    )
+    keys = {name: str(event[name]) for name in ("classes", "instances", "digest")}
+    answer = detection.answer(task, keys, environment.now())
+    logger.info("detected drift", **answer)
+    metrics.publish(task.cluster.name, {"NodesDrifted": answer["drifted"]})
+    return answer

@@ -1,0 +1,20 @@
+"""Events of drift: a claim that is drifted, or not any more."""
+
+from joiner.disruption.drift import DRIFTED
+from joiner.pools import NodeClaim, NodePool
+from joiner.reporting.events import Event, Subject
+
+
+def report_drift(claim: NodeClaim, pool: NodePool | None) -> list[Event]:
+    """Return the event of a changed condition Drifted. If many claims of a pool have the same news, the pool gets one
+    event instead.
+    """
+    condition = claim.conditions[DRIFTED]
+    owner = Subject.pool(pool) if pool is not None else None
+    if not condition.true:
+        note = "Not drifted any more: it is like what would be launched now"
+        return [Event(Subject.claim(claim), "NotDrifted", "DetectDrift", note, news="NotDrifted", owner=owner)]
+    note = f"{condition.reason}: {condition.message}"
+    if pool is not None and not pool.disruption.settings.drift.replace:
+        note += " (its pool only detects drift)"
+    return [Event(Subject.claim(claim), DRIFTED, "DetectDrift", note, news=condition.reason, owner=owner)]

@@ -1,0 +1,144 @@
+"""Detection of drift over a cluster and an account: the condition, events, digests, and when the next one is due."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.detect_drift import handler as detect_drift
+from joiner.adapters import documents
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.kube_claims import list_claims
+from joiner.adapters.kube_errors import Conflict
+from joiner.adapters.payload import Execution, Task
+from joiner.pools import NodeClaim
+from tests.unit.functions.scale_up import CLUSTER, World, arn, pending
+
+
+@pytest.fixture
+def standing(world: World) -> World:
+    """Return a world with two nodes with a pod each, two hours after they joined."""
+    world.prepare(pending("web-1"), pending("web-2"))
+    world.scale_up("up-1")
+    world.now += timedelta(hours=2)
+    return world
+
+
+def detect(world: World, name: str) -> dict[str, Any] | None:
+    """Run one sweep with its detection; None if none is due."""
+    cluster, instances = world.survey(name)
+    if not cluster["drift"]["due"]:
+        return None
+    task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
+    keys = {
+        "classes": documents.put_node_classes(world.store, task, [world.node_class]),
+        "instances": instances["described"],
+        "digest": cluster["drift"]["digest"],
+    }
+    looks = DriftLooks(world.ledger._client, world.ledger._table)
+    return detect_drift.DriftDetection(world.kube, looks, world.store).answer(task, keys, world.now)
+
+
+def conditions(world: World) -> set[tuple[str, str]]:
+    """Return status and reason of the condition Drifted of all claims."""
+    found = (claim.conditions["Drifted"] for claim in claims(world))
+    return {(each.status, each.reason) for each in found}
+
+
+def claims(world: World) -> list[NodeClaim]:
+    return list(list_claims(world.kube).claims)
+
+
+def change_pool(world: World, labels: dict[str, str | None]) -> None:
+    pool = world.kube.get(kinds.NODEPOOLS, "default")
+    generation = int(pool["metadata"].get("generation") or 0) + 1
+    template = {"metadata": {"labels": labels}}
+    world.kube.patch(
+        kinds.NODEPOOLS, "default", {"metadata": {"generation": generation}, "spec": {"template": template}}
+    )
+
+
+def test_nodes_as_they_would_be_launched_now_are_not_drifted_and_nothing_is_written(standing: World) -> None:
+    before = claims(standing)
+
+    assert detect(standing, "s1") == {"drifted": 0, "changed": 0, "stamped": 0, "notCompared": 0, "reasons": []}
+    assert claims(standing) == before
+
+
+def test_it_is_due_every_five_minutes_and_when_a_pool_changes(standing: World) -> None:
+    assert detect(standing, "s1") is not None
+    due = []
+    for number in range(2, 8):
+        standing.now += timedelta(minutes=1)
+        due.append(detect(standing, f"s{number}") is not None)
+    change_pool(standing, {"team": "a"})
+    due.append(detect(standing, "s9") is not None)
+
+    assert due == [False, False, False, False, True, False, True]
+
+
+def test_a_changed_pool_drifts_its_nodes_until_it_is_changed_back(standing: World) -> None:
+    change_pool(standing, {"team": "a"})
+    found = detect(standing, "s1")
+
+    assert found is not None
+    assert (found["drifted"], found["changed"], found["stamped"]) == (len(claims(standing)), len(claims(standing)), 0)
+    assert conditions(standing) == {("True", "NodePoolDrifted")}
+    events = [each for each in standing.kube.all(kinds.EVENTS) if each["reason"] == "Drifted"]
+    assert {(each["regarding"]["kind"], each["note"]) for each in events} == {
+        ("NodeClaim", "NodePoolDrifted: the template of NodePool/default was changed after the launch")
+    }
+
+    change_pool(standing, {"team": None})
+    cleared = detect(standing, "s2")
+    assert cleared is not None
+    assert (cleared["drifted"], cleared["changed"]) == (0, len(claims(standing)))
+    assert conditions(standing) == {("Unknown", "")}
+    assert "NotDrifted" in {each["reason"] for each in standing.kube.all(kinds.EVENTS)}
+
+
+def test_a_new_image_drifts_nodes_within_five_minutes_without_a_sign_in_the_cluster(standing: World) -> None:
+    detect(standing, "s1")
+    for instance in standing.ec2.instances.values():
+        instance["ImageId"] = "ami-of-yesterday"
+    standing.now += timedelta(minutes=5)
+    found = detect(standing, "s2")
+
+    assert found is not None
+    assert conditions(standing) == {("True", "AMIDrift")}
+
+
+def test_claims_of_karpenter_get_digests_and_are_not_drifted(standing: World) -> None:
+    theirs = {"karpenter.sh/nodepool-hash": "123", "karpenter.sh/nodepool-hash-version": "v3"}
+    for claim in claims(standing):
+        standing.kube.patch(kinds.NODECLAIMS, claim.name, {"metadata": {"annotations": theirs}})
+    found = detect(standing, "s1")
+
+    assert found is not None
+    assert (found["drifted"], found["stamped"]) == (0, len(claims(standing)))
+    assert {claim.annotations["karpenter.sh/nodepool-hash-version"] for claim in claims(standing)} == {"joiner-v1"}
+    standing.now += timedelta(minutes=5)
+    assert detect(standing, "s2") == {"drifted": 0, "changed": 0, "stamped": 0, "notCompared": 0, "reasons": []}
+
+
+def test_a_claim_that_changes_meanwhile_is_not_overwritten_and_the_next_sweep_detects_again(standing: World) -> None:
+    change_pool(standing, {"team": "a"})
+    first = claims(standing)[0].name
+
+    def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
+        if method == "PATCH" and path.endswith(f"/{first}/status"):
+            raise Conflict("the object has been modified", status=409)
+        return do()
+
+    standing.kube.fault = fault
+    found = detect(standing, "s1")
+    standing.kube.fault = None
+
+    assert found is not None
+    assert found["reasons"][0] == f"NodeClaim/{first}: the object has been modified"
+    standing.now += timedelta(minutes=1)
+    again = detect(standing, "s2")
+    assert again is not None
+    assert (again["changed"], conditions(standing)) == (1, {("True", "NodePoolDrifted")})
