@@ -159,7 +159,7 @@ def carried_out(lists: Lists, proposal: Proposal, wave: int) -> Lists:
     return placed(without_removed(lists, proposal), nodes, places, f"w{wave}")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(fragmented_worlds())
 def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(lists: Lists) -> None:
     price = float("inf")
@@ -175,7 +175,7 @@ def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(l
     assert proposed(lists).actions == ()
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(fragmented_worlds(), st.randoms(use_true_random=False))
 def test_a_proposal_does_not_depend_on_the_order_of_lists_and_is_confirmed(lists: Lists, chance: Any) -> None:
     proposal = proposed(lists)

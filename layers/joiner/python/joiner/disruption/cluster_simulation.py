@@ -23,6 +23,7 @@ from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
 from joiner.planning.state.build import build_state
+from joiner.planning.state.excluded_types import excluded_types
 from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.pools import ResolvedNodeClass
 
@@ -186,12 +187,6 @@ class ClusterSimulation:
         positions: list[int] = fitting[np.argsort(score, kind="stable")].tolist()
         return positions
 
-    def can_all_fit(self, displaced: Contents) -> bool:
-        """Return whether each pod alone fits on some open node by its resources."""
-        return all(
-            bool((self._open & (self._free >= np.array(group.vector, float)).all(axis=1)).any()) for group in displaced
-        )
-
     def open_node(self, choice: OfferChoice, displaced: Contents) -> NodeState | None:
         """Open one new node for all of these pods; return None, with everything as before, if it cannot hold them."""
         if self.state.over_limit(choice) is not None:
@@ -219,11 +214,12 @@ class ClusterSimulation:
             and all(amount <= there for amount, there in zip(need, one.room, strict=True))
         ]
 
-    def pack_on_new(self, displaced: Contents, effort: Effort) -> bool:
-        """Pack pods on new nodes with the planner; return whether all are placed."""
+    def pack_on_new(self, displaced: Contents, effort: Effort, *, without: Collection[str]) -> bool:
+        """Pack pods on new nodes with the planner, ``without`` these instance types; return whether all are placed."""
         state = self.state
         before = {room: dict(room.planned) for room in state.existing}
-        propose_and_realize(state, Meter(effort), effort.seed)
+        with excluded_types(state, without):
+            propose_and_realize(state, Meter(effort), effort.seed)
         state.quotas.clear()
         waiting = {group: list(keys) for group, keys in displaced.items()}
         for room in (*state.existing, *state.new):

@@ -62,7 +62,8 @@ class WaveWriter:
         members: dict[int, list[FoundAction]] = {}
         for number, action in enumerate(actions):
             members.setdefault(_first(joined, number), []).append(action)
-        return [merge(together) for together in members.values()]
+        found = [merge(together) for together in members.values()]
+        return sorted(found, key=lambda one: -one.saving / one.eviction_cost)
 
 
 def _first(joined: Sequence[int], number: int) -> int:

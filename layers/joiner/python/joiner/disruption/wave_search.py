@@ -13,7 +13,7 @@ later actions see its effect. The search ends near the lower bound of the price.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
@@ -35,15 +35,14 @@ from joiner.planning.plan import Offer
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.plan_state import NodeState
 
-Kind = Literal["delete", "replace"]
-
 TRIED_OFFERS: Final = 4
 """The number of offers tried for one replacement; an offer with enough resources rarely fails."""
 REPACKED: Final = 24
 """The number of nodes that are repacked together: enough for a good packing, few enough to be replaced at once."""
 FAILED_REPACKS: Final = 4
 """The search ends after so many repacks in a row that save too little."""
-REPACK_ATTEMPTS: Final = 5
+LEAST_DIFFERENCE: Final = 1e-9
+REPACK_ATTEMPTS: Final = 4
 REPACK_EFFORT: Final = Effort(steps=0)
 LEAST_REPACK_SHARE: Final = 0.03
 """A repack must save this share of the price of its nodes, because it moves all of their pods."""
@@ -128,56 +127,50 @@ class WaveSearch:
         return sum(action.saving for action in self._wave.actions) >= self._wanted
 
     def _remove_and_replace(self) -> None:
-        queue: list[tuple[float, str, Kind, Candidate]] = []
+        """Delete and replace single nodes. The ratio of a node in the queue is what it could be at best; it is put back
+        if it turns out to be lower than that of the next node."""
+        queue: list[tuple[float, str, Candidate]] = []
         for one in self._candidates:
-            heappush(queue, (-one.price / one.eviction_cost, one.node.name, "delete", one))
+            heappush(queue, (-one.price / one.eviction_cost, one.node.name, one))
         while queue and not self._enough:
-            _, name, kind, one = heappop(queue)
+            _, name, one = heappop(queue)
             if refusal := self._refusal((one,)):
                 self._wave.refused[name] = refusal
                 self._wave.postponed += 1
-            elif kind == "delete":
-                if not self._delete(one) and (best := self._best_saving_by_replacement(one)) > 0:
-                    heappush(queue, (-best / one.eviction_cost, name, "replace", one))
-            else:
-                self._replace(one)
+                continue
+            saving = self._try_one(one, at_least=-queue[0][0] * one.eviction_cost if queue else 0.0)
+            if saving > 0:
+                heappush(queue, (-saving / one.eviction_cost, name, one))
 
-    def _delete(self, one: Candidate) -> bool:
-        """Remove a node whose pods fit elsewhere; return whether that is done."""
-        simulation = self._simulation
-        displaced = simulation.evict([one.node.name])
-        if not simulation.can_all_fit(displaced) or simulation.place_on_existing(displaced):
-            simulation.roll_back()
-            self._wave.refused[one.node.name] = "its pods do not fit on other nodes"
-            return False
-        return self._keep((one,), one.price)
-
-    def _best_saving_by_replacement(self, one: Candidate) -> float:
-        """Return what a replacement could save at most; 0 if none is allowed."""
-        if not self._may_replace((one,)) or forbids_replacement((one,)):
-            return 0.0
-        return one.price - self._offers.cheapest
-
-    def _replace(self, one: Candidate) -> bool:
-        """Replace a node by one cheaper node for the pods that fit nowhere else; return whether that is done."""
+    def _try_one(self, one: Candidate, *, at_least: float) -> float:
+        """Delete or replace a node if that saves at least so much; otherwise return what it would save, or 0."""
         simulation = self._simulation
         left = simulation.place_on_existing(simulation.evict([one.node.name]))
         if not left:
-            return self._keep((one,), one.price)
-        why = "its pods do not fit on other nodes, and no cheaper node holds them"
-        for choice in self._offers.holding(left, below=one.price)[:TRIED_OFFERS]:
-            room = None if repeats_a_type((one,), (choice.one.offer,)) else simulation.open_node(choice, left)
+            self._keep((one,), one.price)
+            return 0.0
+        why, saving = "its pods do not fit on other nodes, and no cheaper node holds them", 0.0
+        able = self._may_replace((one,)) and not forbids_replacement((one,))
+        holding = self._offers.holding(left, below=one.price) if able else []
+        for choice in holding[:TRIED_OFFERS]:
+            if repeats_a_type((one,), (choice.one.offer,)):
+                continue
+            saving = one.price - choice.one.offer.price_per_hour
+            if saving < at_least - LEAST_DIFFERENCE:
+                break
+            room = simulation.open_node(choice, left)
             if room is None:
+                saving = 0.0
                 continue
             cheaper = simulation.cheaper_offers(room, choice, one.price)
             if few := too_few_spot_types(one, cheaper):
-                why = few
+                why, saving = few, 0.0
                 break
-            flexible = cheapest_types(one, cheaper)
-            return self._keep((one,), one.price - choice.one.offer.price_per_hour, flexible)
+            self._keep((one,), saving, cheapest_types(one, cheaper))
+            return 0.0
         simulation.roll_back()
         self._wave.refused[one.node.name] = why
-        return False
+        return saving
 
     def _keep(self, removed: tuple[Candidate, ...], saving: float, flexible: tuple[Offer, ...] = ()) -> bool:
         """Keep what the simulation has done if it is worth its evictions; else undo it."""
@@ -227,36 +220,28 @@ class WaveSearch:
             order = rest
 
     def _repack_together(self, group: tuple[Candidate, ...]) -> bool:
-        """Repack a group. If types of the group would be launched again, as many nodes of these types are left out:
-        those whose price is used best, which are the last ones."""
+        """Repack a group; return whether that is done. Types of the group that would be launched again are excluded in
+        the next attempt."""
+        excluded: frozenset[str] = frozenset()
+        if len(group) == 1 and capacity_type_of(group[0]) == names.SPOT:
+            return False  # a single spot node needs a choice of types, which _try_one checks
+        price = sum(one.price for one in group)
         for _ in range(REPACK_ATTEMPTS):
-            if len(group) == 1 and capacity_type_of(group[0]) == names.SPOT:
-                return False  # a single spot node needs a choice of types, which _replace checks
             simulation = self._simulation
             left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
-            if left and not simulation.pack_on_new(left, REPACK_EFFORT):
-                simulation.roll_back()
-                return False
+            if left and not simulation.pack_on_new(left, REPACK_EFFORT, without=excluded):
+                break
             opened = [room.choice.one.offer for room in simulation.state.new if room.choice]
-            price = sum(one.price for one in group)
             saving = price - sum(offer.price_per_hour for offer in opened)
-            others = _without_repeated_types(group, opened)
-            if saving >= LEAST_REPACK_SHARE * price and len(others) == len(group):
+            if saving < LEAST_REPACK_SHARE * price:
+                break
+            repeated = frozenset(offer.instance_type for offer in opened if repeats_a_type(group, (offer,)))
+            if not repeated:
                 return self._keep(group, saving)
             simulation.roll_back()
-            if len(others) == len(group) or not others:
-                return False
-            group = others
+            excluded |= repeated
+        self._simulation.roll_back()
         return False
-
-
-def _without_repeated_types(group: tuple[Candidate, ...], opened: Sequence[Offer]) -> tuple[Candidate, ...]:
-    kept = list(group)
-    for offer in opened:
-        repeated = next((one for one in reversed(kept) if repeats_a_type((one,), (offer,))), None)
-        if repeated is not None:
-            kept.remove(repeated)
-    return tuple(kept)
 
 
 class ReplacementOffers:
@@ -268,11 +253,6 @@ class ReplacementOffers:
         for _, choices in OfferFrontier(simulation.state).tiers:
             rooms = np.array([one.one.room for one in choices], float)
             self._tiers.append((choices, rooms, np.array([one.one.offer.price_per_hour for one in choices])))
-
-    @property
-    def cheapest(self) -> float:
-        """Return the price of the cheapest offer; infinite if there is none."""
-        return min((float(prices.min()) for _, _, prices in self._tiers if len(prices)), default=float("inf"))
 
     def holding(self, contents: Contents, *, below: float) -> list[OfferChoice]:
         """Return the offers that hold all of these pods by resources and labels and cost less, the cheapest first.
