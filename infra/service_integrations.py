@@ -194,6 +194,10 @@ class ServiceIntegrations:
             "Joiner is paused": succeed_state({"paused": True}),
         }
 
+    def read_pause(self, cluster: str, *, next: str, catch: Sequence[Catch]) -> State:
+        """Return a state that sets `$paused`: whether Joiner is paused. It leads to `next` in both cases."""
+        return self._read_pause(cluster, STOPS_EVERYTHING, next=next, if_missing=next, variable="paused", catch=catch)
+
     def unless_paused_meanwhile(self, cluster: str, *, next: str, paused: str, failed: str) -> States:
         """Return two states of a long loop in a Map, where no variable of the outer scope can be set.
 

@@ -43,7 +43,7 @@ none."""
 
 SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.unwatchedClaims > 0 \
 or $cluster_survey.staleClaims > 0
-  or $cluster_survey.closedNodes > 0
+  or $cluster_survey.closedNodes > 0 or $cluster_survey.unsettledClasses > 0
   or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
 
 EMPTY_NODES: Final = '$instance_survey.retire[reason = "empty"]'
@@ -104,7 +104,7 @@ def sweep_definition(parts: SweepParts) -> State:
     states = {
         **_turn_states(parts),
         **_survey_states(parts),
-        **_decision_states(parts),
+        **_decision_states(),
         **_retirement_states(parts),
         **_scale_up_states(parts),
         **_repair_states(parts),
@@ -132,11 +132,13 @@ def _survey_states(parts: SweepParts) -> States:
     failing = [Catch([EVERY_ERROR], GIVE_BACK_TURN)]
     return {
         "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster, next="Survey the cluster", assign={}, catch=failing
+            parts.cluster, next="Read the pause", assign={}, catch=failing
         ),
+        # The survey reports a pause on the pools; everything that a sweep starts reads the pause itself
+        "Read the pause": parts.integrations.read_pause(parts.cluster, next="Survey the cluster", catch=failing),
         "Survey the cluster": parts.integrations.invoke(
             parts.functions["survey_cluster"],
-            {},
+            {"paused": jsonata("$paused")},
             next="Who is in charge?",
             assign={"cluster_survey": jsonata("$states.result.Payload")},
             catch=failing,
@@ -151,19 +153,15 @@ def _survey_states(parts: SweepParts) -> States:
                 "retire": jsonata("[$cluster_survey.retire]"),
                 "drift": jsonata("$cluster_survey.drift.due = true"),
             },
-            next="Read the pause",
+            next="Is Joiner paused?",
             assign={"instance_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
     }
 
 
-def _decision_states(parts: SweepParts) -> States:
-    pause = parts.integrations.unless_paused(
-        parts.cluster, next="Decide what is due", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
-    )
+def _decision_states() -> States:
     return {
-        "Read the pause": pause["Read the pause"],
         "Is Joiner paused?": choice_state({"$paused": GIVE_BACK_TURN}, otherwise="Decide what is due"),
         "Decide what is due": pass_state(
             assign={"due": {name: jsonata(condition) for name, condition in DUE_CONDITIONS.items()}},

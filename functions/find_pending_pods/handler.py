@@ -29,6 +29,7 @@ from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
+from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
@@ -38,6 +39,7 @@ from joiner.lifecycle.planning_back_off import describe_pending_classes, find_cl
 from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
+from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger()
@@ -127,6 +129,7 @@ class PendingPodSearch:
             "unfinished": sum(not launch.unreadable for launch in launches)
             + len(state.stale)
             + _untold(lists)
+            + _unsettled_classes(lists, world.claims)
             + closed,
             "unwatched": len(state.unwatched),
         }
@@ -186,6 +189,11 @@ def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
     return count_unreported(
         [*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]]
     )
+
+
+def _unsettled_classes(lists: Mapping[str, Sequence[Mapping[str, Any]]], claims: Sequence[NodeClaim]) -> int:
+    """Return the number of node classes that must get Joiner's finalizer, or lose it."""
+    return len(find_class_holds([*lists["ec2nodeclasses"], *lists["awsnodetemplates"]], claims))
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -16,6 +16,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, get_claim, list_claims
+from joiner.adapters.kube_classes import release_classes
 from joiner.adapters.kube_errors import Conflict, Forbidden, KubeError, NotFound
 from joiner.adapters.kube_nodes import delete_pod, list_pods_on, patch_node, read_node
 from joiner.adapters.kube_pools import write_usage
@@ -61,8 +62,11 @@ class NodeRemoval:
         done |= {one.claim: one.at(one.stage, NO_TIME) for one in left}
         forgotten = [one.claim for one in done.values() if one.stage is RetirementStage.FORGOTTEN]
         if forgotten:
-            for trouble in write_usage(self._kube, list_claims(self._kube).claims):
+            claims = list_claims(self._kube).claims
+            for trouble in write_usage(self._kube, claims):
                 logger.warning("a pool's status could not be written", reason=trouble)
+            for trouble in release_classes(self._kube, claims):
+                logger.warning("the finalizer of a class could not be removed", reason=trouble)
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "forgotten": len(forgotten)}
 
     def _forget(self, one: RetiringClaim, nodes: Sequence[Mapping[str, Any]], owner: str) -> RetiringClaim:

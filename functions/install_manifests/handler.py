@@ -172,7 +172,7 @@ def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) ->
 
 
 def remove(kube: "Kube", package: Path, clock: Clock) -> None:
-    """Delete the webhook first, then release claims and nodes, then delete RBAC and its policies.
+    """Delete the webhook first, then release claims, nodes and classes, then delete RBAC and its policies.
 
     CRDs and the objects that users wrote stay.
     """
@@ -188,7 +188,7 @@ def remove(kube: "Kube", package: Path, clock: Clock) -> None:
 
     for manifest in _read(package / "webhooks"):
         delete(manifest)
-    logging.getLogger(__name__).info("released %d claims and nodes", release_objects(kube))
+    logging.getLogger(__name__).info("released %d claims, nodes and node classes", release_objects(kube))
     for manifest in (*reversed(_read(package / "rbac")), *reversed(_read(package / "policies"))):
         delete(manifest)
 

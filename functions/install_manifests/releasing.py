@@ -1,8 +1,9 @@
-"""Release claims and nodes when Joiner is removed, so that nothing on them waits for Joiner.
+"""Release claims, nodes and node classes when Joiner is removed, so that nothing on them waits for Joiner.
 
-A finalizer of Joiner would block the deletion of a claim or a node forever, and with it the deletion of its pool and of
-the CRDs. The garbage collector would delete a node with the claim that owns it. Joiner's taints are removed: a node
-that is closed for filling or draining opens. Claims stay, so that Joiner or Karpenter can use the nodes again.
+A finalizer of Joiner would block the deletion of a claim, a node or a class forever, and with it the deletion of its
+pool and of the CRDs. The garbage collector would delete a node with the claim that owns it. Joiner's taints are
+removed: a node that is closed for filling or draining opens. Claims stay, so that Joiner or Karpenter can use the nodes
+again.
 """
 
 from collections.abc import Mapping
@@ -11,10 +12,11 @@ from typing import Any, Final
 
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError, NotFound
-from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
+from joiner.adapters.kube_kinds import AWSNODETEMPLATES, EC2NODECLASSES, MACHINES, NODECLAIMS, NODES, Kind
 from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel import call_all
 from joiner.names import (
+    CLASS_FINALIZER,
     DISRUPTED,
     EXCLUDE_FROM_LOAD_BALANCERS,
     FILLING,
@@ -26,18 +28,19 @@ from joiner.names import (
 
 CLAIM_KINDS: Final = ("NodeClaim", "Machine")
 POOL_KINDS: Final = ("NodePool", "Provisioner")
+OWN_FINALIZERS: Final = (TERMINATION_FINALIZER, CLASS_FINALIZER)
 OWN_TAINTS: Final = (DISRUPTED, FILLING, UNREGISTERED)
 
 Manifest = Mapping[str, Any]
 
 
 def release_objects(kube: Kube) -> int:
-    """Release all claims and nodes of Joiner; return the number of changed objects.
+    """Release all claims, nodes and node classes of Joiner; return the number of changed objects.
 
     All objects are tried before the first error is raised.
     """
     changed = 0
-    for kind in (NODECLAIMS, MACHINES, NODES):
+    for kind in (NODECLAIMS, MACHINES, NODES, EC2NODECLASSES, AWSNODETEMPLATES):
         try:
             listed = kube.list(kind)
         except NotFound:  # the CRD does not exist
@@ -55,7 +58,7 @@ def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
     owners, finalizers = metadata.get("ownerReferences") or [], metadata.get("finalizers") or []
     of_joiner = CLAIM_KINDS if kind is NODES else POOL_KINDS
     kept_owners = [each for each in owners if each.get("kind") not in of_joiner]
-    kept_finalizers = [each for each in finalizers if each != TERMINATION_FINALIZER]
+    kept_finalizers = [each for each in finalizers if each not in OWN_FINALIZERS]
     if kept_owners == owners and kept_finalizers == finalizers and not _closed_by_joiner(kind, manifest):
         return None
     changes: dict[str, Any] = {"resourceVersion": metadata["resourceVersion"]}

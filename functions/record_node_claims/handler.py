@@ -20,6 +20,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, list_claims
+from joiner.adapters.kube_classes import write_holds
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
@@ -27,12 +28,14 @@ from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each, c
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
+from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
+from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.progress import assess_progress
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
-from joiner.pools import NodeClaim, ResolvedNodeClass
+from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
 from joiner.reporting import plan_events as telling
 from joiner.reporting.events import Event, Subject
 
@@ -45,7 +48,8 @@ The results of all are one result of a Map, limited to 256 KiB. Each launch adds
 execution. The next pass of the same execution plans the others again.
 """
 
-DECLARED = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
+CLASSES = ("ec2nodeclasses", "awsnodetemplates")
+DECLARED = ("nodepools", "provisioners", *CLASSES)
 
 
 class ClaimRecording:
@@ -80,6 +84,7 @@ class ClaimRecording:
         )
         wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
 
+        self._hold_classes(kept, wanted)
         reopened = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
         opened = documents.launches_of(reopened)
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
@@ -94,14 +99,15 @@ class ClaimRecording:
 
         if in_vain := {key for intent in asked if intent.claim.name in refused for key in intent.node.classes}:
             self._answers.refuse(documents.get_questions(self._store, keys["snapshot"]), in_vain, int(now.timestamp()))
-        self._write_statuses(kept, plan, classes, now)
-        problems = [
+        problems = self._problems(kept, plan)
+        self._write_statuses(kept, problems, classes, now)
+        impossible = [
             *((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused),
             *writer.failures,
         ]
         told = [
             *_on_pods(plan, kept, wanted, written, task),
-            *_on_pools(kept, plan, problems),
+            *_on_pools(kept, problems, impossible),
             *_on_classes(kept, classes),
         ]
         events = documents.put_events(self._store, task, "planned", told)
@@ -117,6 +123,20 @@ class ClaimRecording:
             "postponed": len(postponed) + len(writer.left),
             "events": events,
         }
+
+    def _problems(self, kept: KeptSnapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
+        """Return the problems of all objects; a pool whose requirements nothing in the catalogue meets has an error."""
+        problems = tuple(dict.fromkeys((*kept.world.problems, *plan.problems)))
+        if not plan.problems:
+            return problems
+        return close_unsatisfiable_pools(problems, kept.world.pools, documents.get_catalogue(self._store))
+
+    def _hold_classes(self, kept: KeptSnapshot, wanted: Sequence[ClaimIntent]) -> None:
+        """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
+        classes = [manifest for plural in CLASSES for manifest in kept.lists.get(plural, ())]
+        claims = [*kept.world.claims, *(intent.claim for intent in wanted)]
+        for trouble in write_holds(self._kube, find_class_holds(classes, claims)):
+            logger.warning("the finalizer of a class could not be written", reason=trouble)
 
     def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
         """Return the launches for the claims of a plan, and by claim name why EC2 cannot be asked for it."""
@@ -159,14 +179,18 @@ class ClaimRecording:
         return [record for record in records if not record.closed and not record.unreadable]
 
     def _write_statuses(
-        self, kept: KeptSnapshot, plan: Plan, classes: Mapping[str, ResolvedNodeClass], now: datetime
+        self,
+        kept: KeptSnapshot,
+        problems: Sequence[InvalidManifest],
+        classes: Mapping[str, ResolvedNodeClass],
+        now: datetime,
     ) -> None:
         """Write the conditions of pools and classes; the next pass retries a failed write."""
         patches = status_patches(
             [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())],
             pools={pool.key: pool for pool in kept.world.pools},
             classes=classes,
-            problems=tuple(dict.fromkeys((*kept.world.problems, *plan.problems))),
+            problems=problems,
             at=now,
         )
         kinds_by_name = {kind.kind: kind for kind in kinds.KINDS.values()}
@@ -206,7 +230,9 @@ def _on_pods(
     return told
 
 
-def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim, RefusedClaim]]) -> list[Event]:
+def _on_pools(
+    kept: KeptSnapshot, problems: Sequence[InvalidManifest], refused: Sequence[tuple[NodeClaim, RefusedClaim]]
+) -> list[Event]:
     subjects = {
         f"{manifest['kind']}/{manifest['metadata']['name']}": Subject(
             manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("uid", "")
@@ -215,7 +241,6 @@ def _on_pools(kept: KeptSnapshot, plan: Plan, refused: Sequence[tuple[NodeClaim,
         for manifest in kept.lists.get(plural, ())
     }
     told: list[Event] = []
-    problems = tuple(dict.fromkeys((*kept.world.problems, *plan.problems)))
     for key, subject in subjects.items():
         told += telling.report_invalid_manifests(subject, [problem for problem in problems if problem.object == key])
     for claim, refusal in refused:

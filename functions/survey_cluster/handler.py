@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import SURVEYED, ClusterView, ListedCluster, Lists
+from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.drift_looks import DriftLooks
@@ -33,13 +33,18 @@ from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, 
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
+from joiner.lifecycle.closed_pools import find_closed_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
+from joiner.planning.inputs.capacity_buffers import report_buffers
+from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.events import Event
+from joiner.reporting.object_events import report_objects
+from joiner.reporting.pause_events import report_pause
 from joiner.reporting.repair_events import report_blocked_repair
 
 logger = Logger()
@@ -90,7 +95,7 @@ class ClusterSurveying:
         self._store = store
         self._interval = interval
 
-    def answer(self, task: Task, now: datetime) -> dict[str, Any]:
+    def answer(self, task: Task, now: datetime, *, paused: bool = False) -> dict[str, Any]:
         """Return a count for each check, ``retire`` (claim, reason, earliest time), ``survey`` (its key) and
         ``reasons``.
 
@@ -102,8 +107,12 @@ class ClusterSurveying:
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         under_way = self._disruptions.all()
-        survey, manifests = self._look(now, {claim for record in under_way for claim in record.claims})
+        survey, world = self._look(now, {claim for record in under_way for claim in record.claims})
         told = [*self._tell_size(survey, task), *self._tell_blocked_repairs(survey, task)]
+        if paused:
+            self._publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
+        self._publish(report_held_classes(world.classes, survey.claims), survey, task)
+        self._publish(report_objects(survey.lists, world.problems), survey, task)
         survey = self._remember(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
@@ -135,18 +144,21 @@ class ClusterSurveying:
             ],
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
-            "survey": documents.put_survey(self._store, task, _kept(survey, manifests)),
+            "survey": documents.put_survey(self._store, task, _kept(survey, survey.lists["nodes"])),
             "reasons": shortened(reasons, REASONS),
         }
 
-    def _look(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Sequence[Manifest]]:
-        """Return the survey, and all nodes as listed."""
+    def _look(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Snapshot]:
+        """Return the survey, and the objects that it was made from."""
         lease = self._ledger.lease()
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
         lists = self._view.lists()
-        world = Snapshot.from_lists(lists)
+        # The pods of a CapacityBuffer do not exist in a cluster: nothing is launched for them
+        world = Snapshot.from_lists({**lists, "capacitybuffers": ()})
+        buffers = report_buffers(lists.get("capacitybuffers") or ())
+        world = replace(world, problems=(*world.problems, *buffers))
         survey = ClusterSurvey(
             pods=world.pods,
             nodes=world.nodes,
@@ -167,8 +179,9 @@ class ClusterSurveying:
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
             answers=self._answers.all(),
             recommended=self._recommendations.since(),
+            closed_pools=find_closed_pools(world.pools, world.classes),
         )
-        return survey, lists["nodes"]
+        return survey, world
 
     def _tell_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
         """Report a cluster larger than the supported size: as a reason, by events on the pools, and in the log."""
@@ -317,7 +330,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     kube = environment.kube(task.cluster)
     survey = ClusterSurveying(
-        ListedCluster(kube, SURVEYED, consistent=False),
+        ListedCluster(kube, (*SURVEYED, *REPORTED), consistent=False),
         environment.ledger(),
         environment.empty_nodes(),
         environment.retirements(),
@@ -330,7 +343,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         interval=int(environment.setting("SWEEP_SECONDS")),
         time_left=environment.time_left(context),
     )
-    answer = survey.answer(task, environment.now())
+    answer = survey.answer(task, environment.now(), paused=bool(event.get("paused")))
     logger.info("surveyed the cluster", **answer)
     metrics.publish(task.cluster.name, {"UnreadableRecords": answer.get("unreadable", 0)})
     return answer

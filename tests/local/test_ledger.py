@@ -15,6 +15,7 @@ from joiner.adapters.ledger_items import (
     Unavailable,
 )
 from tests.local.running_aws import RunningAws
+from tests.pairings import recorded_pairings
 
 pytestmark = pytest.mark.local
 
@@ -159,7 +160,7 @@ def test_the_first_word_says_whose_an_instance_is(table: Table) -> None:
         "i-1": Pairing("i-1", "claim-a", "l-1"),
         "i-2": Pairing("i-2", "claim-b", "l-1"),
     }
-    assert len(table.ledger.all_pairings()) == 2
+    assert len(recorded_pairings(table.client, table.name)) == 2
 
 
 def test_more_instances_are_looked_up_than_one_request_takes(table: Table) -> None:

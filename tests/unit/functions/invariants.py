@@ -3,6 +3,7 @@
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import FILLING, UNREGISTERED
 from joiner.pools import read_node_claim
+from tests.pairings import recorded_pairings
 from tests.unit.functions.scale_up import World
 
 
@@ -13,9 +14,8 @@ def nothing_is_left(world: World) -> None:
     claims = [read_node_claim(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]
     assert [claim.name for claim in claims if not claim.initialized] == []
     assert sorted(claim.instance_id for claim in claims) == sorted(world.ec2.instances)
-    assert {pairing.instance: pairing.claim for pairing in world.ledger.all_pairings()} == {
-        c.instance_id: c.name for c in claims
-    }
+    paired = recorded_pairings(world.ledger._client, world.ledger._table)
+    assert {pairing.instance: pairing.claim for pairing in paired} == {c.instance_id: c.name for c in claims}
     assert [pod["metadata"]["name"] for pod in world.kube.all(kinds.PODS) if not pod["spec"].get("nodeName")] == []
     taints = [taint["key"] for node in world.kube.all(kinds.NODES) for taint in node["spec"]["taints"]]
     assert set(taints) & {FILLING, UNREGISTERED} == set()

@@ -16,7 +16,7 @@ from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import SURVEYED, ListedCluster
+from joiner.adapters.cluster_view import REPORTED, SURVEYED, ListedCluster
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.drift_looks import DriftLooks
 from joiner.adapters.ec2_client import Ec2
@@ -382,9 +382,9 @@ class World:
             "guards": AutoscalerDetection(self.kube),
         }
         seen = survey_cluster.ClusterSurveying(
-            ListedCluster(self.kube, SURVEYED), self.ledger, emptiness, retirements, self.store, **known
+            ListedCluster(self.kube, (*SURVEYED, *REPORTED)), self.ledger, emptiness, retirements, self.store, **known
         )
-        cluster = seen.answer(task, self.now)
+        cluster = seen.answer(task, self.now, paused=self.pause.paused)
         if cluster["refused"]:
             return cluster, {}
         module = survey_instances

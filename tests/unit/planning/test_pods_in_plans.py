@@ -528,8 +528,9 @@ def test_pods_come_before_head_room_where_a_limit_binds() -> None:
 def test_a_buffer_that_says_too_little_is_a_problem() -> None:
     plan = planned(world([], capacitybuffers=[buffer(replicas=2)]))
 
-    assert [(one.object, one.field) for one in plan.problems if one.object.startswith("Capacity")] == [
-        ("CapacityBuffer/default/spare", "spec")
+    assert [(one.object, one.field, one.severity) for one in plan.problems if one.object.startswith("Capacity")] == [
+        ("CapacityBuffer/default/spare", "", "warning"),  # no capacity is kept for it in a cluster
+        ("CapacityBuffer/default/spare", "spec", "error"),
     ]
 
 

@@ -37,6 +37,7 @@ CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
 
 # Annotations
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+DO_NOT_CONSOLIDATE: Final = "karpenter.sh/do-not-consolidate"  # of nodes, before v1beta1
 DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # the name in Karpenter before v1beta1
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"  # deadline of the drain of a node
 NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"
@@ -82,6 +83,7 @@ UNREGISTERED: Final = "karpenter.sh/unregistered"
 DISRUPTED: Final = "karpenter.sh/disrupted"
 
 TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
+CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"  # on node classes, while NodeClaims use them
 
 # EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are also tags)
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"

@@ -36,7 +36,9 @@ PLANNED: Final = (
     kinds.CSI_NODES,
     kinds.NODE_OVERLAYS,
 )
-PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS})
+REPORTED: Final = (kinds.NODE_OVERLAYS, kinds.CAPACITY_BUFFERS)
+"""Kinds that the sweep reads only to report their problems."""
+PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS, kinds.CAPACITY_BUFFERS})
 """Kinds whose definition may be missing in a cluster; the list is empty then."""
 
 CONTROLLERS: Final = {

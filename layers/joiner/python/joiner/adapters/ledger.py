@@ -218,10 +218,6 @@ class Ledger(DynamoTable):
                 keys = list(answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", ()))
         return {pairing.instance: pairing for pairing in self._read(item_keys.INSTANCE, listed, Pairing.of)}
 
-    def all_pairings(self) -> list[Pairing]:
-        """Return every instance in the ledger."""
-        return self._read(item_keys.INSTANCE, self._query(item_keys.INSTANCE), Pairing.of)
-
     def forget_instance(self, instance: str) -> None:
         """Delete the record of a terminated instance. Later events about it are ignored."""
         self._delete(item_keys.INSTANCE, instance)

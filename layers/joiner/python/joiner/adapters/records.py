@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from joiner.adapters.ledger_items import Item, number, text
+from joiner.adapters.ledger_items import Item, number
 
 Record = TypeVar("Record")
 
@@ -74,7 +74,3 @@ def with_schema_number(expression: str) -> str:
     before, sets, after = expression.partition("SET ")
     return f"{before}{ours}, {after}" if sets else f"{ours} {expression}"
 
-
-def id_of(item: Item) -> str:
-    """Return the item's id; ValueError if it is no string."""
-    return text(item, "id")

@@ -9,6 +9,7 @@ from joiner.catalogue.ec2_instance_types import (
 )
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces, Offering
 from joiner.catalogue.unknown_values import (
+    close_unsatisfiable_pools,
     find_unknown_values,
     find_unsatisfiable_requirements,
     suggest_instance_types,
@@ -20,6 +21,7 @@ __all__ = [
     "Interfaces",
     "NetworkFacts",
     "Offering",
+    "close_unsatisfiable_pools",
     "compute_allocatable",
     "compute_capacity",
     "find_unknown_values",

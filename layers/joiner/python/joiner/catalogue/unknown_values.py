@@ -17,6 +17,7 @@ such instance type; did you mean m5.large?
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from joiner import names
@@ -98,6 +99,27 @@ kubernetes.io/arch, 1 node.kubernetes.io/instance-type
         InvalidManifest(pool.key, _field(pool), format_value(str(pool.requirements)), remedy, "warning")
         if decided
         else None
+    )
+
+
+def close_unsatisfiable_pools(
+    problems: Iterable[InvalidManifest], pools: Iterable[NodePool], catalogue: Catalogue
+) -> tuple[InvalidManifest, ...]:
+    """Return the problems; those with the requirements of a pool that no offering meets are errors.
+
+    Such a pool launches nothing, so it is not ready. In an offline plan the same problem is a warning, because the
+    catalogue of the cluster may have more types.
+    """
+    listed = list(problems)
+    doubtful = {one.object for one in listed if ".requirements" in one.field and one.severity == "warning"}
+    closed = {
+        pool.key
+        for pool in pools
+        if pool.key in doubtful and find_unsatisfiable_requirements(pool, catalogue) is not None
+    }
+    return tuple(
+        replace(one, severity="error") if one.object in closed and ".requirements" in one.field else one
+        for one in listed
     )
 
 

@@ -229,8 +229,9 @@ class _CandidateFinder:
         if node.name in self._nominated or claim.name in self._nominated:
             return "it is nominated for a pending pod"
         for what, annotations in (("node", node.annotations), (claim.kind, claim.annotations)):
-            if annotations.get(names.DO_NOT_DISRUPT) == "true":
-                return f"the {what} has the annotation {names.DO_NOT_DISRUPT}"
+            for key in (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE):
+                if annotations.get(key) == "true":
+                    return f"the {what} has the annotation {key}"
         for pod in pods:
             if not pod.stays_with_node and not pod.terminal and not pod.deletion and (why := self._blocks(pod)):
                 return why

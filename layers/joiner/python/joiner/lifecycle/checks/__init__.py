@@ -10,6 +10,7 @@ from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey, 
 from joiner.lifecycle.checks.deleted_claims import DELETED
 from joiner.lifecycle.checks.empty_claims import EMPTY
 from joiner.lifecycle.checks.expired_claims import EXPIRED
+from joiner.lifecycle.checks.held_classes import UNSETTLED_CLASSES
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
 from joiner.lifecycle.checks.lost_instances import LOST_INSTANCES
 from joiner.lifecycle.checks.orphan_claims import ORPHAN_CLAIMS
@@ -23,7 +24,7 @@ from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 
-CHECKS = (PENDING_PODS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES)
+CHECKS = (PENDING_PODS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES, UNSETTLED_CLASSES)
 
 RETIREMENTS = (DELETED, NEVER_JOINED, UNHEALTHY, RECOMMENDED, EXPIRED, EMPTY, HALF_BEGUN)
 """The first check that finds a claim determines its reason."""

@@ -24,8 +24,9 @@ class ClusterSurvey:
     start of the emptiness of nodes, and `asked_until` the time until which a requested retirement may still begin; both
     by claim name, in epoch seconds. `recommended` gives the time of EC2's rebalance recommendation, by claim name.
     `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
-    is the time to the next sweep, in seconds. `lists`, `unavailable` and `answers` are the input for the back-off of
-    pending pods (`lifecycle.planning_back_off`).
+    is the time to the next sweep, in seconds. `closed_pools` gives the reason of each pool that cannot launch a node,
+    by its key. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods
+    (`lifecycle.planning_back_off`).
     """
 
     now: datetime
@@ -47,6 +48,7 @@ class ClusterSurvey:
     lists: Lists = field(default_factory=dict)
     unavailable: tuple[str, ...] = ()
     answers: Mapping[str, PlanningBackOff] = field(default_factory=dict)
+    closed_pools: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def at(self) -> int:

@@ -1,5 +1,7 @@
 """Find nodes that have been empty for the time that their pool sets, within the pool's disruption budgets.
 
+A node of a pool that cannot launch another one stays.
+
 The ledger keeps the start of the emptiness between sweeps. If a node's time comes soon and before the next sweep, its
 retirement is requested now for that time: it waits, and checks the node again before it begins.
 """
@@ -11,6 +13,7 @@ from joiner.cluster import Node
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
 from joiner.lifecycle.failed_claims import failure_reason
+from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_remaining_disruptions
 
@@ -23,7 +26,9 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
     found = []
     for claim in survey.claims:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
-        if node is None or pool is None or not may_empty_nodes_go(pool):
+        if node is None or pool is None or pool.key in survey.closed_pools or not may_empty_nodes_go(pool):
+            continue
+        if pool.disruption.policy != "WhenEmpty" and node.annotations.get(DO_NOT_CONSOLIDATE) == "true":
             continue
         pods = on_node.get(node.name, ())
         staying = (

@@ -10,7 +10,8 @@ from joiner.pools.expiration import expire_after, expires_at
 def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     """Return one entry for each claim.
 
-    As in Karpenter's legacy API, a Machine's node stays if it, or a pod on it, must not be disrupted.
+    As in Karpenter's legacy API, a Machine's node stays if it, or a pod on it, must not be disrupted; and if its
+    Provisioner cannot launch another node. The `expireAfter` of a NodeClaim is a deadline, which nothing extends.
     """
     nodes, pods, pools = survey.node_of(), survey.pods_of(), survey.pool_of()
     found = []
@@ -23,6 +24,8 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
             continue
         node = nodes.get(claim.key)
         if claim.kind == "Machine" and node is not None and survey.disturbance(claim, node, pods.get(node.name, ())):
+            continue
+        if claim.kind == "Machine" and claim.pool_key in survey.closed_pools:
             continue
         found.append(DueRetirement(claim, "expired", f"{claim.key} is older than {expire_after(claim, pool)} s"))
     return found

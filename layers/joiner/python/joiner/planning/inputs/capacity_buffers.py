@@ -44,6 +44,22 @@ def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidMani
     return pods, problems
 
 
+def report_buffers(buffers: Sequence[Manifest]) -> list[InvalidManifest]:
+    """Return a warning for each buffer: only `joiner plan` counts it.
+
+    In a cluster an empty node that a buffer needs would be removed, and the buffer would launch it again.
+    """
+    remedy = (
+        "`joiner plan` counts its pods, and in a cluster no capacity is kept for it yet: create a Deployment of pause "
+        "pods with a negative priority instead"
+    )
+    return [
+        InvalidManifest(f"CapacityBuffer/{_namespace(one)}/{one['metadata']['name']}", "", "", remedy, "warning")
+        for one in buffers
+        if not one["metadata"].get("deletionTimestamp")
+    ]
+
+
 def is_buffer_pod(name: str) -> bool:
     """Return whether a pod of this name (``namespace/name`` or the name alone) represents a buffer and is not a real
     pod.

@@ -64,7 +64,9 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
                 classes.append(node_class)
         elif kind in CLAIM_API_VERSION:
             try:
-                claims.append(read_node_claim(manifest))
+                claim = read_node_claim(manifest)
+                claims.append(claim)
+                note_foreign_claim(claim, notes)
             except InvalidManifests as invalid:
                 notes.problems.extend(invalid.problems)
         problems.extend(notes.problems)
@@ -74,6 +76,19 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
         classes=tuple(sorted(classes, key=lambda node_class: node_class.key)),
         claims=tuple(sorted(claims, key=lambda claim: claim.key)),
         problems=tuple(problems),
+    )
+
+
+def note_foreign_claim(claim: NodeClaim, notes: ManifestProblems) -> None:
+    """Note a claim without an instance that no scale-up wrote: Joiner launches nothing for it."""
+    if claim.lease or claim.provider_id or claim.deleting:
+        return
+    notes.note(
+        "",
+        "written by hand",
+        "Joiner launches no instance for it: delete it, and create pods (a Deployment with a low priority keeps a node "
+        "that others may use)",
+        "warning",
     )
 
 

@@ -58,11 +58,6 @@ def best_library() -> "ctypes.CDLL | None":
     return next(map(load_library, supported_processors()), None)
 
 
-def source_digest(library: ctypes.CDLL) -> str:
-    """Return the SHA-256 of the source that a library was compiled from."""
-    return (ctypes.c_char * 64).in_dll(library, "source").value.decode()
-
-
 class ProblemStruct(ctypes.Structure):
     """``struct problem`` of ``fill.c``."""
 

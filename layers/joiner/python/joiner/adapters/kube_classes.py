@@ -1,0 +1,35 @@
+"""The finalizer of node classes in the cluster."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Kube
+from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_patches import patch_latest
+from joiner.adapters.parallel import call_each
+from joiner.lifecycle.class_holds import ClassHold, change_finalizer, find_class_holds
+from joiner.pools import NodeClaim
+
+CLASSES: Final = (kinds.EC2NODECLASSES, kinds.AWSNODETEMPLATES)
+
+
+def write_holds(kube: Kube, holds: Iterable[ClassHold]) -> list[str]:
+    """Change the finalizers; return what could not be written. The next sweep finds it again."""
+    by_kind = {kind.kind: kind for kind in CLASSES}
+
+    def write(hold: ClassHold) -> None:
+        patch_latest(kube, by_kind[hold.kind], hold.name, partial(change_finalizer, held=hold.held))
+
+    return [
+        f"{hold.kind}/{hold.name}: {answer}"
+        for hold, answer in call_each(list(holds), write, KubeError)
+        if isinstance(answer, KubeError)
+    ]
+
+
+def release_classes(kube: Kube, claims: Iterable[NodeClaim]) -> list[str]:
+    """Remove the finalizer from deleted classes without claims; return what could not be written."""
+    listed = [{"kind": kind.kind, **each} for kind in CLASSES for each in kube.list(kind)]
+    return write_holds(kube, [hold for hold in find_class_holds(listed, claims) if not hold.held])

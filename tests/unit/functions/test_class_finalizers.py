@@ -1,0 +1,75 @@
+"""A node class that is deleted stays until its claims are gone, and its events name them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.install_manifests.releasing import release_objects
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_claims import delete_claim, list_claims
+from joiner.names import CLASS_FINALIZER
+from tests.unit.functions.scale_up import World, pending
+
+
+def node_class(world: World) -> dict[str, Any]:
+    (found,) = world.kube.all(kinds.EC2NODECLASSES)
+    return found
+
+
+@pytest.fixture
+def running(world: World) -> World:
+    """One node runs."""
+    world.prepare(pending("web-1"))
+    world.scale_up("up-1")
+    return world
+
+
+def test_a_class_gets_the_finalizer_with_its_first_claim(running: World) -> None:
+    assert node_class(running)["metadata"]["finalizers"] == [CLASS_FINALIZER]
+
+
+def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_claim(running: World) -> None:
+    running.kube.delete(kinds.EC2NODECLASSES, node_class(running)["metadata"]["name"])
+    (claim,) = running.kube.all(kinds.NODECLAIMS)
+
+    cluster, _ = running.survey("s1")
+
+    assert node_class(running)["metadata"]["finalizers"] == [CLASS_FINALIZER]
+    notes = [event["note"] for event in running.kube.all(kinds.EVENTS) if event["reason"] == "NodeClaimsExist"]
+    assert notes == [
+        f"it is being deleted and stays until its claim is gone: NodeClaim/{claim['metadata']['name']}. Until then its "
+        "pools launch nothing: name another class in them, and delete the claims"
+    ]
+    assert cluster["unsettledClasses"] == 0
+
+
+def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_starts(running: World) -> None:
+    name = node_class(running)["metadata"]["name"]
+    running.kube.delete(kinds.EC2NODECLASSES, name)
+    for claim in list_claims(running.kube).claims:
+        delete_claim(running.kube, claim)
+
+    cluster, _ = running.survey("s1")
+    assert cluster["unsettledClasses"] == 1
+    running.scale_up("up-2")
+
+    assert running.kube.all(kinds.EC2NODECLASSES) == []
+
+
+def test_an_empty_node_stays_while_the_class_of_its_pool_cannot_launch_another(running: World) -> None:
+    for pod in running.kube.all(kinds.PODS):
+        running.kube.delete(kinds.PODS, pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
+    running.now += timedelta(minutes=2)
+    assert [each["reason"] for each in running.survey("s1")[0]["retire"]] == ["empty"]
+
+    running.kube.delete(kinds.EC2NODECLASSES, node_class(running)["metadata"]["name"])
+    running.now += timedelta(minutes=2)
+
+    assert running.survey("s2")[0]["retire"] == []
+
+
+def test_the_removal_of_joiner_releases_the_classes(running: World) -> None:
+    release_objects(running.kube)
+
+    assert "finalizers" not in node_class(running)["metadata"]
