@@ -56,8 +56,8 @@ LOOKS_AT_REST_A_DAY: Final = 24
 LOOKS_A_SCALE_UP: Final = 2
 """Looks after a scale-up: when its nodes have been left alone for a time, and when they are gone."""
 
-MOST_LOOKS_A_DAY: Final = 1440
-"""One a sweep."""
+MOST_LOOKS_A_DAY: Final = 288
+"""One in five minutes: looks that find nothing become that rare."""
 
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 APP: Final = "one-a-node"
@@ -220,6 +220,11 @@ class Counter:
         self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
         until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
 
+    def look(self) -> None:
+        """Run one sweep, and the look for nodes to disrupt that it starts."""
+        self.sweep()
+        self._rest()
+
     def _running(self) -> int:
         pods = self.world.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
         return sum(pod["status"].get("phase") == "Running" for pod in pods)
@@ -297,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for count in counts:
             ups.append(counter.of(partial(counter.scale, count)))
             time.sleep(EMPTY_SECONDS)
-            look = look if look.calls else counter.of(counter.sweep) + sweep * -1
+            look = look if look.calls else counter.of(counter.look) + sweep * -1
             swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
             downs.append(down + sweep * (swept - len(counter.sweeps())))  # these sweeps would have run in any case

@@ -50,8 +50,7 @@ class DisruptionPlanning:
         key = documents.put_proposal(self._store, task, made)
         if not keys["proposal"]:
             before = self._disruptions.last_proposal()
-            same = not made.actions and before.digest == keys["digest"]
-            self._disruptions.note_proposal(keys["digest"], at, idle=before.idle + 1 if same else 0)
+            self._disruptions.note_proposal(keys["digest"], at, idle=0 if made.actions else before.idle + 1)
         return {"proposal": key, **_summary(made)}
 
     def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:

@@ -93,6 +93,7 @@ def test_a_look_for_nodes_to_disrupt_is_due_when_something_changed_and_else_ever
     assert {each["digest"] for each in at_rest} == {first["digest"]}
 
     standing.now = start + timedelta(minutes=1)
+    proposals.note_proposal(first["digest"], int(start.timestamp()), idle=1)
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": {}}
     standing.kube.put(budget)
     changed = looked(standing, 20)[0]["disruption"]

@@ -294,8 +294,8 @@ class MovedPods:
 class LastProposal:
     """The last look for nodes to disrupt. Written by propose_disruption.
 
-    `digest` is that of the sweep that started the look. `idle` counts the looks in a row that found nothing to do under
-    the same digest. `at` is the time of the look.
+    `digest` is that of the sweep that started the look. `idle` counts the looks in a row that found nothing to do. `at`
+    is the time of the look.
     """
 
     digest: str = ""

@@ -19,11 +19,12 @@ from joiner.disruption.drift import DRIFTED
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_allowed_disruptions
 
-CHANGED_SECONDS: Final = 30
-"""Shortest time between two looks. Sweeps are a minute apart by default."""
+CHANGED_SECONDS: Final = (30, 60, 120, 300)
+"""Seconds from a look to the next one under another digest, after no, one, two and more looks in a row that found
+nothing. In a cluster that changes all the time, one look in five minutes is enough."""
 
 UNCHANGED_SECONDS: Final = (300, 600, 1200, 2400, 3600)
-"""Seconds from a look to the next one under the same digest, after no, one, two and more looks that found nothing."""
+"""Seconds from a look to the next one under the same digest, as above."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -31,15 +32,15 @@ Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int) -> bool:
     """Return whether to look now; times in epoch seconds. An empty digest means that no node may be disrupted.
 
-    >>> is_look_due("", "a", 0, 0, 1000), is_look_due("b", "a", 900, 3, 1000), is_look_due("a", "a", 900, 0, 1000)
+    >>> is_look_due("", "a", 0, 0, 1000), is_look_due("b", "a", 900, 1, 1000), is_look_due("a", "a", 900, 0, 1000)
     (False, True, False)
     >>> [is_look_due("a", "a", 900, idle, 900 + 600) for idle in (0, 1, 2)]
     [True, True, False]
     """
     if not digest:
         return False
-    wait = UNCHANGED_SECONDS[min(idle, len(UNCHANGED_SECONDS) - 1)] if digest == last else CHANGED_SECONDS
-    return now - last_at >= wait
+    waits = UNCHANGED_SECONDS if digest == last else CHANGED_SECONDS
+    return now - last_at >= waits[min(idle, len(waits) - 1)]
 
 
 def digest_for_disruption(
