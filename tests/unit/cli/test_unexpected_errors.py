@@ -158,7 +158,11 @@ def test_a_reader_that_goes_away_is_no_error_worth_a_line(shop: Path) -> None:
 
 def test_a_command_that_is_interrupted_while_it_starts_prints_no_traceback(tmp_path: Path) -> None:
     """A module of the path interrupts the process while the commands are imported."""
-    (tmp_path / "yaml.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)")
+    (tmp_path / "yaml.py").write_text(
+        "import os, signal, time\n"
+        # A process that a shell started in the background ignores the signal
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)"
+    )
 
     ended = joined("plan", "-f", tmp_path, environment={"PYTHONPATH": str(tmp_path)})
 

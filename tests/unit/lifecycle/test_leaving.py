@@ -71,11 +71,15 @@ def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> 
 
     assert [str(reason) for reason in said] == [
         "lost",
+        "impaired",
         "spot",
+        "reservation",
+        "maintenance",
         "unhealthy",
         "deleted",
         "uninstalled",
         "never-joined",
+        "rebalance",
         "expired",
         "drifted",
         "consolidated",
