@@ -139,7 +139,9 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
         environment.empty_nodes(),
         environment.retirements(),
         environment.store(),
+        disruptions=environment.disruptions(),
         answers=environment.planning_back_offs(),
+        drift_looks=environment.drift_looks(),
         recommendations=environment.recommendations(),
         guards=handler.AutoscalerDetection(kube),
     )
