@@ -455,3 +455,18 @@ def test_a_result_that_cannot_be_written_is_a_failure(shop: Path, catalogue: Pat
 
     assert ended.returncode == 1
     assert ended.stderr.endswith("joiner: the result could not be written: No space left on device\n")
+
+
+def test_limits_that_are_negative_or_misspelt_are_reported(tmp_path: Path, catalogue: Path) -> None:
+    negative, misspelt = pool("negative", limits={"cpu": -1}), pool("misspelt", limits={"cpus": "10"})
+
+    answer = joiner("plan", "-f", write(tmp_path, negative, misspelt, pod("one")), "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert "NodePool/negative: spec.limits.cpu is -1: give a quantity of at least zero" in answer.err
+    assert (
+        "note: " in answer.err
+        and "NodePool/misspelt: spec.limits.cpus is 10: it limits nothing, because no instance type of the catalogue "
+        "has this resource; did you mean cpu?"
+        in answer.err
+    )

@@ -252,6 +252,40 @@ def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: World) -> N
     assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in told
 
 
+def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpus": "1"}}})
+
+    world.scale_up("up-1")
+
+    nothing_is_left(world)
+    said = (
+        "spec.limits.cpus is 1: it limits nothing, because no instance type of the catalogue has this resource; did "
+        "you mean cpu?"
+    )
+    events = [one for one in world.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
+    assert [(one["reason"], one["note"]) for one in events] == [("WithoutEffect", said)]
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert (conditions["ValidationSucceeded"]["reason"], conditions["ValidationSucceeded"]["message"]) == (
+        "WithoutEffect",
+        said,
+    )
+
+
+def test_a_negative_limit_is_reported_on_its_pool(world: World) -> None:
+    world.prepare(pending("web-1"))
+    world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "-1"}}})
+
+    world.scale_up("up-1")
+
+    said = "spec.limits.cpu is -1: give a quantity of at least zero"
+    events = [one for one in world.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
+    assert [(one["reason"], one["note"]) for one in events] == [("ValidationFailed", said)]
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["message"]) == ("False", said)
+    assert world.ec2.instances == {}
+
+
 def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(world: World) -> None:
     world.prepare(pending("web-1"))
     world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "1"}}})

@@ -49,3 +49,55 @@ def test_ceilings_of_the_cluster_are_kept_and_used(ceilings: Ceilings) -> None:
     lists = world([*plain(3500), *plain(50, "hi", cpu="1500m", priority=1000)])
 
     assert placed(lists, "hi", ceilings=ceilings) == 50
+
+
+def test_the_type_that_comes_nearest_to_a_limit_of_zero_is_the_smallest() -> None:
+    plan = checked(world(plain(1), node_pool(limits={"cpu": "0"})), catalogue=TYPES)
+
+    (reason,) = plan.pending[0].reasons
+    assert reason.nearest is not None
+    assert reason.nearest.instance_type == "x.2"
+    assert "limit cpu 0 of NodePool/default: 0 used, the pod needs 700m (the node that comes nearest has 2)" in str(
+        reason
+    )
+
+
+def test_the_nearest_type_is_the_one_that_exceeds_the_limit_least_and_not_the_cheapest() -> None:
+    """The large type is cheaper here, and needs three times as much of the limit."""
+    dear = {"x.4": instance_type("x.4", 4, 8, 0.9), "x.12": instance_type("x.12", 12, 24, 0.1)}
+    plan = checked(world(plain(1, cpu="3"), node_pool(limits={"cpu": "2"})), catalogue=dear)
+
+    (reason,) = plan.pending[0].reasons
+    assert reason.nearest is not None
+    assert reason.nearest.instance_type == "x.4"
+    assert "(the node that comes nearest has 4)" in str(reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("cpus", "; did you mean cpu?"),
+        ("Memory", "; did you mean memory?"),
+        ("example.com/gpu", "; there are cpu, ephemeral-storage, memory, nodes, pods and devices"),
+    ],
+)
+def test_a_limit_on_an_unknown_resource_is_reported_and_limits_nothing(name: str, meant: str) -> None:
+    plan = checked(world(plain(3), node_pool(limits={name: "1"})), catalogue=TYPES)
+
+    assert not plan.pending
+    assert [(str(one), one.severity) for one in plan.problems if "limits" in one.field] == [
+        (
+            f"NodePool/default: spec.limits.{name} is 1: it limits nothing, because no instance type of the catalogue "
+            f"has this resource{meant}",
+            "warning",
+        )
+    ]
+
+
+def test_limits_on_resources_of_every_node_and_of_overlays_are_known() -> None:
+    limits = {"cpu": "9", "memory": "99Gi", "pods": "99", "ephemeral-storage": "999Gi", "nodes": "9", "x.io/fpga": "9"}
+    overlay = {"metadata": {"name": "fpga"}, "spec": {"requirements": [], "capacity": {"x.io/fpga": "1"}}}
+
+    plan = checked(world(plain(3), node_pool(limits=limits), nodeoverlays=[overlay]), catalogue=TYPES)
+
+    assert [one for one in plan.problems if "limits" in one.field] == []

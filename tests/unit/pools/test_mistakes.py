@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner.pools import InvalidManifests, read_manifests, read_node_class, read_node_pool
+from joiner.pools import InvalidManifests, read_manifests, read_node_class, read_node_pool, read_overlays
 
 MANIFESTS = Path(__file__).parent / "manifests"
 MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").read_text())
@@ -94,3 +94,39 @@ def test_another_version_of_a_kind_is_refused() -> None:
 def test_a_kind_that_is_no_class_is_refused() -> None:
     with pytest.raises(InvalidManifests, match="use an EC2NodeClass"):
         read_node_class({"kind": "NodePool", "metadata": {"name": "a"}})
+
+
+@pytest.mark.parametrize("amount", ["-1", -1, "-500m"])
+def test_a_negative_limit_is_refused(amount: object) -> None:
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "a"},
+        "spec": {
+            "template": {"spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "b"}}},
+            "limits": {"cpu": amount, "memory": "1Gi"},
+        },
+    }
+    provisioner = {
+        "kind": "Provisioner",
+        "metadata": {"name": "a"},
+        "spec": {"providerRef": {"name": "b"}, "limits": {"resources": {"cpu": amount}}},
+    }
+
+    for manifest, field in ((pool, "spec.limits.cpu"), (provisioner, "spec.limits.resources.cpu")):
+        with pytest.raises(InvalidManifests) as raised:
+            read_node_pool(manifest)
+        assert [(one.field, one.value, one.remedy) for one in raised.value.problems] == [
+            (field, str(amount), "give a quantity of at least zero")
+        ]
+
+
+def test_a_negative_capacity_of_an_overlay_is_refused() -> None:
+    overlay = {"metadata": {"name": "a"}, "spec": {"requirements": [], "capacity": {"example.com/a": "-1"}}}
+
+    overlays, problems = read_overlays([overlay])
+
+    assert not overlays.resources
+    assert [str(one) for one in problems] == [
+        "NodeOverlay/a: spec.capacity.example.com/a is -1: give a quantity of at least zero"
+    ]

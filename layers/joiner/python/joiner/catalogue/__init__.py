@@ -10,6 +10,7 @@ from joiner.catalogue.ec2_instance_types import (
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces, Offering
 from joiner.catalogue.unknown_values import (
     close_unsatisfiable_pools,
+    find_unknown_limits,
     find_unknown_values,
     find_unsatisfiable_requirements,
     suggest_instance_types,
@@ -24,6 +25,7 @@ __all__ = [
     "close_unsatisfiable_pools",
     "compute_allocatable",
     "compute_capacity",
+    "find_unknown_limits",
     "find_unknown_values",
     "find_unsatisfiable_requirements",
     "instance_type_from_ec2",

@@ -1,4 +1,5 @@
-"""Values that pools require and the catalogue does not have: misspelt instance types, zones, families and sizes.
+"""Values that pools name and the catalogue does not have: misspelt instance types, zones, families and sizes, and
+limits on resources that no instance type has.
 
 One manifest may serve several regions, so a pool may name values that this region does not have. Such a value has no
 effect, and the problem is a warning.
@@ -22,6 +23,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue.instance_types import Catalogue
+from joiner.cluster import Resources
 from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.codecs.manifest_fields import format_value
 
@@ -33,6 +35,8 @@ NOUNS: Final = {
     names.REGION: "region",
     names.CAPACITY_TYPE: "capacity type",
 }
+LIMITED: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods", "nodes"})
+"""What every node counts against limits, whatever its instance type."""
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys whose values come from nodes or node classes. The catalogue does not list these values."""
 
@@ -57,6 +61,47 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             yield InvalidManifest(
                 pool.key, f"{_field(pool)}[{key}]", format_value(told), _remedy(key, strange, known), "warning"
             )
+
+
+def find_unknown_limits(
+    pools: Iterable[NodePool], catalogue: Catalogue, added: Collection[str] = ()
+) -> list[InvalidManifest]:
+    """Return one problem for each limit of a pool on a resource that no node has: it limits nothing.
+
+    ``added`` are the resources that NodeOverlays add to nodes.
+
+    >>> from joiner.catalogue import InstanceType
+    >>> from joiner.cluster import Resources
+    >>> from joiner.pools import NodeClassRef
+    >>> limits = Resources({"cpus": 100, "gpu": 8, "nodes": 3})
+    >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), limits=limits)
+    >>> gpus = InstanceType("g5.xlarge", capacity=Resources({"cpu": 4000, "nvidia.com/gpu": 1}))
+    >>> print(*find_unknown_limits([pool], Catalogue.of([gpus])), sep=chr(10))
+    NodePool/web: spec.limits.cpus is 100: it limits nothing, because no instance type of the catalogue has this \
+resource; did you mean cpu?
+    NodePool/web: spec.limits.gpu is 8: it limits nothing, because no instance type of the catalogue has this \
+resource; did you mean nvidia.com/gpu?
+    """
+    known = {*LIMITED, *added}.union(*(one.capacity for one in catalogue.types.values()))
+    return [
+        InvalidManifest(
+            pool.key,
+            f"spec.limits.{'resources.' if pool.legacy else ''}{name}",
+            format_value(Resources({name: value}).to_kube()[name]),
+            f"it limits nothing, because no instance type of the catalogue has this resource{_meant(name, known)}",
+            "warning",
+        )
+        for pool in pools
+        for name, value in sorted(pool.limits.items())
+        if name not in known
+    ]
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    """Return the resources that a name may stand for, as a question; devices are often named without their domain."""
+    devices = [one for one in sorted(known) if one.rpartition("/")[2] == name.lower()]
+    near = devices[:NEAR] or _alike(name.lower(), known)[:1]
+    return f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(sorted(LIMITED))} and devices"
 
 
 def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:

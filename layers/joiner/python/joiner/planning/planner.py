@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from joiner.catalogue import Catalogue, find_unknown_values, find_unsatisfiable_requirements
+from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
@@ -53,7 +53,8 @@ def plan(
     ``unavailable`` are unavailable offerings: (capacity type, instance type, zone), ``*`` for any. ``classes`` are
     the resolved node classes by key (``EC2NodeClass/default``). A pool whose class is missing or not ready is not
     used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly. Requirements
-    of pools that this catalogue cannot satisfy are added to the problems of the snapshot. ``effort`` limits the
+    of pools that this catalogue cannot satisfy, and limits on resources that it does not have, are added to the
+    problems of the snapshot. ``effort`` limits the
     search for a cheaper plan.
     """
     from joiner.planning.output.plan_writer import (
@@ -77,7 +78,8 @@ def plan(
     impossible = [
         problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None
     ]
-    problems = (*made.problems, *strange, *impossible)
+    limits = find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
+    problems = (*made.problems, *strange, *limits, *impossible)
     return replace(
         made, greedy_price_per_hour=greedy, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems
     )

@@ -63,6 +63,11 @@ class Overlays:
     def __bool__(self) -> bool:
         return bool(self.ordered)
 
+    @property
+    def resources(self) -> frozenset[str]:
+        """Return the names of all resources that overlays add."""
+        return frozenset(name for one in self.ordered for name in one.capacity)
+
     def price(self, labels: Mapping[str, str], price: float) -> float:
         """Return the price ($/h) of an offering whose nodes have these labels."""
         first = next((one for one in self.ordered if one.prices and one.requirements.allow(labels)), None)

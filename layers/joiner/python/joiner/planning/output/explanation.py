@@ -109,9 +109,11 @@ def _beyond_resources(state: PlanState, group: PodGroup, market: PoolOffers, lar
     limits = [state.over_limit(OfferChoice(market, market.variants[0], one, 0)) for one in large]
     allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
     if not allowed:
-        least = min((limit for limit in limits if limit), key=lambda limit: limit.excess)
+        exceeded = [(limit, one) for one, limit in zip(large, limits, strict=True) if limit]
+        # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
+        least, nearest = min(exceeded, key=lambda each: (each[0].excess, getattr(each[0], "more", 0.0), each[1].offer))
         why = f"all available instance types exceed limits for nodepool: {_told(least, state, group)}"
-        return Reason(market.pool.name, why, large[0].offer)
+        return Reason(market.pool.name, why, nearest.offer)
     return Reason(market.pool.name, _between_pods(state, group, market, allowed), large[0].offer)
 
 

@@ -21,8 +21,8 @@ class PoolLimitViolation:
 
     @property
     def excess(self) -> float:
-        """Return by which fraction of the limit it would be exceeded."""
-        return (self.used + self.more) / self.limit if self.limit else float("inf")
+        """Return the total with this node as a multiple of the limit."""
+        return (self.used + self.more) / self.limit if self.limit > 0 else float("inf")
 
     def told(self, wanted: Resources, planned: int) -> str:
         """Describe the violation for a pod that requests ``wanted``. ``planned`` is the part of ``used`` that new

@@ -82,7 +82,7 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
         taints=taints,
         startup_taints=startup_taints,
         limits=spec.resources("limits"),
-        used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
+        used=ManifestFields(manifest.get("status"), "status", notes).resources("resources", signed=True),
         disruption=replace(
             _read_disruption(spec.sub("disruption")),
             limits=read_consolidation_limits(manifest, notes),

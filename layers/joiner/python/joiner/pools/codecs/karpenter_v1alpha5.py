@@ -71,7 +71,7 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
         taints=taints,
         startup_taints=startup_taints,
         limits=limits.resources("resources"),
-        used=ManifestFields(manifest.get("status"), "status", notes).resources("resources"),
+        used=ManifestFields(manifest.get("status"), "status", notes).resources("resources", signed=True),
         kubelet=read_kubelet(spec.sub("kubeletConfiguration")) if "kubeletConfiguration" in spec else None,
         disruption=replace(
             _read_disruption(spec),

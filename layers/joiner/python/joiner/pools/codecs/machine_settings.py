@@ -70,7 +70,7 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
 
 
 def _check_reserved(fields: ManifestFields, name: str) -> None:
-    for key, amount in fields.resources(name).items():
+    for key, amount in fields.resources(name, signed=True).items():
         if key not in RESERVABLE:
             remedy = f"the kubelet can reserve only {', '.join(RESERVABLE)}{suggest_nearest(key, RESERVABLE)}"
             fields.notes.note(f"{fields.at(name)}[{key}]", amount, remedy)

@@ -140,8 +140,8 @@ class ManifestFields:
                 self.notes.note(f"{self.at(name)}[{key}]", key, "remove the blank at the beginning or end of the key")
         return {str(key): value for key, value in said.items() if isinstance(value, str)}
 
-    def resources(self, name: str) -> Resources:
-        """Quantities by resource name."""
+    def resources(self, name: str, *, signed: bool = False) -> Resources:
+        """Quantities by resource name; negative ones are mistakes unless ``signed``."""
         said = self.raw(name)
         if said is None:
             return Resources({})
@@ -151,9 +151,12 @@ class ManifestFields:
         good: dict[str, Any] = {}
         for key, value in said.items():
             try:
-                Resources.from_kube({key: value})
+                amount = Resources.from_kube({key: value}).get(key, 0)
             except (ValueError, TypeError):
                 self.notes.note(f"{self.at(name)}.{key}", value, 'give a quantity, such as "1000", "500m" or "64Gi"')
+                continue
+            if amount < 0 and not signed:
+                self.notes.note(f"{self.at(name)}.{key}", value, "give a quantity of at least zero")
             else:
                 good[key] = value
         return Resources.from_kube(good)
