@@ -17,6 +17,9 @@ from infra.sweep_states import SweepParts, sweep_definition
 
 FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
 
+OF_SCALE_UPS: Final = ("resolve_node_classes",)
+"""Functions of scale-ups that detect drift, too."""
+
 
 class SweepWorkflow(Construct):
     """The state machine `joiner-sweep-<cluster>`, the functions that it invokes, and the schedule that starts it."""
@@ -45,7 +48,7 @@ class SweepWorkflow(Construct):
             )
             for name in FUNCTIONS
         }
-        self.shared = {"resolve_node_classes": of_scale_ups["resolve_node_classes"]}
+        self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
         parts = SweepParts(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,

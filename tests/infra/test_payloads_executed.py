@@ -15,6 +15,7 @@ import pytest
 
 from functions.begin_retirement import handler as begin_retirement
 from functions.check_registration import handler as check_registration
+from functions.detect_drift import handler as detect_drift
 from functions.launch_instances import handler as launch_instances
 from functions.plan_capacity import handler as plan_capacity
 from functions.record_node_claims import handler as record_node_claims
@@ -41,7 +42,7 @@ MARGIN: Final = 0.8
 NAME: Final = 253  # characters of a Kubernetes name at most
 CAUSE: Final = 32_768  # characters of an error's cause at most
 
-BEGIN, CLUSTER, INSTANCES = begin_retirement, survey_cluster, survey_instances
+BEGIN, CLUSTER, INSTANCES, DETECT = begin_retirement, survey_cluster, survey_instances, detect_drift
 RECORD, LAUNCH, CHECK, PLAN = record_node_claims, launch_instances, check_registration, plan_capacity
 
 
@@ -93,6 +94,8 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             **dict.fromkeys(("pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"), 50_000),
             "refused": "",
             "retire": asked(CLUSTER.RETIRED_AT_ONCE),
+            "disruption": {"due": True, "digest": "0" * 20, "unfinished": 1_000},
+            "drift": {"due": True, "digest": "0" * 20, "snapshot": f"snapshots/{name(0)}/1.json.gz"},
             "survey": f"surveys/{name(0)}.json.gz",
             "reasons": reasons(CLUSTER.REASONS),
         }
@@ -101,6 +104,8 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
         {
             **dict.fromkeys(("instances", "deadWaves", "openLaunches", "deadRetirements", "refused"), 5_000),
             "leaseBroken": True,
+            "disrupting": False,
+            "described": f"instances/{name(0)}.json.gz",
             "retire": [
                 *asked(INSTANCES.RETIRED_AT_ONCE // 2),
                 *asked(INSTANCES.RETIRED_AT_ONCE - INSTANCES.RETIRED_AT_ONCE // 2, "empty"),
@@ -124,7 +129,11 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
     "rebuild_claims": [
         {"rebuilt": [name(number) for number in range(REBUILT_AT_ONCE)], "left": reasons(REBUILT_AT_ONCE)}
     ],
+    "detect_drift": [
+        {**dict.fromkeys(("drifted", "changed", "stamped", "notCompared"), 5_000), "reasons": reasons(DETECT.SHOWN)}
+    ],
 }
+STARTED_BY_SWEEPS: Final = ("scale_up_arn", "retire_arn", "retire_empty_arn", "disrupt_arn")
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "find_pending_pods": [
         lambda world, _: {
@@ -235,7 +244,7 @@ class World(Scripted):
         self.retire = self.machine("retire", retirement_definition(RetirementParts(**common, scale_up_arn=quiet)))
         self.sweep = self.machine(
             "sweep",
-            sweep_definition(SweepParts(**common, scale_up_arn=quiet, retire_arn=quiet, retire_empty_arn=quiet)),
+            sweep_definition(SweepParts(**common, **dict.fromkeys(STARTED_BY_SWEEPS, quiet))),
         )
 
     def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
@@ -275,7 +284,7 @@ def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: Stage[Wor
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
     assert json.loads(ran["output"])["due"] == dict.fromkeys(
-        ("emptiness", "retirement", "scaleUp", "garbage", "rebuilding"), True
+        ("emptiness", "retirement", "scaleUp", "garbage", "rebuilding", "disruption", "drift"), True
     )
     assert largest("sweep", ran) < MARGIN * LIMIT
 

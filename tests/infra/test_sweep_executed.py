@@ -10,7 +10,7 @@ import pytest
 
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
-from infra.sweep_workflow import FUNCTIONS
+from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
 from tests.infra.scripted import Line, Scripted, Stage, staged
 from tests.local.running_aws import RunningAws
@@ -95,7 +95,7 @@ class Swept:
 
 @pytest.fixture(scope="module")
 def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
-    with staged(Scripted, FUNCTIONS, QUIET, local_aws) as made:
+    with staged(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
         yield made
 
 

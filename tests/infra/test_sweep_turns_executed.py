@@ -10,7 +10,7 @@ import pytest
 from infra.service_integrations import ServiceIntegrations
 from infra.states_language import state_machine, succeed_state
 from infra.sweep_turn_states import SweepTurnStates
-from infra.sweep_workflow import FUNCTIONS
+from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from tests.infra.scripted import Scripted, Stage, staged
 from tests.infra.test_sweep_executed import NOTHING_SEEN, QUIET, Swept
 from tests.local.running_aws import RunningAws, eventually
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.local
 
 @pytest.fixture(scope="module")
 def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
-    with staged(Scripted, FUNCTIONS, QUIET, local_aws) as made:
+    with staged(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
         yield made
 
 

@@ -73,4 +73,3 @@ def with_schema_number(expression: str) -> str:
     ours = f"SET {SCHEMA_NUMBER} = if_not_exists({SCHEMA_NUMBER}, :{SCHEMA_NUMBER})"
     before, sets, after = expression.partition("SET ")
     return f"{before}{ours}, {after}" if sets else f"{ours} {expression}"
-
