@@ -134,8 +134,9 @@ class ClusterSimulation:
             scale[column] = 1.0 / max(float(np.abs(held).max(initial=1.0)), 1.0)
         return scale
 
-    def room_of(self, node: str) -> NodeState:
-        return self._rooms[node]
+    def pods_on(self, node: str) -> list[str]:
+        """Return the keys of the pods on a node that can move."""
+        return [key for keys in self.contents[self._rooms[node]].values() for key in keys]
 
     def size(self, group: PodGroup) -> float:
         """Return the larger share of CPU and memory that a pod uses."""

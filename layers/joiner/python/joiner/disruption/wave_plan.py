@@ -15,7 +15,7 @@ from joiner.disruption.cluster_simulation import PlannerArguments, unbound
 from joiner.disruption.disruption_candidates import Candidate
 from joiner.disruption.proposal import DisruptionAction
 from joiner.disruption.replacement_rules import repeats_a_type
-from joiner.disruption.wave_search import FoundAction, merge
+from joiner.disruption.wave_search import FoundAction
 from joiner.planning import Offer, PlannedNode, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
@@ -40,8 +40,8 @@ class WaveWriter:
     places: Mapping[str, NodeState]
 
     def write(self, actions: Sequence[FoundAction]) -> list[DisruptionAction]:
-        """Return the actions that keep every rule together, in the same order."""
-        left = self._merged(actions)
+        """Return the actions that keep every rule together, best first."""
+        left = sorted(actions, key=lambda one: -one.saving / one.eviction_cost)
         while left:
             attempt = _Attempt(self, left)
             failed = attempt.failed()
@@ -49,27 +49,6 @@ class WaveWriter:
                 return attempt.written()
             left = [action for action in left if action not in failed]
         return []
-
-    def _merged(self, actions: Sequence[FoundAction]) -> list[FoundAction]:
-        """Merge each action whose pods end on a new node of a later one with that action: the pods were moved twice."""
-        opened_by = {room: number for number, action in enumerate(actions) for room in action.opened}
-        joined = list(range(len(actions)))
-        for number, action in enumerate(actions):
-            for pod in (pod.key for one in action.removed for pod in one.pods):
-                other = opened_by.get(self.places[pod], number)
-                first, last = sorted((_first(joined, number), _first(joined, other)))
-                joined[last] = first
-        members: dict[int, list[FoundAction]] = {}
-        for number, action in enumerate(actions):
-            members.setdefault(_first(joined, number), []).append(action)
-        found = [merge(together) for together in members.values()]
-        return sorted(found, key=lambda one: -one.saving / one.eviction_cost)
-
-
-def _first(joined: Sequence[int], number: int) -> int:
-    while joined[number] != number:
-        number = joined[number]
-    return number
 
 
 class _Attempt:

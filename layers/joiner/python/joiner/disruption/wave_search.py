@@ -30,6 +30,7 @@ from joiner.disruption.replacement_rules import (
 )
 from joiner.planning.arrays import Floats
 from joiner.planning.effort import Effort
+from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.plan import Offer
 from joiner.planning.relaxation.dominance import OfferFrontier
@@ -64,19 +65,6 @@ class FoundAction:
     @property
     def eviction_cost(self) -> float:
         return sum(one.eviction_cost for one in self.removed)
-
-
-def merge(actions: Sequence[FoundAction]) -> FoundAction:
-    """Return one action that does what all of these do."""
-    if len(actions) == 1:
-        return actions[0]
-    scores = [action.score for action in actions if action.score is not None]
-    return FoundAction(
-        tuple(one for action in actions for one in action.removed),
-        tuple(room for action in actions for room in action.opened),
-        sum(action.saving for action in actions),
-        min(scores, default=None),
-    )
 
 
 @dataclass(slots=True)
@@ -145,12 +133,12 @@ class WaveSearch:
     def _try_one(self, one: Candidate, *, at_least: float) -> float:
         """Delete or replace a node if that saves at least so much; otherwise return what it would save, or 0."""
         simulation = self._simulation
+        able = self._is_replaceable(one)
         left = simulation.place_on_existing(simulation.evict([one.node.name]))
         if not left:
             self._keep((one,), one.price)
             return 0.0
         why, saving = "its pods do not fit on other nodes, and no cheaper node holds them", 0.0
-        able = self._may_replace((one,)) and not forbids_replacement((one,))
         holding = self._offers.holding(left, below=one.price) if able else []
         for choice in holding[:TRIED_OFFERS]:
             if repeats_a_type((one,), (choice.one.offer,)):
@@ -171,6 +159,13 @@ class WaveSearch:
         simulation.roll_back()
         self._wave.refused[one.node.name] = why
         return saving
+
+    def _is_replaceable(self, one: Candidate) -> bool:
+        """Return whether new nodes may replace the node. A node that receives pods of other nodes is not replaced in
+        the same wave: the actions would depend on one another."""
+        own = {pod.key for pod in one.pods}
+        received = any(not is_buffer_pod(key) for key in self._simulation.pods_on(one.node.name) if key not in own)
+        return not received and self._may_replace((one,)) and not forbids_replacement((one,))
 
     def _keep(self, removed: tuple[Candidate, ...], saving: float, flexible: tuple[Offer, ...] = ()) -> bool:
         """Keep what the simulation has done if it is worth its evictions; else undo it."""
@@ -200,9 +195,8 @@ class WaveSearch:
     def _groups(self) -> Iterator[tuple[Candidate, ...]]:
         unused = {}
         for one in self._candidates:
-            if one.node.name not in self._gone and self._may_replace((one,)) and not forbids_replacement((one,)):
-                inside = self._simulation.contents[self._simulation.room_of(one.node.name)]
-                pods = sum(self._worth(key) for keys in inside.values() for key in keys)
+            if one.node.name not in self._gone and self._is_replaceable(one):
+                pods = sum(map(self._worth, self._simulation.pods_on(one.node.name)))
                 unused[one] = (one.price - pods) / one.eviction_cost
         order = sorted((one for one in unused if unused[one] > 0), key=lambda one: (-unused[one], one.node.name))
         while order:
