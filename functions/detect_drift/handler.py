@@ -57,7 +57,7 @@ class DriftDetection:
 
     def __init__(self, kube: Kube, looks: DriftLooks, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
         self._kube = kube
-        self._looks = looks
+        self._drift_looks = looks
         self._store = store
         self._time_left = time_left
 
@@ -87,7 +87,7 @@ class DriftDetection:
         for why in failed:
             logger.warning("a claim could not be written", reason=why)
         if not failed:
-            self._looks.note(keys["digest"], int(now.timestamp()))
+            self._drift_looks.note(keys["digest"], int(now.timestamp()))
         uncompared = sorted({one.message for one in found.values() if isinstance(one, NotCompared)})
         drifted = [each.after for each in changes if each.after.conditions.true(DRIFTED) and not each.after.deleting]
         reasons = [f"{one.key} is drifted: {one.conditions[DRIFTED].reason}" for one in told if one in drifted]

@@ -64,6 +64,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "disruptions.note_moves": {"updates_items": "MOVED"},
     "disruptions.note_proposal": {"updates_items": "PROPOSED"},
     "disruptions.turn": {"gets_items": "LEASE"},
+    "drift_looks.last": {"gets_items": "DRIFT"},
+    "drift_looks.note": {"updates_items": "DRIFT"},
     "disuse.keep": {"updates_items": "UNUSED", "deletes_items": "UNUSED"},
     "disuse.since": {"queries_items": "UNUSED"},
     "emptiness.all": {"queries_items": "EMPTY"},
@@ -120,6 +122,7 @@ CLASSES: Mapping[str, str] = {
     "answers": "PlanningBackOffs",
     "disuse": "Disuse",
     "disruptions": "Disruptions",
+    "drift_looks": "DriftLooks",
     "emptiness": "EmptyNodes",
     "impairments": "Impairments",
     "recommendations": "Recommendations",
@@ -132,6 +135,7 @@ PARTS = (*CLASSES, "ledger")
 DOCUMENTS = {
     "catalogue": "catalogue",
     "events": "events",
+    "instances": "instances",
     "launch": "launches",
     "launches": "launches",
     "node_classes": "node-classes",
@@ -469,7 +473,7 @@ def test_a_machine_may_invoke_every_version_of_its_own_functions(example: Synthe
         ("ScaleUpStates", 7),
         ("RetirementStates", 5),
         ("RetirementStatesForEmpty", 5),
-        ("SweepStates", 4),
+        ("SweepStates", 6),
     ):
         policy = example.one("AWS::IAM::Policy", f"{machine}MachineRole")["Properties"]["PolicyDocument"]["Statement"]
         called = next(flat(each["Resource"]) for each in policy if _listed(each["Action"]) == ["lambda:InvokeFunction"])

@@ -68,7 +68,7 @@ def test_a_start_that_fails_in_a_sweep_prevents_no_other_start(
         "Start a retirement": "Is a scale-up due?",
         "Start a scale-up": "Is there garbage?",
         "Collect garbage": "Are claims missing?",
-        "Rebuild claims": "Is a disruption due?",
+        "Rebuild claims": "Is drift to be detected?",
         "Start a disruption": "Give the turn back",
     }.items():
         assert {states[name]["Next"], *(each["Next"] for each in states[name]["Catch"])} == {onward}, name
@@ -125,7 +125,7 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
         if str(state.get("Resource", "")).endswith(":lambda:invoke")
     ]
 
-    assert len(calls) == 17 + 6 + 12  # RETIRE's states twice, and DISRUPT's
+    assert len(calls) == 17 + 8 + 12  # those of SCALE UP and SWEEP, of RETIRE twice, and of DISRUPT
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 

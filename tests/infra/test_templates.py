@@ -288,6 +288,8 @@ def test_interruption_events_use_an_encrypted_queue_with_dead_letters(example: S
 
     assert {kind for rule in rules for kind in rule["detail-type"]} == {
         "AWS Health Event",
+        "Capacity Block Expiration Warning",
+        "Capacity Block Reservation Expiration Warning",
         "EC2 Capacity Reservation Instance Interruption Warning",
         "EC2 Instance Rebalance Recommendation",
         "EC2 Instance State-change Notification",
