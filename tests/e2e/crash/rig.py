@@ -38,7 +38,7 @@ PACE: Final = 0.05
 CROWD: Final = (pod("web-1", "1500m", "m5.large"), pod("web-2", "1500m", "m5.large"), pod("db", "3", "c5.xlarge"))
 PODS: Final = 3
 NODES: Final = 3
-KEPT: Final = {"LEASE", "CLUSTER", "DOORBELL", "UNAVAILABLE", "ANSWERED", "BACKOFF", "LAUNCH"}
+KEPT: Final = {"LEASE", "CLUSTER", "DOORBELL", "UNAVAILABLE", "ANSWERED", "BACKOFF", "LAUNCH", "DRIFT", "PROPOSED"}
 """Kinds of items that may outlive all claims: locks, secrets, history."""
 
 
