@@ -242,10 +242,8 @@ class World(Scripted):
         self.scale_up = self.machine("scale-up", scale_up_definition(ScaleUpParts(**common)))
         quiet = self.machine("quiet")
         self.retire = self.machine("retire", retirement_definition(RetirementParts(**common, scale_up_arn=quiet)))
-        self.sweep = self.machine(
-            "sweep",
-            sweep_definition(SweepParts(**common, **dict.fromkeys(STARTED_BY_SWEEPS, quiet))),
-        )
+        started: Mapping[str, Any] = dict.fromkeys(STARTED_BY_SWEEPS, quiet)
+        self.sweep = self.machine("sweep", sweep_definition(SweepParts(**common, **started)))
 
     def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
         """Run one execution from start to end; return it with its events."""
