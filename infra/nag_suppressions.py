@@ -60,7 +60,7 @@ SUPPRESSIONS: Final = (
     ),
     NagSuppression(
         r"AwsSolutions-SF2",
-        r"[^/]+/(ScaleUp|Retirement|Sweep)/States\w*/Machine/Resource",
+        r"[^/]+/(ScaleUp|Retirement|Sweep|Disruption)/States\w*/Machine/Resource",
         "The machines log every state with its input and output (level ALL), and metrics and alarms are made of their "
         "executions. X-Ray would add its price to each state and its permissions to each role, and show no more.",
     ),
@@ -78,7 +78,7 @@ SUPPRESSIONS: Final = (
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<\w+Function\w+\.Arn>:\*\]",
-        r"[^/]+/((ScaleUp|Retirement|Sweep)/States\w*/Machine|Catalogue/AwaitCatalogue|SchedulerRoleForTarget-\w+)/Role/DefaultPolicy/Resource"
+        r"[^/]+/((ScaleUp|Retirement|Sweep|Disruption)/States\w*/Machine|Catalogue/AwaitCatalogue|SchedulerRoleForTarget-\w+)/Role/DefaultPolicy/Resource"
         r"|[^/]+/SchedulerRoleForTarget-\w+/DefaultPolicy/Resource",
         "The versions of one function: an execution that began before an upgrade calls the version with which it "
         "began.",
@@ -125,7 +125,7 @@ SUPPRESSIONS: Final = (
         "Public parameters of AWS with the ids of images; which ones, the node classes say.",
     ),
     NagSuppression(
-        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:joiner-(retire|scale-up)-[\w-]+:\*\]",
+        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:joiner-(retire|scale-up|disrupt)-[\w-]+:\*\]",
         r"[^/]+/Sweep/SurveyInstances/Role/DefaultPolicy/Resource",
         "Executions of this cluster's own machines, whose names hold the time of their start.",
     ),
