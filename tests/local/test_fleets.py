@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from joiner.launching.ec2_error_codes import SHORTAGES
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_pad import LaunchPad, chosen, errors, launched, tags
 from tests.local.running_aws import RunningAws, eventually
@@ -95,10 +96,11 @@ def test_without_any_capacity_there_are_errors_only(pad: LaunchPad, aws: Running
     assert chosen(pad.fleet([pad.override("m5.large")])) == [("m5.large", A, 1)]  # on-demand is another pool
 
 
-def test_a_pool_can_refuse_for_any_reason_that_ec2_has(pad: LaunchPad, aws: RunningAws) -> None:
-    aws.knob("capacity", instanceType="m5.large", available=0, errorCode="VcpuLimitExceeded")
+@pytest.mark.parametrize("code", sorted({*SHORTAGES, "RequestLimitExceeded", "InternalError", "PendingVerification"}))
+def test_a_pool_can_refuse_for_any_reason_that_ec2_has(pad: LaunchPad, aws: RunningAws, code: str) -> None:
+    aws.knob("capacity", instanceType="m5.large", available=0, errorCode=code)
 
-    assert errors(pad.fleet([pad.override("m5.large")])) == [("VcpuLimitExceeded", "m5.large", A)]
+    assert errors(pad.fleet([pad.override("m5.large")])) == [(code, "m5.large", A)]
 
 
 def test_price_capacity_optimized_avoids_a_shallow_pool_that_is_cheaper(pad: LaunchPad, aws: RunningAws) -> None:

@@ -93,7 +93,7 @@ def test_an_error_that_names_no_zone_is_understood_by_its_subnet() -> None:
 
 
 def test_an_error_that_names_nothing_is_about_all_offers() -> None:
-    outcome = read_fleet_answer(LAUNCH, {"Errors": [{"ErrorCode": "MaxFleetCountExceeded", "ErrorMessage": ""}]})
+    outcome = read_fleet_answer(LAUNCH, {"Errors": [{"ErrorCode": "Unsupported", "ErrorMessage": ""}]})
 
     assert [(one.instance_type, one.zone) for one in outcome.short] == [
         ("c5.large", "us-east-1b"),

@@ -42,9 +42,20 @@ MESSAGES: Final = {
     "UnfulfillableCapacity": "Unable to fulfill capacity due to your request configuration. Please adjust your "
     "request and try again.",
     "MaxSpotInstanceCountExceeded": "Max spot instance count exceeded",
-    "VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit allows for the instance "
-    "bucket that the "
-    "specified instance type belongs to.",
+    "VcpuLimitExceeded": "You have requested more vCPU capacity than your current vCPU limit of 32 allows for the "
+    "instance bucket that the specified instance type belongs to. Please visit "
+    "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
+    "InsufficientCapacityOnHost": "There is not enough capacity on the Dedicated Host to launch the instance.",
+    "InsufficientReservedInstanceCapacity": "There are not enough available Reserved Instances to satisfy your "
+    "request.",
+    "InvalidFleetConfiguration": "Your requested instance type ({type}) is not supported in your requested "
+    "Availability Zone ({zone}).",
+    "SpotMaxPriceTooLow": "Your Spot request price is lower than the minimum required Spot request fulfillment price.",
+    "InstanceLimitExceeded": "You have requested more instances (1) than your current instance limit of 0 allows for "
+    "the specified instance type.",
+    "PendingVerification": "Your request for accessing resources in this region is being validated, and you will not "
+    "be able to launch additional resources in this region until the validation is complete.",
+    "InternalError": "An internal error has occurred",
     "RequestLimitExceeded": "Request limit exceeded.",
     "Unsupported": "The requested configuration is currently not supported. Please check the documentation for "
     "supported configurations.",

@@ -5,32 +5,47 @@ Sources: EC2 API reference, "Error codes"; Karpenter (`pkg/errors/errors.go`).
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
-CAPACITY_ERRORS = frozenset(
-    {
-        "InsufficientCapacityOnHost",
-        "InsufficientFreeAddressesInSubnet",
-        "InsufficientInstanceCapacity",
-        "InsufficientReservedInstanceCapacity",
-        "InvalidFleetConfiguration",
-        "MaxFleetCountExceeded",
-        "MaxSpotInstanceCountExceeded",
-        "ReservationCapacityExceeded",
-        "SpotMaxPriceTooLow",
-        "UnfulfillableCapacity",
-        "Unsupported",
-        "VcpuLimitExceeded",
-        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
-    }
-)
-"""Errors after which this offering is avoided for some time; others may be available."""
+
+class Extent(StrEnum):
+    """Which offerings a shortage concerns."""
+
+    OFFERING = "the instance type in the zone"
+    TYPE = "the instance type in every zone"
+    ZONE = "every instance type in the zone"
+    CAPACITY_TYPE = "every offering of the capacity type"
+
+
+SHORTAGES: Mapping[str, Extent] = {
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Extent.CAPACITY_TYPE,
+    "InstanceLimitExceeded": Extent.TYPE,
+    "InsufficientCapacityOnHost": Extent.OFFERING,
+    "InsufficientFreeAddressesInSubnet": Extent.ZONE,
+    "InsufficientInstanceCapacity": Extent.OFFERING,
+    "InsufficientReservedInstanceCapacity": Extent.OFFERING,
+    "InvalidFleetConfiguration": Extent.OFFERING,  # the zone does not offer the type
+    "MaxFleetCountExceeded": Extent.CAPACITY_TYPE,
+    "MaxSpotInstanceCountExceeded": Extent.TYPE,
+    "ReservationCapacityExceeded": Extent.OFFERING,
+    "SpotMaxPriceTooLow": Extent.OFFERING,
+    "UnfulfillableCapacity": Extent.OFFERING,
+    "Unsupported": Extent.OFFERING,
+    "VcpuLimitExceeded": Extent.TYPE,  # the quota of a family is the same in every zone; a smaller type may fit
+}
+"""Errors after which these offerings are avoided for some time; others may be available. A shortage is recorded for the
+capacity type of the launch.
+"""
+
+CAPACITY_ERRORS = frozenset(SHORTAGES)
 
 THROTTLING_ERRORS = frozenset(
     {"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
 )
 TRANSIENT_ERRORS = frozenset(
     {
+        "IdempotentParameterMismatch",  # the token belongs to another request; the next plan's launches have new tokens
         "InternalError",
         "InternalFailure",
         "InvalidLaunchTemplateId.NotFoundException",
@@ -39,16 +54,13 @@ TRANSIENT_ERRORS = frozenset(
         "Unavailable",
     }
 )
-"""Temporary errors of EC2."""
+"""Temporary errors: the same claims may be launched a few seconds later."""
 
 ALL_SPOT_ERRORS = frozenset({"AuthFailure.ServiceLinkedRoleCreationNotPermitted"})
 """Errors that concern every spot offering."""
 
-WHOLE_ZONE_ERRORS = frozenset({"InsufficientFreeAddressesInSubnet"})
-"""Errors that concern every type in the zone, recorded for one capacity type. The other one uses the same subnet and
-gets the same error.
-"""
-
+VCPU_QUOTA_ERRORS = frozenset({"MaxSpotInstanceCountExceeded", "VcpuLimitExceeded"})
+"""Errors of a quota that counts the vCPUs of instance families."""
 
 TEMPLATE_DIFFERS = "LaunchTemplateDiffers"
 """Joiner's own code: a launch template of the wanted name has another content."""
@@ -64,6 +76,12 @@ class Remedy(NamedTuple):
 REMEDIES: Mapping[str, Remedy] = {
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Remedy(
         "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+    ),
+    "IdempotentParameterMismatch": Remedy(
+        "IdempotentParameterMismatch", "nothing is to be done: the next plan sends a new request"
+    ),
+    "InstanceLimitExceeded": Remedy(
+        "InstanceLimitExceeded", "request a higher quota of this instance type in Service Quotas"
     ),
     "InsufficientFreeAddressesInSubnet": Remedy(
         "InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"
@@ -92,9 +110,21 @@ REMEDIES: Mapping[str, Remedy] = {
             "(CreateLaunchTemplate)"
         ),
     ),
-    "MaxFleetCountExceeded": Remedy("FleetQuotaExceeded", "have the quota of fleets raised in Service Quotas"),
+    "MaxFleetCountExceeded": Remedy(
+        "FleetQuotaExceeded", "request a higher quota of EC2 Fleets per Region in Service Quotas"
+    ),
     "MaxSpotInstanceCountExceeded": Remedy(
-        "SpotQuotaExceeded", "have the quota of spot instances raised in Service Quotas"
+        "SpotQuotaExceeded", "request a higher quota of Spot Instance requests in Service Quotas"
+    ),
+    "MaxIOPSLimitExceeded": Remedy(
+        "IOPSQuotaExceeded", "request a higher quota of provisioned IOPS of EBS in Service Quotas, or delete volumes"
+    ),
+    "MaxTemplateLimitExceeded": Remedy(
+        "LaunchTemplateQuotaExceeded",
+        (
+            "request a higher quota of launch templates per Region in Service Quotas, or delete launch templates that "
+            "nothing uses; Joiner deletes its own after an hour without use"
+        ),
     ),
     "PendingVerification": Remedy(
         "AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"
@@ -104,7 +134,7 @@ REMEDIES: Mapping[str, Remedy] = {
         "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what",
     ),
     "VcpuLimitExceeded": Remedy(
-        "VCPULimitExceeded", "have the vCPU quota of this instance family raised in Service Quotas"
+        "VCPULimitExceeded", "request a higher vCPU quota of this instance family in Service Quotas"
     ),
 }
 SERVICE_LINKED_ROLES: tuple[tuple[re.Pattern[str], Remedy], ...] = (

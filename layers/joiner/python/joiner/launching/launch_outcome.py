@@ -15,12 +15,14 @@ from joiner import names
 from joiner.launching.ec2_error_codes import (
     ALL_SPOT_ERRORS,
     CAPACITY_ERRORS,
+    SHORTAGES,
     THROTTLING_ERRORS,
     TRANSIENT_ERRORS,
-    WHOLE_ZONE_ERRORS,
+    Extent,
     find_remedy,
 )
 from joiner.launching.launch import Launch
+from joiner.launching.vcpu_quotas import read_quota_value
 
 EVERY = "*"
 
@@ -40,12 +42,16 @@ class PairedInstance:
 
 @dataclass(frozen=True, slots=True, order=True)
 class CapacityShortage:
-    """An offering to avoid for some time; ``*`` as type or zone means all of them."""
+    """An offering to avoid for some time; ``*`` as type or zone means all of them.
+
+    ``quota`` is the value of the quota that EC2's message names; 0 if it names none.
+    """
 
     capacity_type: str
     instance_type: str
     zone: str
     code: str
+    quota: int = 0
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -119,7 +125,7 @@ class LaunchOutcome:
                     }
                     for one in self.launched
                 ],
-                "short": [[one.capacity_type, one.instance_type, one.zone, one.code] for one in self.short],
+                "short": [[one.capacity_type, one.instance_type, one.zone, one.code, one.quota] for one in self.short],
                 "failed": [[one.code, one.reason, one.message, one.remedy] for one in self.failed],
                 "unmet": list(self.unmet),
                 "throttled": self.throttled,
@@ -226,7 +232,7 @@ def read_fleet_refusal(launch: Launch, code: str, message: str) -> LaunchOutcome
     if code in THROTTLING_ERRORS:
         return LaunchOutcome(unmet=launch.claims, throttled=True)
     if code in CAPACITY_ERRORS:
-        return LaunchOutcome(short=_all_short(launch, code), unmet=launch.claims)
+        return LaunchOutcome(short=_all_short(launch, code, read_quota_value(message)), unmet=launch.claims)
     return LaunchOutcome(failed=(_failure(code, message),), unmet=launch.claims)
 
 
@@ -235,22 +241,30 @@ def _failure(code: str, message: str) -> LaunchFailure:
     return LaunchFailure(code, reason, message, remedy)
 
 
-def _all_short(launch: Launch, code: str) -> tuple[CapacityShortage, ...]:
-    if code in ALL_SPOT_ERRORS:
-        return (CapacityShortage(names.SPOT, EVERY, EVERY, code),)
+def _all_short(launch: Launch, code: str, quota: int) -> tuple[CapacityShortage, ...]:
+    """Return the shortages of an error that names no offering: it concerns every offering of the launch."""
     places = (offer.partition("/") for offer in launch.prices)
-    return tuple(
-        sorted(CapacityShortage(launch.capacity_type, instance_type, zone, code) for instance_type, _, zone in places)
-    )
+    found = {_shortage(launch.capacity_type, instance_type, zone, code, quota) for instance_type, _, zone in places}
+    return tuple(sorted(found))
 
 
 def _short(launch: Launch, error: Mapping[str, Any], code: str) -> set[CapacityShortage]:
-    if code in ALL_SPOT_ERRORS:
-        return {CapacityShortage(names.SPOT, EVERY, EVERY, code)}
     instance_type, zone, capacity_type = _place(launch, error)
+    quota = read_quota_value(str(error.get("ErrorMessage", "")))
     if not instance_type or not zone:
-        return set(_all_short(launch, code))
-    return {CapacityShortage(capacity_type, EVERY if code in WHOLE_ZONE_ERRORS else instance_type, zone, code)}
+        return set(_all_short(launch, code, quota))
+    return {_shortage(capacity_type, instance_type, zone, code, quota)}
+
+
+def _shortage(capacity_type: str, instance_type: str, zone: str, code: str, quota: int) -> CapacityShortage:
+    extent = SHORTAGES[code]
+    return CapacityShortage(
+        names.SPOT if code in ALL_SPOT_ERRORS else capacity_type,
+        EVERY if extent in (Extent.ZONE, Extent.CAPACITY_TYPE) else instance_type,
+        EVERY if extent in (Extent.TYPE, Extent.CAPACITY_TYPE) else zone,
+        code,
+        quota,
+    )
 
 
 def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from joiner.launching import LaunchOutcome
-from joiner.launching.ec2_error_codes import REMEDIES
+from joiner.launching import CapacityShortage, LaunchOutcome
+from joiner.launching.ec2_error_codes import REMEDIES, VCPU_QUOTA_ERRORS
+from joiner.launching.vcpu_quotas import describe_quota, find_vcpu_quota
 from joiner.pools import NodeClaim, NodePool
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.shortage_remedies import find_shortage_remedy
@@ -36,8 +37,8 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
             f"minutes; others are tried"
         )
         told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
-    for code in sorted({short.code for short in outcome.short}):
-        if remedy := find_shortage_remedy(code):
+    for code, remedy in sorted({(short.code, _remedy(short)) for short in outcome.short}):
+        if remedy:
             note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
             told.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
     if outcome.throttled:
@@ -50,6 +51,12 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
         note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
         told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
     return told
+
+
+def _remedy(short: CapacityShortage) -> str:
+    """Return the remedy of a shortage. If it is a vCPU quota, the remedy names the quota."""
+    quota = find_vcpu_quota(short.instance_type, short.capacity_type) if short.code in VCPU_QUOTA_ERRORS else None
+    return describe_quota(quota, short.quota) if quota else find_shortage_remedy(short.code)
 
 
 def _as_told(message: str) -> str:
