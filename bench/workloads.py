@@ -9,13 +9,14 @@ of functions is the sum of their REPORT lines, so that it can be told from the t
 """
 
 import argparse
+import re
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -32,12 +33,17 @@ from joiner_local.stack.stack_control import LocalStack
 
 BOOT_SECONDS: Final = 5.0
 LIMIT: Final = 300.0
-POLL: Final = 0.5  # seconds; lists of a thousand pods cost more than the resolution is worth
+POLL: Final = 0.5  # seconds
+NOT_RUNNING: Final = "fieldSelector=status.phase!=Running&limit=1"
+"""A query for one such pod: lists of a thousand pods would use a tenth of the machine."""
 PODS: Final = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 NODE_CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
 ZONE: Final = "topology.kubernetes.io/zone"
 HOSTNAME: Final = "kubernetes.io/hostname"
+
+WEBHOOK_CALLS: Final = re.compile(r"^apiserver_admission_webhook_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
 FAMILIES: Final = ("m5", "c5", "r5", "m6i", "c6i", "r6i")
 
@@ -152,7 +158,8 @@ class Outcome:
     ready_to_running: Sequence[float]
     function_seconds: Mapping[str, float]
     executions: int
-    seen: Sequence[tuple[float, int]] = field(default_factory=list)
+    rings: Mapping[str, tuple[int, int]]
+    """By webhook of the doorbell: its calls, and those that failed."""
 
 
 class WorkloadRun:
@@ -170,15 +177,14 @@ class WorkloadRun:
         began = time.time()
         for one in workload.deployments:
             kube.create(DEPLOYMENTS, one)
-        seen: list[tuple[float, int]] = []
         while True:
-            pods = kube.items(PODS)
-            running = sum(one["status"].get("phase") == "Running" for one in pods)
-            seen.append((time.time() - began, running))
-            if running >= workload.pods or time.time() - began > LIMIT:
+            done = not kube.items(f"{PODS}?{NOT_RUNNING}") and len(kube.items(PODS)) >= workload.pods
+            if done or time.time() - began > LIMIT:
                 break
             time.sleep(POLL)
         ended = time.time()
+        pods = kube.items(PODS)
+        running = sum(one["status"].get("phase") == "Running" for one in pods)
         claims = kube.items(NODE_CLAIMS)
         price = sum(float(one["metadata"]["annotations"]["joiner.dev/price-per-hour"]) for one in claims)
         stages, count = self._stages(began)
@@ -192,7 +198,7 @@ class WorkloadRun:
             ready_to_running=_ready_to_running(kube.items("/api/v1/nodes"), pods),
             function_seconds=self._function_seconds(began),
             executions=count,
-            seen=seen,
+            rings=webhook_calls(kube.call("GET", "/metrics")["text"]),
         )
 
     def _wait_until_validated(self) -> None:
@@ -238,6 +244,25 @@ class WorkloadRun:
         for report in reports(self._stack.client("lambda"), self._stack.client("logs"), began):
             found[report.function] = found.get(report.function, 0.0) + report.milliseconds / 1000
         return found
+
+
+def webhook_calls(metrics: str) -> dict[str, tuple[int, int]]:
+    """Return, by webhook of the doorbell, how often the API server called it, and how many calls failed, from the API
+    server's metrics.
+
+    >>> call = 'apiserver_admission_webhook_request_total{code="%s",name="pods.doorbell.joiner.dev"} %s'
+    >>> webhook_calls("\\n".join((call % (200, 40), call % (429, 2))))
+    {'pods': (42, 2)}
+    """
+    calls: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for labels, count in WEBHOOK_CALLS.findall(metrics):
+        said = dict(LABEL.findall(labels))
+        name, _, rest = said["name"].partition(".")
+        if rest == "doorbell.joiner.dev":
+            calls[name] += int(float(count))
+            failed[name] += int(float(count)) if said["code"] != "200" else 0
+    return {name: (calls[name], failed[name]) for name in sorted(calls)}
 
 
 def _ready_to_running(nodes: Sequence[Object], pods: Sequence[Object]) -> list[float]:
@@ -297,6 +322,8 @@ def stage_table(one: Outcome) -> Table:
     shown = Table("state", "first", "last end", "times", title=title, title_justify="left", box=None, padding=(0, 2))
     for name, (first, last, times) in sorted(one.stages.items(), key=lambda item: item[1]):
         shown.add_row(name, f"{first:.2f} s", f"{last:.2f} s", str(times))
+    for name, (calls, failed) in one.rings.items():
+        shown.add_row(f"webhook {name}", f"{failed} failed", "", str(calls))
     for name, seconds in sorted(one.function_seconds.items(), key=lambda item: -item[1]):
         shown.add_row(f"function {name}", "", f"{seconds:.2f} s", "")
     return shown

@@ -30,7 +30,6 @@ from joiner.pools.timestamps import parse_timestamp
 
 logger = Logger(child=True)
 
-TRIES: Final = 3  # a scheduler writes to a pending pod after each of its attempts
 PROBLEMS_TOLD: Final = 20
 
 
@@ -71,7 +70,7 @@ class NodeFilling:
             ((nodes[name], slots) for name, slots in closed.items()), BindingInput(nodes, world.pods, world.namespaces)
         )
         bound, failed = self._bind_all(
-            [each for placement in placements.values() for each in placement.bindings], world.pods
+            [each for placement in placements.values() for each in placement.bindings]
         )
         here: dict[str, list[Pod]] = {name: [] for name in steps}
         for pod in world.pods:
@@ -99,14 +98,13 @@ class NodeFilling:
         )
 
     def _bind_all(
-        self, bindings: Sequence[Binding], pods: Iterable[Pod]
+        self, bindings: Sequence[Binding]
     ) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
         """Return the bound pods (uid -> node), and by node the errors to retry."""
-        by_uid = {pod.uid: pod for pod in pods}
         bound: dict[str, str] = {}
         failed: dict[str, list[KubeError]] = {}
         answers, left = call_each_in_time(
-            bindings, lambda binding: self._bind(binding, by_uid[binding.uid]), KubeError, self._time_left
+            bindings, self._bind, KubeError, self._time_left
         )
         for binding in left:  # the next check binds them; until then the node stays closed for them
             failed.setdefault(binding.node, []).append(BindingPostponed("no time was left in this look"))
@@ -117,21 +115,13 @@ class NodeFilling:
                 failed.setdefault(binding.node, []).append(answer)
         return bound, failed
 
-    def _bind(self, binding: Binding, pod: Pod) -> None:
-        """Bind exactly the pod that was read; retry if the pod is still pending and only its version changed."""
-        for _ in range(TRIES - 1):
-            try:
-                self._kube.bind(
-                    pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version
-                )
-            except Conflict:
-                now = Pod.from_kube(self._kube.get(kinds.PODS, pod.name, namespace=pod.namespace))
-                if now.uid != pod.uid or now.node_name or now.deletion or now.class_key != pod.class_key:
-                    raise
-                pod = now
-            else:
-                return
-        self._kube.bind(pod.namespace, pod.name, binding.node, uid=pod.uid, resource_version=pod.resource_version)
+    def _bind(self, binding: Binding) -> None:
+        """Bind the pod that was read. The API server refuses a pod with another uid, a node or a deletion timestamp.
+
+        Like kube-scheduler, this sends no version: the scheduler writes the status of a pending pod after each of its
+        attempts, and each of these versions would refuse the binding.
+        """
+        self._kube.bind(binding.namespace, binding.pod, binding.node, uid=binding.uid)
 
 
 def _is_its(node: Node | None, step: ClaimProgress) -> bool:

@@ -10,6 +10,7 @@ counts.
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from threading import Event
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -19,6 +20,7 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
+from joiner.adapters.parallel import call_each
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
@@ -120,19 +122,30 @@ class Launcher:
         return self._ec2.create_fleet(json.loads(record.request))
 
     def _name(self, outcome: LaunchOutcome) -> None:
-        """Tag each instance with its claim. A tag that fails does no harm: the ledger has the pairing.
+        """Tag each instance with its claim, several at a time. A tag that fails does no harm: the ledger has the
+        pairing.
 
-        EC2 may not know a new instance yet; the next sweep tags instances that lack their name (survey_instances).
+        EC2 may not know a new instance yet; the next sweep tags instances that lack their name (survey_instances). It
+        also tags the others if EC2 throttles: the launches that follow need the requests more.
         """
-        for each in outcome.launched:
+        throttled = Event()
+
+        def tag(each: PairedInstance) -> None:
+            if throttled.is_set():
+                return
             try:
                 self._ec2.tag([each.instance_id], {NODECLAIM: each.claim, NAME_TAG: each.claim})
-            except Ec2Error as reason:
+            except Ec2Throttled:
+                throttled.set()
+                raise
+
+        for each, refusal in call_each(outcome.launched, tag, Ec2Error):
+            if refusal is not None:
                 logger.warning(
                     "an instance could not be tagged",
                     instance=each.instance_id,
                     nodeclaim=each.claim,
-                    reason=str(reason),
+                    reason=str(refusal),
                 )
             shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
             logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)

@@ -260,9 +260,14 @@ def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(world
         return do()
 
     world.kube.fault = write_first
+    world.kube.asked.clear()
     answer = world.check("up-1")
 
     assert (len(written), answer["podsPlaced"], answer["placedAsPlanned"]) == (1, 1, 1.0)
+    assert [asked for asked in world.kube.asked if "/pods/web-1" in asked] == [
+        "PATCH /api/v1/namespaces/default/pods/web-1",  # the scheduler
+        "POST /api/v1/namespaces/default/pods/web-1/binding",
+    ]
 
 
 def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for_another(world: World) -> None:

@@ -116,6 +116,14 @@ def test_an_instance_that_was_paired_before_keeps_its_claim(pad: LaunchPad) -> N
     assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0001", "default-b": "i-0000"}
 
 
+def test_instances_whose_names_ec2_throttles_are_launched_all_the_same(pad: LaunchPad) -> None:
+    pad.refuse("CreateTags", refused("CreateTags", "RequestLimitExceeded"))
+
+    assert pad.send()["launched"] == 2
+    assert (pad.outcome().codes, pad.outcome().throttled) == ((), False)
+    assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0000", "default-b": "i-0001"}
+
+
 def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchPad) -> None:
     pad.lose_the_answer()
     pad.refuse("CreateFleet", refused("CreateFleet", "RequestLimitExceeded", status=503))

@@ -214,12 +214,9 @@ class Kube:
         body |= {"gracePeriodSeconds": grace} if grace is not None else {}
         return self.ask("DELETE", kind.path(name, namespace=namespace), body)
 
-    def bind(self, namespace: str, pod: str, node: str, *, uid: str = "", resource_version: str = "") -> None:
-        """Bind a pod to a node; `Conflict` if it is bound already, or if it is not the pod that `uid` and
-        `resource_version` name.
-        """
-        metadata: Manifest = {"name": pod, "namespace": namespace, "labels": {PLACED: "true"}}
-        metadata |= ({"uid": uid} if uid else {}) | ({"resourceVersion": resource_version} if resource_version else {})
+    def bind(self, namespace: str, pod: str, node: str, *, uid: str) -> None:
+        """Bind a pod to a node; `Conflict` if it is bound already, is being deleted, or has another uid."""
+        metadata: Manifest = {"name": pod, "namespace": namespace, "uid": uid, "labels": {PLACED: "true"}}
         body = {
             "apiVersion": "v1",
             "kind": "Binding",

@@ -28,12 +28,11 @@ TOLERATED_SECONDS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One pod to bind to one node; `uid` and `resource_version` ensure that it is the pod that was read."""
+    """One pod to bind to one node; `uid` ensures that it is the pod that was read."""
 
     namespace: str
     pod: str
     uid: str
-    resource_version: str
     node: str
     daemon: bool = False
 
@@ -269,7 +268,7 @@ def _least(pods: Iterable[Pod]) -> list[WaitingPod]:
 
 
 def _binding(pod: Pod, node: Node, *, daemon: bool = False) -> Binding:
-    return Binding(pod.namespace, pod.name, pod.uid, pod.resource_version, node.name, daemon)
+    return Binding(pod.namespace, pod.name, pod.uid, node.name, daemon)
 
 
 def _waits(pod: Pod) -> bool:
