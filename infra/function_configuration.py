@@ -209,7 +209,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         "Registers nodes with their claims and binds the planned pods",
         CalledApi.KUBERNETES,
         timeout_seconds=45,
-        memory_mb=512,
+        memory_mb=1024,  # parsing and binding 1,000 pods is bound by the CPU
         gets_items=("WAVE",),
         queries_items=("ASSIGNMENT",),
         updates_items=("WAVE",),

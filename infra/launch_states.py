@@ -27,9 +27,10 @@ CONCURRENT_LAUNCHES: Final = 15
 """EC2's bucket for requests that change something holds about 50 and gets 5 a second, and a call takes some seconds. A
 throttled group is launched by the next round."""
 
-GATHER_SECONDS: Final = 1
-"""Nodes that are launched together ring together: after a ring, `check_registration` waits for the others. A wait
-inside the function costs a quarter of a state transition."""
+GATHER_SECONDS: Final = "$registration.waiting > 1 ? 1 : 0.3"
+"""JSONata: nodes that are launched together ring together; after a ring, `check_registration` waits for the others. A
+single node rings again when the node controller changes its taints, right after it is Ready. A wait inside the function
+costs a quarter of a state transition a second."""
 
 AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
 """Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
@@ -98,7 +99,7 @@ class LaunchStates:
             arguments=update.arguments(self.table),
             timeout=jsonata(AWAIT_NODES_SECONDS),
             next=next,
-            assign={"gather": GATHER_SECONDS},
+            assign={"gather": jsonata(GATHER_SECONDS)},
             catch=[
                 Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0}),
                 Catch([EVERY_ERROR], on_error),

@@ -166,7 +166,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    time.sleep(int(event.get("gather", 0)))
+    time.sleep(float(event.get("gather", 0)))
     check = RegistrationCheck(
         environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context)
     )

@@ -16,6 +16,7 @@ from joiner.planning.inputs.admission import Admission, claims_of_ephemeral_volu
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods, report_buffers
 from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.planning.inputs.redaction import redact
+from joiner.planning.inputs.untried_pods import mark_untried_siblings
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read_manifests, read_overlays
 
 Manifest = Mapping[str, Any]
@@ -103,7 +104,7 @@ class Snapshot:
         ephemeral: list[Manifest] = []
         claims = lists.get("persistentvolumeclaims") or ()
         listed = _with_ephemeral_volumes(map(admission.admit, chain(lists.get("pods") or (), room)), ephemeral)
-        pods = _read_all(Pod.from_kube, listed, "Pod", problems)
+        pods = mark_untried_siblings(_read_all(Pod.from_kube, listed, "Pod", problems))
         sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
         daemons = _read_all(DaemonSet.from_kube, sets, "DaemonSet", problems)
         return cls(
