@@ -3,8 +3,9 @@ request.
 
 Pods, nodes and deletions have separate routes with separate throttles, so that many unschedulable pods do not delay the
 registration of nodes. The routes share one function: rings of pods keep it warm for the nodes, which ring half a minute
-later. Its reserved concurrency is larger than the bursts of pods and pools together. Slow rings may still use all of
-it; then the sweep finds what was lost.
+later. Calls of pods are answered rather than refused, because the API server logs each refused call. The function's
+reserved concurrency is larger than the bursts of pods and pools together. Slow rings may still use all of it; then the
+sweep finds what was lost.
 
 The path contains a token that each installation replaces, since EKS lets an API server send no other credential. So
 nothing may log the path: the access log has the name of the route.
@@ -20,7 +21,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies, LambdaFunction, log_retention
-from infra.settings import RouteThrottle
+from infra.settings import POOLS_THROTTLE, RouteThrottle
 
 ROUTES: Final = ("pods", "nodes", "pools", "deletions")
 
@@ -83,7 +84,7 @@ class DoorbellApi(Construct):
         throttles = {
             "pods": settings.pods,
             "nodes": settings.nodes,
-            "pools": settings.pods,
+            "pools": POOLS_THROTTLE,
             "deletions": settings.nodes,
         }
         resource.route_settings = {

@@ -178,21 +178,26 @@ class RouteThrottle:
     """Requests at the same time."""
 
 
+POOLS_THROTTLE: Final = RouteThrottle(rate=5, burst=5)
+"""For pools and node classes that changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class DoorbellSettings:
     """The HTTP API that the cluster's API server calls."""
 
-    pods: RouteThrottle = RouteThrottle(rate=5, burst=10)
-    """For unschedulable pods, and for pools and node classes that changed. A scale-up plans once for all rings of a
-    second, so five a second suffice."""
+    pods: RouteThrottle = RouteThrottle(rate=60, burst=25)
+    """For unschedulable pods. kube-scheduler writes 50 events a second by default, and the API server logs each refused
+    call. Few of these calls are counted (functions/ring_doorbell); the others cost an invocation of a few milliseconds.
+    """
     nodes: RouteThrottle = RouteThrottle(rate=25, burst=50)
     """A node rings about five times while it registers (created, ready, taints), and ten may register in the same
     second."""
-    concurrency: Annotated[int | None, NumberRange(1, 100)] = 30
+    concurrency: Annotated[int | None, NumberRange(1, 100)] = 40
     """Reserved concurrency of ring_doorbell, so that no other function of the account can use it up: more than the
-    bursts of pods and of pools (ten each), so that rings of nodes are handled during many quick rings of pods. (The
+    bursts of pods and of pools (five), so that rings of nodes are handled during many quick rings of pods. (The
     throttles limit what rings cost.) null: none. Lambda keeps 100 of an account's quota unreserved: in an account with
-    less than 130, and a new one has 10, reserve less, or none."""
+    less than 140, and a new one has 10, reserve less, or none."""
     ca_parameter: Annotated[str | None, TextPattern(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the doorbell's certificate. Only the local stack needs it: API Gateway has a public
     certificate."""
@@ -310,7 +315,7 @@ def _check_node_role_name(settings: Settings) -> list[SettingsMistake]:
 
 
 def _check_reserved_concurrency(settings: Settings) -> list[SettingsMistake]:
-    reserved, others = settings.doorbell.concurrency, 2 * settings.doorbell.pods.burst
+    reserved, others = settings.doorbell.concurrency, settings.doorbell.pods.burst + POOLS_THROTTLE.burst
     if reserved is None or reserved > others:
         return []
     cause = f"doorbell.pods.burst allows {others} concurrent requests of pods and pools, which may leave none for nodes"

@@ -3,6 +3,10 @@
 The function allows every request. From the request it uses only the route and, if the path's secret is right, the fact
 that something changed; the objects are listed later. An error in this function costs a delay until the next sweep,
 never a refused request.
+
+The scheduler reports a pending pod again whenever its message changes, and one look serves all pods. So a sandbox
+counts at most a few rings of pods a second, and answers the others at once: a refusal would be a line in the API
+server's log and an alarm.
 """
 
 import base64
@@ -27,6 +31,40 @@ SECRETS_KEPT: Final = timedelta(minutes=5)
 """How long secrets are cached. A sandbox may live for hours; a replaced secret is dropped this long after its validity
 ends.
 """
+
+
+RINGS_A_SECOND: Final = 5
+"""How many rings of pods a sandbox counts in a second; a scale-up plans once for all of them."""
+
+RINGS_AT_ONCE: Final = 10
+"""How many rings of pods a sandbox counts at once, after a quiet time: each of a few single pods rings."""
+
+
+class RingLimit:
+    """A token bucket: whether a ring may be counted now.
+
+    >>> start = datetime(2026, 11, 21, 5, 17)
+    >>> limit = RingLimit(per_second=5, at_once=2)
+    >>> [limit.allows(start + timedelta(milliseconds=after)) for after in (0, 0, 0, 100, 200, 300)]
+    [True, True, False, False, True, False]
+    """
+
+    def __init__(self, *, per_second: int, at_once: int) -> None:
+        self._per_second = per_second
+        self._at_once = at_once
+        self._left = float(at_once)
+        self._at: datetime | None = None
+
+    def allows(self, now: datetime) -> bool:
+        """Return whether this ring may be counted, and take it from the bucket."""
+        if self._at is not None:
+            passed = max(0.0, (now - self._at).total_seconds())
+            self._left = min(float(self._at_once), self._left + passed * self._per_second)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
 
 
 class CachedSecrets:
@@ -69,6 +107,7 @@ class DoorbellRequests:
         self._slot = slot
         self._executions = executions
         self._machines = machines
+        self._pods = RingLimit(per_second=RINGS_A_SECOND, at_once=RINGS_AT_ONCE)
 
     def answer(self, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """Return the HTTP response to one request of the API (payload format 2.0)."""
@@ -81,7 +120,7 @@ class DoorbellRequests:
                 "body": '{"message":"unknown doorbell"}',
             }
         request = _review(event)
-        if not request.get("dryRun"):
+        if not request.get("dryRun") and (kind != "pods" or self._pods.allows(now)):
             self._ring(kind, now)
         return _allowed(str(request.get("uid", "")))
 

@@ -11,7 +11,7 @@ def test_an_account_with_a_small_quota_reserves_no_concurrency(
 ) -> None:
     small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
 
-    assert _set_aside(example) == {"ring_doorbell": 30}
+    assert _set_aside(example) == {"ring_doorbell": 40}
     assert _set_aside(small) == {}
 
 
@@ -19,9 +19,9 @@ def test_the_routes_of_the_doorbell_have_separate_throttles(example: Synthesis) 
     stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
 
     assert stage["RouteSettings"] == {
-        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 60, "ThrottlingBurstLimit": 25},
         "POST /ring/{token}/nodes": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
-        "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 10},
+        "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 5},
         "POST /ring/{token}/deletions": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
     }
     assert {each["Properties"]["RouteKey"] for each in example.resources("AWS::ApiGatewayV2::Route").values()} == set(

@@ -102,6 +102,30 @@ def test_a_burst_in_one_second_is_one_execution_and_every_ring_is_counted(rung: 
     assert rung.ledger.lease().rings == 10
 
 
+def test_a_storm_of_pods_is_answered_and_counted_five_times_a_second(rung: Rung) -> None:
+    answers = [rung.ring(after=timedelta(milliseconds=10 * number)) for number in range(300)]
+
+    assert {answer["statusCode"] for answer in answers} == {200}
+    assert all(json.loads(answer["body"])["response"]["allowed"] for answer in answers)
+    assert rung.ledger.lease().rings == 10 + 14  # in 2.99 s
+
+
+def test_a_storm_of_pods_hides_no_pool(rung: Rung) -> None:
+    for _ in range(30):
+        rung.ring(kind="pods")
+    rung.ring(kind="pools")
+
+    assert rung.ledger.lease().rings == 10 + 1
+
+
+def test_after_a_quiet_time_single_pods_ring_again(rung: Rung) -> None:
+    for _ in range(30):
+        rung.ring()
+    rung.ring(after=timedelta(seconds=1))
+
+    assert rung.ledger.lease().rings == 10 + 1
+
+
 def test_a_living_holder_will_see_the_ring_itself(rung: Rung, world: World) -> None:
     world.now = NOW
     world._take_lease("up-earlier")
