@@ -47,6 +47,11 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
 PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
 """They mostly wait: they run first on their stacks, while other workers compute."""
 
+SHOWN: Final = "shown at the end"
+"""Name of a property of a test (`record_property`): text that is printed at the end of the run, also of one with
+several workers.
+"""
+
 # No deadline, because the machine may be busy. The examples are the same in each run, so that failures are
 # reproducible.
 settings.register_profile("joiner", deadline=None, derandomize=True)
@@ -56,6 +61,16 @@ settings.load_profile("joiner")
 def pytest_report_header() -> str:
     """For the end-to-end tests."""
     return str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml")))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests show, whether they passed or not."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in getattr(report, "user_properties", ()):
+                if name == SHOWN and report.when == "call":
+                    terminalreporter.section(report.nodeid)
+                    terminalreporter.write_line(str(value))
 
 
 @pytest.hookimpl(tryfirst=True)

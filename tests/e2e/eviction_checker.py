@@ -38,6 +38,15 @@ class Watched:
 @contextmanager
 def watched_evictions(kube: KubeApi) -> Iterator[Watched]:
     """Watch during the block; fail afterwards if a rule was broken."""
+    with watch_evictions(kube) as watched:
+        yield watched
+    assert watched.violations == set()
+    assert watched.looks > 0
+
+
+@contextmanager
+def watch_evictions(kube: KubeApi) -> Iterator[Watched]:
+    """Watch during the block."""
     watched, ended = Watched(), threading.Event()
 
     def run() -> None:
@@ -52,8 +61,6 @@ def watched_evictions(kube: KubeApi) -> Iterator[Watched]:
     finally:
         ended.set()
         thread.join(10)
-    assert watched.violations == set()
-    assert watched.looks > 0
 
 
 def _look(kube: KubeApi, watched: Watched) -> None:

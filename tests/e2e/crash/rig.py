@@ -6,19 +6,20 @@ import json
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from bench.lambda_reports import reports
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.grants import not_struck
+from tests.e2e.crash.stages import STAGES, Stage
 from tests.e2e.crash.table import FOR_GOOD, Case, Verdict, cases
 from tests.e2e.crash.troubles import Troubles, pod
-from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
+from tests.e2e.crash.ways import DISRUPT, DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
+from tests.e2e.eviction_checker import Watched, watch_evictions
 from tests.e2e.invariants import violations
 from tests.e2e.world import Actor
 
-SWEEPS: Final = 2
-SWEEP_SECONDS: Final = 60
 APART: Final = 3.1
 """Seconds between two looks of which the second believes the first: the local stack's setting, in whole seconds rounded
 up.
@@ -38,8 +39,21 @@ PACE: Final = 0.05
 CROWD: Final = (pod("web-1", "1500m", "m5.large"), pod("web-2", "1500m", "m5.large"), pod("db", "3", "c5.xlarge"))
 PODS: Final = 3
 NODES: Final = 3
-KEPT: Final = {"LEASE", "CLUSTER", "DOORBELL", "UNAVAILABLE", "ANSWERED", "BACKOFF", "LAUNCH", "DRIFT", "PROPOSED"}
-"""Kinds of items that may outlive all claims: locks, secrets, history."""
+KEPT: Final = {
+    "LEASE",
+    "CLUSTER",
+    "DOORBELL",
+    "UNAVAILABLE",
+    "ANSWERED",
+    "BACKOFF",
+    "LAUNCH",
+    "DRIFT",
+    "PROPOSED",
+    "MOVED",
+}
+"""Kinds of items that may outlive all claims: locks, secrets, history. All others are about a claim, an instance or an
+execution, and go with it: a `DISRUPTION` that is left keeps nodes tainted.
+"""
 
 
 @dataclass(slots=True)
@@ -51,12 +65,18 @@ class Rig:
     machines: dict[str, str] = field(default_factory=dict)
     """Names of the state machines, by what they do."""
 
-    calls: set[tuple[str, str]] = field(default_factory=set)
-    """Callers, and what they called, of the recorded ways."""
+    calls: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Callers, and what they called, of the recorded ways: those of DISRUPT, and all others."""
 
     @classmethod
     def of(cls, actor: Actor) -> "Rig":
-        outputs = {UP: "ScaleUpArn", DOWN: "RetireArn", DOWN_EMPTY: "RetireEmptyArn", SWEEP: "SweepArn"}
+        outputs = {
+            UP: "ScaleUpArn",
+            DOWN: "RetireArn",
+            DOWN_EMPTY: "RetireEmptyArn",
+            SWEEP: "SweepArn",
+            DISRUPT: "DisruptArn",
+        }
         machines = {what: actor.outputs[name].rpartition(":")[2] for what, name in outputs.items()}
         return cls(actor, Troubles(actor, machines, CROWD), machines)
 
@@ -65,31 +85,34 @@ class Rig:
     def record(self, ways: Iterable[Way] = WAYS) -> list[Case]:
         """All cases there are, from one run of each of the ways."""
         found: list[Case] = []
-        known = self.calls
         walked: dict[str, set[str]] = {}
         is_up = False
         for way in ways:
-            if way.goes_up == is_up:
+            if not way.stage and way.goes_up == is_up:
                 self.undisturbed(up=not is_up)
             calls, states, tasks = self._recorded(way)
-            is_up = way.goes_up
+            is_up = way.goes_up and not way.stage
             new = dict.fromkeys(states).keys() - walked.setdefault(way.machine, set())
+            mine = self.calls.setdefault(DISRUPT if way.machine == DISRUPT else "", set())
+            known = mine if way.machine == DISRUPT else set().union(*self.calls.values())
             found += cases(
                 way,
                 (call for call in calls if call not in known),
                 [each for each in states if each in new],
                 tasks=tasks,
             )
-            known |= set(calls)
+            mine |= set(calls)
             walked[way.machine] |= new
-        if is_up:
-            self.undisturbed(up=False)
+        self.clean()
         return found
 
     def not_struck(self) -> list[str]:
         """What the callers of the recorded ways may do, and none of their calls has done."""
         roles = {caller: role for machine in self.machines for caller, role in self._roles(machine).items()}
-        return not_struck(self.actor.knob("iam/granted"), roles, self.calls)
+        functions = self.actor.world.client("lambda").get_paginator("list_functions").paginate()
+        named = {_folder(each): str(each["Role"]) for page in functions for each in page["Functions"]}
+        roles |= {caller: named[caller] for way in WAYS for caller in way.callers}
+        return not_struck(self.actor.knob("iam/granted"), roles, set().union(*self.calls.values()))
 
     def _recorded(self, way: Way) -> tuple[list[tuple[str, str]], list[str], set[str]]:
         """The calls of a way's machine and its functions, the states that it entered, and those of them that call
@@ -106,6 +129,7 @@ class Rig:
         states, tasks, callers = self._walked(way.machine, known)
         if way.swept:
             callers = {caller for machine in self.machines for caller in self._roles(machine)}
+        callers |= set(way.callers)
         return [call for call in calls if call[0] in callers], states, tasks
 
     def undisturbed(self, *, up: bool) -> None:
@@ -117,7 +141,7 @@ class Rig:
 
     def _make_sure(self, way: Way) -> None:
         """With waits this short, a deletion may be stored later than the sweep that it rang for looks."""
-        for _ in range(SWEEPS):
+        for _ in range(way.sweeps):
             if not self._settled(way):
                 return
             time.sleep(APART if way.swept else 0)
@@ -133,9 +157,15 @@ class Rig:
             for _ in range(2):
                 self.actor.sweep()
                 time.sleep(APART)  # what is missing on one side is believed at the second look only
+                self.troubles.minutes_later(way)
             return
         known = self._newest(way.machine)
-        self.troubles.ask_for(*CROWD) if way.goes_up else self.troubles.delete_claims()
+        if way.machine == DISRUPT:
+            self.troubles.look_for_nodes_to_disrupt()
+        elif way.stage:
+            STAGES[way.stage].ask(self.actor)
+        else:
+            self.troubles.ask_for(way, *CROWD) if way.goes_up else self.troubles.let_nodes_go(way)
         with suppress(WatchTimeout):  # a ring may be lost: the sweep is there for that
             until(lambda: self._newest(way.machine) != known, what=f"a {way}", limit=BEGINS_WITHIN)
 
@@ -156,7 +186,17 @@ class Rig:
         """Do what the case is about while it goes wrong, and let the sweep find it; leaves things as they are then."""
         way = case.place.way
         self.troubles.forget_answers()
+        known = self._launched()
         self.troubles.before(way)
+        if way.stage:
+            known = self._launched()
+        with watch_evictions(self.actor.world.kube) as watched:
+            verdict = self._struck(case)
+        ever = (*self._launched_twice(way, known), *_disrupted_wrongly(way, watched))
+        return replace(verdict, wrong=(*verdict.wrong, *ever))
+
+    def _struck(self, case: Case) -> Verdict:
+        way = case.place.way
         self._arm(case)
         self._begin(way)
         with suppress(WatchTimeout):
@@ -169,16 +209,16 @@ class Rig:
         except WatchTimeout as reason:
             stalled = (str(reason),)
         wrong: Iterable[str] = ()
-        for sweep in range(1, SWEEPS + 1):
+        for sweep in range(1, way.sweeps + 1):
             if way.swept or any("has no" in each for each in wrong):
                 time.sleep(APART)  # what is missing on one side is believed at the second look only
             self.troubles.a_minute_later()
             self.actor.sweep()
             self.rest()
-            wrong = self._settled(way, seconds=3.0 if sweep == SWEEPS else 0.5)
+            wrong = self._settled(way, seconds=3.0 if sweep == way.sweeps else 0.5)
             if not wrong:
                 return Verdict(struck, sweep, stalled)
-        return Verdict(struck, SWEEPS, (*stalled, *wrong))
+        return Verdict(struck, way.sweeps, (*stalled, *wrong))
 
     def _arm(self, case: Case) -> None:
         place = case.place
@@ -221,10 +261,20 @@ class Rig:
             "claims": len(actor.claims()),
             "instances": len(alive),
         }
-        wanted = dict(zip(counted, (PODS, PODS, NODES, NODES, NODES) if way.goes_up else (0,) * 5, strict=True))
+        wanted = _wanted(way)
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
-            *(f"{counted[what]} {what}, not {wanted[what]}" for what in counted if counted[what] != wanted[what]),
+            *(
+                f"{counted[what]} {what}, not {' to '.join(dict.fromkeys(map(str, wanted[what])))}"
+                for what in counted
+                if not wanted[what][0] <= counted[what] <= wanted[what][1]
+            ),
+            *(
+                f"claim {claim['metadata']['name']} has the condition DisruptionReason"
+                for claim in actor.claims()
+                for each in claim.get("status", {}).get("conditions", ())
+                if each["type"] == "DisruptionReason"
+            ),
             *(f"instance {each['InstanceId']} lacks the name of its claim" for each in alive if not _named(each)),
             *self._left_in_memory(
                 {claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}, way
@@ -242,7 +292,13 @@ class Rig:
         found = []
         for item in scan["Items"]:
             kind, identity = item["kind"]["S"], item["id"]["S"]
-            there = {"ASSIGNMENT": set(), "RETIREMENT": claims, "INSTANCE": alive, "EMPTY": claims}.get(kind, set())
+            there = {
+                "RETIREMENT": claims,
+                "INSTANCE": alive,
+                "EMPTY": claims,
+                "IMPAIRED": alive,
+                "RECOMMENDED": claims,
+            }.get(kind, set())
             if kind == "LAUNCH" and not item["recorded"]["BOOL"]:
                 found.append(f"launch {identity} is not recorded")
             if kind not in kept and identity not in there:
@@ -250,6 +306,26 @@ class Rig:
         return found
 
     # --- what happened
+
+    def _launched(self) -> set[str]:
+        """The instances that Joiner has launched, those that have ended since included."""
+        everything = instances(self.actor.world.client("ec2"))
+        return {each["InstanceId"] for each in everything} - self.troubles.strangers
+
+    def _launched_twice(self, way: Way, known: set[str]) -> list[str]:
+        """More launches than the way needs, even if what was launched in vain has ended."""
+        new = self._launched() - known
+        most = STAGES[way.stage].launches if way.stage else NODES if way.goes_up else 0
+        return [f"{len(new)} instances were launched, not {most}"] if len(new) > most else []
+
+    def out_of_memory(self, since: float) -> list[str]:
+        """Functions that used more than half of their memory, though the cluster is small."""
+        clients = self.actor.world.client
+        used: dict[str, tuple[int, int]] = {}
+        for report in reports(clients("lambda"), clients("logs"), since):
+            used[report.function] = max(used.get(report.function, (0, 0)), (report.used_mb, report.memory_mb))
+        assert used, "no function reported its memory"
+        return sorted(f"{name} used {most} of {all_} MB" for name, (most, all_) in used.items() if 2 * most > all_)
 
     def _executions(self, machine: str) -> list[tuple[str, str]]:
         """ARN and status of all executions of a machine; of an Express one nobody lists them."""
@@ -307,6 +383,28 @@ class Rig:
         self.actor.apply("c-template.yaml")
         time.sleep(0.3)
         self.rest()
+
+
+def _wanted(way: Way) -> dict[str, tuple[int, int]]:
+    """The least and the most of each at the end."""
+    if way.stage:
+        stage: Stage = STAGES[way.stage]
+        nodes, pods = (stage.least, stage.most), (stage.replicas,) * 2
+    else:
+        nodes, pods = ((NODES,) * 2, (PODS,) * 2) if way.goes_up else ((0, 0), (0, 0))
+    return {"pods": pods, "running": pods, "nodes": nodes, "claims": nodes, "instances": nodes}
+
+
+def _disrupted_wrongly(way: Way, watched: Watched) -> list[str]:
+    """Rules that a disruption broke at any time."""
+    most = STAGES[way.stage].evictions if way.stage else len(watched.evicted)
+    more = [f"{len(watched.evicted)} pods were evicted, not {most}"] if len(watched.evicted) > most else []
+    return [*sorted(watched.violations), *more]
+
+
+def _folder(function: dict[str, Any]) -> str:
+    variables = function.get("Environment", {}).get("Variables", {})
+    return str(variables.get("POWERTOOLS_SERVICE_NAME", function["FunctionName"]))
 
 
 def _named(instance: dict[str, Any]) -> bool:

@@ -4,15 +4,17 @@ Everything here is done from outside, as a person, EC2 or a dead execution would
 """
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
-from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, SWEEP, UP, Way
+from tests.e2e.crash.stages import STAGES
+from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, FAILING_NODES, HEALTH_EVENT, REFRESH, SWEEP, UP, Way
 from tests.e2e.invariants import CLAIM_PATHS
 from tests.e2e.world import Actor, deployment
 
@@ -27,11 +29,19 @@ EXPRESS_SECONDS: Final = 300
 """After so long an Express execution has ended, whatever became of it."""
 
 LONG_AGO: Final = timedelta(minutes=10)
+INTOLERABLE: Final = timedelta(minutes=31)
+"""Longer than a bad condition of a node is tolerated."""
+
+CHECKED_SECONDS: Final = 130
+"""Longer than failing status checks are tolerated."""
+
 DIES_WITHIN: Final = 15.0
 TRIES: Final = 3
 
 ANSWERED: Final = {"kind": {"S": "ANSWERED"}, "id": {"S": "pods"}}
 """The item that remembers refused pods."""
+
+DAY_SECONDS: Final = 86_400
 
 LAUNCH_TAG: Final = "joiner.dev/launch"
 NAMES: Final = ("karpenter.sh/nodeclaim", "Name")
@@ -53,19 +63,27 @@ class Troubles:
     actor: Actor
     machines: Mapping[str, str]
     crowd: tuple[Object, ...]
+    strangers: set[str] = field(default_factory=set)
+    """Instances that were launched here."""
 
     # --- before anything is struck
 
     def before(self, way: Way) -> None:
         """Bring about what the way begins with."""
+        if way.stage:
+            self.actor.clean()
+            STAGES[way.stage].prepare(self.actor)
+            return
         if way.goes_up:
             self.keep_empty_nodes()
         if way.machine == UP:
             self.forget_launch_templates()
         if way.short:
             self.actor.knob("capacity", instanceType=SHORT, available=0)
-        if way.machine == SWEEP:
+        if way.dies_in:
             self._let_one_die(way)
+        if way.trouble == FAILING_NODES:
+            self._let_nodes_fail()
         if way.machine == DOWN_EMPTY:
             self._empty_the_nodes()
 
@@ -73,6 +91,11 @@ class Troubles:
         """What the sweep of this way finds besides."""
         if way.machine == SWEEP and way.goes_up:
             self._take_a_name()
+
+    def minutes_later(self, way: Way) -> None:
+        """Failing checks have failed for long enough."""
+        if way.trouble == FAILING_NODES:
+            self._age("IMPAIRED", since=CHECKED_SECONDS)
 
     def over(self, way: Way) -> None:
         """The fault is over: what EC2 was short of is there again, and empty nodes stay."""
@@ -90,9 +113,9 @@ class Troubles:
         before = self._last_stopped(what)
         self.actor.knob("mishaps/stop", machine=self.machines[what], state=way.dies_in, when="entered", nth=1)
         if way.goes_up:
-            self.ask_for(*self.crowd)
+            self.ask_for(way, *self.crowd)
         else:
-            self.delete_claims()
+            self.let_nodes_go(way)
         for _ in range(TRIES):  # a ring may be lost on a busy machine
             with suppress(WatchTimeout):
                 until(
@@ -125,7 +148,24 @@ class Troubles:
             "MinCount": 1,
             "MaxCount": 1,
         }
-        ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
+        made = ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
+        self.strangers |= {each["InstanceId"] for each in made["Instances"]}
+
+    def _let_nodes_fail(self) -> None:
+        """One node is unhealthy, the status checks of another one's instance fail, and the third's is to be stopped."""
+        kube = self.actor.world.kube
+        first, second, third = sorted(each["InstanceId"] for each in self.actor.instances())
+        node = next(each for each in self.actor.nodes() if each["spec"]["providerID"].endswith(first))
+        bad = {
+            "type": "NetworkingReady",
+            "status": "False",
+            "reason": "Test",
+            "lastTransitionTime": _written(INTOLERABLE),
+        }
+        conditions = [*node["status"]["conditions"], bad]
+        kube.merge(f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": {"conditions": conditions}})
+        self.actor.knob("impair", instanceId=second, check="system")
+        self.actor.knob("schedule-event", instanceId=third, code="instance-stop", startsIn=DAY_SECONDS)
 
     def _empty_the_nodes(self) -> None:
         """Nodes that were opened and emptied minutes ago, in a pool that lets empty ones go."""
@@ -156,13 +196,40 @@ class Troubles:
 
     # --- what begins a way
 
-    def ask_for(self, *pods: Object) -> None:
+    def ask_for(self, way: Way, *pods: Object) -> None:
         """Pods come that no node can hold."""
+        if way.trouble == REFRESH:
+            self._refresh_the_catalogue()
         self.actor.create(*pods)
 
-    def delete_claims(self) -> None:
-        """A person deletes all claims; the pods are evicted for good."""
+    def _refresh_the_catalogue(self) -> None:
+        """As the schedule does; what becomes of it is no matter."""
+        functions = self.actor.world.client("lambda")
+        name = next(
+            each["FunctionName"]
+            for page in functions.get_paginator("list_functions").paginate()
+            for each in page["Functions"]
+            if "RefreshCatalogue" in each["FunctionName"]
+        )
+        functions.invoke(FunctionName=name, Payload=b"{}")
+
+    def look_for_nodes_to_disrupt(self) -> None:
+        """A sweep starts DISRUPT so."""
+        begun = {"digest": "before the fault", "unfinished": 0}
+        name = f"disrupt-{time.time_ns()}"
+        self.actor.world.client("stepfunctions").start_execution(
+            stateMachineArn=self.actor.outputs["DisruptArn"], name=name, input=json.dumps(begun)
+        )
+
+    def let_nodes_go(self, way: Way) -> None:
+        """A person deletes all claims, or AWS says that it will stop all instances; the pods are evicted for good."""
         kube = self.actor.world.kube
+        if way.trouble == HEALTH_EVENT:
+            going = sorted(each["InstanceId"] for each in self.actor.instances())
+            for each in going:  # AWS says it at both places
+                self.actor.knob("schedule-event", instanceId=each, code="instance-stop", startsIn=DAY_SECONDS)
+            self.actor.knob("health", instanceIds=going, startsIn=DAY_SECONDS)
+            return
         for path in CLAIM_PATHS:
             for claim in kube.items(path):
                 kube.delete(f"{path}/{claim['metadata']['name']}", missing_ok=True)
@@ -188,15 +255,22 @@ class Troubles:
                 UpdateExpression="SET classes = :classes",
                 ExpressionAttributeValues={":classes": {"S": json.dumps(waited)}},
             )
-        for item in self._items("EMPTY"):
-            for name, passed in (("since", SWEEP_SECONDS), ("askedUntil", EXPRESS_SECONDS)):
+        self._age("EMPTY", since=SWEEP_SECONDS, askedUntil=EXPRESS_SECONDS)
+        self._age("IMPAIRED", since=SWEEP_SECONDS)
+        self._age("DISRUPTION", askedAt=SWEEP_SECONDS, deadline=SWEEP_SECONDS)
+        self._age("PROPOSED", at=SWEEP_SECONDS)
+
+    def _age(self, kind: str, **passed: int) -> None:
+        """Let seconds pass for times that are recorded in items of a kind."""
+        for item in self._items(kind):
+            for name, seconds in passed.items():
                 if name in item:
-                    client.update_item(
-                        TableName=table,
+                    self.actor.world.client("dynamodb").update_item(
+                        TableName=self.actor.outputs["TableName"],
                         Key=_key(item),
                         UpdateExpression="SET #time = #time - :passed",
                         ExpressionAttributeNames={"#time": name},
-                        ExpressionAttributeValues={":passed": {"N": str(passed)}},
+                        ExpressionAttributeValues={":passed": {"N": str(seconds)}},
                     )
 
     def forget_answers(self) -> None:

@@ -1,0 +1,140 @@
+"""Small clusters in which ways of the crash table begin that need Deployments and a pool of their own: nodes that are
+half used, too large or out of date.
+
+The pods have a controller, so an evicted pod comes again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner_local.control_plane.kube_api import Object
+from joiner_local.demo.change_watch import until
+from tests.e2e.world import Actor, deployment, node_class
+
+NODE_POOL: Final = "/apis/karpenter.sh/v1/nodepools/dense"
+POD: Final = "/api/v1/namespaces/default/pods"
+UNUSED: Final = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
+LEFT_ALONE: Final = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
+STANDS_WITHIN: Final = 60.0
+TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One cluster.
+
+    `replicas` pods of `cpu` each stay. `fillers` say how much the pods ask for that come with them and leave before the
+    way begins. `nodes` is how many nodes stand then, and `least` how many are wanted at the end, if nothing goes wrong.
+    A way launches at most `launches` instances, and evicts at most `evictions` pods.
+    """
+
+    types: Sequence[str]
+    disruption: Mapping[str, Any]
+    replicas: int
+    cpu: str
+    nodes: int
+    least: int
+    launches: int
+    evictions: int
+    fillers: Sequence[str] = ()
+    changed: bool = False
+    """The labels of the pool have changed since its nodes were launched."""
+
+    detected: bool = False
+    """A sweep has found that."""
+
+    @property
+    def most(self) -> int:
+        """Nodes that may stand at the end: those of a disruption that was undone, and a replacement that stays."""
+        return self.nodes + self.launches
+
+    def prepare(self, actor: Actor) -> None:
+        """Bring the cluster about, from an empty one."""
+        for _ in range(TRIES):
+            self._launch(actor)
+            if len(actor.nodes()) == self.nodes:
+                break
+            actor.clean()  # the pods came too late for one plan
+        assert len(actor.nodes()) == self.nodes
+        if self.changed:
+            actor.world.kube.merge(NODE_POOL, {"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})
+            actor.rest()
+        if self.detected:
+            assert actor.sweep() == "SUCCEEDED"
+            actor.rest()
+
+    def _launch(self, actor: Actor) -> None:
+        actor.create(node_class("dense"), self._pool())
+        actor.rest()
+        if not self.nodes:
+            return
+        self.ask(actor)
+        names = [f"filler-{number}" for number, _ in enumerate(self.fillers)]
+        actor.create(*(_pod(name, cpu) for name, cpu in zip(names, self.fillers, strict=True)))
+        actor.wait_running(self.replicas + len(names), limit=STANDS_WITHIN)
+        actor.rest()
+        for name in names:
+            actor.world.kube.delete(f"{POD}/{name}")
+        until(lambda: len(actor.pods()) == self.replicas, what="the fillers gone")
+        actor.rest()
+
+    def ask(self, actor: Actor) -> None:
+        """Create the Deployment."""
+        actor.create(deployment("web", replicas=self.replicas, cpu=self.cpu))
+
+    def _pool(self) -> Object:
+        requirements = {
+            "karpenter.sh/capacity-type": ["on-demand"],
+            "node.kubernetes.io/instance-type": list(self.types),
+        }
+        spec = {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "dense"},
+            "requirements": [{"key": key, "operator": "In", "values": values} for key, values in requirements.items()],
+            "expireAfter": "Never",
+        }
+        return {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "dense"},
+            "spec": {"template": {"spec": spec}, "disruption": {**self.disruption, "budgets": [{"nodes": "1"}]}},
+        }
+
+
+def _pod(name: str, cpu: str) -> Object:
+    spec = deployment(name, cpu=cpu)["spec"]["template"]["spec"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+STAGES: Final[Mapping[str, Stage]] = {
+    "nothing": Stage(("m5.large",), LEFT_ALONE, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0),
+    "half-used nodes": Stage(
+        ("m5.large",), UNUSED, replicas=2, cpu="800m", fillers=("1", "1"), nodes=2, least=1, launches=0, evictions=1
+    ),
+    "an oversized node": Stage(
+        ("m5.large", "m5.xlarge"),
+        UNUSED,
+        replicas=1,
+        cpu="500m",
+        fillers=("2500m",),
+        nodes=1,
+        least=1,
+        launches=1,
+        evictions=1,
+    ),
+    "a drifted node": Stage(
+        ("m5.large",),
+        LEFT_ALONE,
+        replicas=1,
+        cpu="1500m",
+        nodes=1,
+        least=1,
+        launches=1,
+        evictions=1,
+        changed=True,
+        detected=True,
+    ),
+    "an outdated node": Stage(
+        ("m5.large",), LEFT_ALONE, replicas=1, cpu="1500m", nodes=1, least=1, launches=1, evictions=1, changed=True
+    ),
+}
