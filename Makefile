@@ -12,10 +12,10 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test bench check
+.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test mutation-test law-test nightly bench check
 
 help: ## Show this
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-14s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 setup: ## Prepare .venv/ (with the joiner command) and node_modules/
 	@$(PYTHON) local/setup.py
@@ -51,6 +51,16 @@ full-plan-test: setup ## Forty nodes filled to 99 % by two hundred pods that are
 mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the local stack
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_MIX_PODS=1000 $(BIN)/python -m pytest -s tests/e2e/test_mixes.py
+
+mutation-test: setup ## 10,000 broken manifests, others each day: read as the API server reads them, refused by name
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
+	@JOINER_MUTATIONS=10000 JOINER_MUTATIONS_FROM=$$(date +%Y%m%d)0000 $(BIN)/python -m pytest $(DEALT) tests/unit/cli/test_fuzz.py tests/e2e/test_reading.py
+
+law-test: setup ## All laws (hypothesis) with three fresh seeds, which are printed
+	@$(BIN)/python -m tests.fresh_seeds
+
+nightly: setup ## All long tests, one after another, each to its end: how long each took, and which failed (about five hours)
+	@$(BIN)/python -m tests.nightly
 
 bench: setup ## Prices, bounds and speed of plans, how they grow; waves of consolidation; memory of functions that list; the way from a pod to its node, stage by stage; what Joiner costs a month
 	@$(BIN)/python -m bench.plan_prices

@@ -5,6 +5,7 @@ tests of a deployed stack, the tests that synthesise the app, and those that nee
 mostly wait, so three stacks at the same time take hardly longer than one.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -53,9 +54,10 @@ several workers.
 """
 
 # No deadline, because the machine may be busy. The examples are the same in each run, so that failures are
-# reproducible.
+# reproducible. With JOINER_FRESH_SEEDS (`make law-test`) they are others each time, by a seed that is printed.
 settings.register_profile("joiner", deadline=None, derandomize=True)
-settings.load_profile("joiner")
+settings.register_profile("fresh", deadline=None, print_blob=True)
+settings.load_profile("fresh" if "JOINER_FRESH_SEEDS" in os.environ else "joiner")
 
 
 def pytest_report_header() -> str:

@@ -1,10 +1,10 @@
 """SCALE UP, RETIRE, SWEEP and DISRUPT with something that goes wrong at every place of their way.
 
 Each time a seeded order of the table is tried until `ENOUGH` cases were struck, and two cases of a consolidation.
-`JOINER_CRASHES=all` (`make crash-test`) tries all of it, `JOINER_CRASHES=Launch` the cases that say so,
+`JOINER_CRASHES=all` (`make crash-test`) tries all of it, `JOINER_CRASHES="Launch|lost"` the cases whose line matches,
 `JOINER_CRASHES=Launch[20:]` those from the 20th on, and `JOINER_CRASHES=280:` those of the ways up, and of the ways
-down, from the 280th on. `JOINER_CRASH_WAYS=drift` records only the ways whose names say so. The table of what was tried
-is printed at the end of the run.
+down, from the 280th on. `JOINER_CRASH_WAYS="drift|failing"` records only the ways whose names match. The table of what
+was tried is printed at the end of the run.
 """
 
 import os
@@ -68,13 +68,13 @@ def chosen(found: list[Case]) -> list[Case]:
         return in_a_seeded_order(found, SEED)
     if part := re.fullmatch(r"(.*)\[(\d*):(\d*)\]", wanted):
         first, last = (int(number) if number else None for number in part.groups()[1:])
-        return [case for case in found if part[1] in str(case)][first:last]
+        return [case for case in found if re.search(part[1], str(case))][first:last]
     if part := re.fullmatch(r"(\d*):(\d*)", wanted):
         first, last = (int(number) if number else None for number in part.groups())
         return [
             case for up in (True, False) for case in [one for one in found if one.place.way.goes_up == up][first:last]
         ]
-    return [case for case in found if wanted == "all" or wanted in str(case)]
+    return [case for case in found if wanted == "all" or re.search(wanted, str(case))]
 
 
 @dataclass(slots=True)
@@ -128,7 +128,8 @@ def test_after_any_crash_the_next_sweeps_make_all_well(
             print(line, flush=True)
 
     began, trial = time.time(), Trial(rig, say)
-    found = chosen(rig.record([way for way in WAYS if RECORDED in way.name] if ALL_WAYS else (SCALE_UP, RETIRE)))
+    ways = [way for way in WAYS if re.search(RECORDED, way.name)] if ALL_WAYS else [SCALE_UP, RETIRE]
+    found = chosen(rig.record(ways))
     end = time.monotonic() + (float("inf") if ALL_WAYS else BUDGET)
     try:
         trial.walk(

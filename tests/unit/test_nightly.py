@@ -1,0 +1,52 @@
+"""`make nightly` runs every long target to its end, says how long each took, and fails if one failed."""
+
+import re
+import sys
+
+from tests.nightly import REPOSITORY, TARGETS, Ended, exit_code, run_all
+
+MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+QUICK = {"setup", "locks", "up", "down", "demo", "help", "test", "check", "bench", "nightly"}
+"""Targets that are no long test."""
+
+
+def program(code: int) -> tuple[str, ...]:
+    return (sys.executable, "-c", f"raise SystemExit({code})")
+
+
+def test_a_target_that_fails_stops_no_other_and_the_exit_code_tells() -> None:
+    times = iter([0.0, 61.0, 61.0, 63.5, 63.5, 3663.5])
+    said: list[str] = []
+    commands = {"first": program(0), "second": program(2), "third": program(0)}
+
+    ended = run_all(commands, say=said.append, clock=lambda: next(times))
+
+    assert ended == [Ended("first", 61.0, 0), Ended("second", 2.5, 2), Ended("third", 3600.0, 0)]
+    assert [line for line in said if not line.startswith("▸")] == [
+        "first               1 min  1 s  passed",
+        "second              0 min  2 s  FAILED (2)",
+        "third              60 min  0 s  passed",
+    ]
+    assert exit_code(ended) == 1
+    assert exit_code(ended[:1]) == 0
+
+
+def test_every_long_target_of_the_makefile_is_run() -> None:
+    targets = set(re.findall(r"^([a-z-]+):.*##", MAKEFILE, flags=re.MULTILINE))
+
+    assert set(TARGETS) == targets - QUICK
+
+
+def test_the_targets_run_in_full() -> None:
+    recipes = dict(re.findall(r"^([a-z-]+):[^\n]*##[^\n]*\n((?:\t[^\n]*\n)+)", MAKEFILE, flags=re.MULTILINE))
+    full = {
+        "crash-test": "JOINER_CRASHES=all",
+        "chaos-test": "JOINER_CHAOS_SECONDS=600",
+        "full-plan-test": "JOINER_FULL_NODES=40",
+        "mix-test": "JOINER_MIX_PODS=1000",
+        "mutation-test": "JOINER_MUTATIONS=10000",
+        "law-test": "tests.fresh_seeds",
+    }
+
+    assert set(full) == set(TARGETS)
+    assert [name for name, said in full.items() if said not in recipes[name]] == []
