@@ -1,8 +1,9 @@
 """Finds pending pods that a pool could serve, from the manifests and EC2's answers, without Joiner's code.
 
-It reports only certain cases. Pods with constraints that it does not check (pod affinity, spread, volumes, devices),
+It reports only certain cases. Pods with constraints that it does not check (host ports, devices, namespace selectors),
 and pods that need nearly all of an instance, are left out. For each pod that it reports, EC2 offers an instance in a
-zone of the cluster's subnets, within the pool's limits, and the pod tolerates its taints.
+zone of the cluster's subnets, within the pool's limits, the pod tolerates its taints, and it could run alone on that
+instance beside the pods that are bound: its affinity, its spread and its volumes allow that (`neighbour_rules`).
 
 >>> meets({"a": "1"}, {"key": "a", "operator": "In", "values": ["1", "2"]})
 True
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchedStack, condition
+from tests.e2e.neighbour_rules import HOSTNAME, Neighbours
 from tests.e2e.quantities import mebibytes, millicores
 
 POOL_PATHS: Final = ("/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1alpha5/provisioners")
@@ -114,12 +116,19 @@ def neglected(world: WatchedStack, offerings: Sequence[Offering]) -> Iterator[st
     ready = [
         pool for pool in pools if condition(pool, "Ready") == "True" and "deletionTimestamp" not in pool["metadata"]
     ]
-    nodes = world.kube.items("/api/v1/nodes")
-    for pod in world.kube.items("/api/v1/pods"):
+    nodes, pods = world.kube.items("/api/v1/nodes"), world.kube.items("/api/v1/pods")
+    neighbours = Neighbours.of(
+        nodes,
+        pods,
+        claims=world.kube.items("/api/v1/persistentvolumeclaims"),
+        volumes=world.kube.items("/api/v1/persistentvolumes"),
+        storage_classes=world.kube.items("/apis/storage.k8s.io/v1/storageclasses"),
+    )
+    for pod in pods:
         if not waits(pod) or not _plain(pod):
             continue
         for pool in ready:
-            if (offering := _one_for(pod, pool, nodes, offerings)) is not None:
+            if (offering := _one_for(pod, pool, nodes, offerings, neighbours)) is not None:
                 kind = offering.labels["node.kubernetes.io/instance-type"]
                 yield (
                     f"pod {pod['metadata']['name']} is pending, and pool {pool['metadata']['name']} could serve it, by "
@@ -141,19 +150,26 @@ def _plain(pod: Object) -> bool:
     terms = ((affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
         "nodeSelectorTerms", []
     )
-    volumes = [
-        volume for volume in spec.get("volumes", []) if "persistentVolumeClaim" in volume or "ephemeral" in volume
-    ]
     ports = [port for container in spec["containers"] for port in container.get("ports", []) if port.get("hostPort")]
+    near = [
+        term
+        for kind in ("podAffinity", "podAntiAffinity")
+        for term in (affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    ]
+    spread = spec.get("topologySpreadConstraints") or ()
+    chosen = bool(terms or spec.get("nodeSelector"))
     strange = (
-        {"podAffinity", "podAntiAffinity"} & affinity.keys()
-        or spec.get("topologySpreadConstraints")
-        or spec.get("resourceClaims")
+        spec.get("resourceClaims")
+        or any({"namespaceSelector", "mismatchLabelKeys"} & term.keys() for term in near)
+        or any({"nodeAffinityPolicy", "nodeTaintsPolicy"} & each.keys() for each in spread)
+        or (chosen and any(each["topologyKey"] != HOSTNAME for each in spread))  # other nodes are other domains then
     )
-    return not (strange or volumes or ports or len(terms) > 1) and set(_requests(pod)) <= JUDGED
+    return not (strange or ports or len(terms) > 1) and set(_requests(pod)) <= JUDGED
 
 
-def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequence[Offering]) -> Offering | None:
+def _one_for(
+    pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequence[Offering], neighbours: Neighbours
+) -> Offering | None:
     """Return the first offering with which the pool could serve the pod."""
     legacy = "provisioners" in pool["path"]
     template = pool["spec"] if legacy else pool["spec"]["template"]
@@ -180,6 +196,7 @@ def _one_for(pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequ
             and memory <= offering.mebibytes * share
             and (limit is None or used + offering.millicores <= millicores(str(limit)))
             and all(meets(labels, each) for each in (*required, *defaults, *wanted))
+            and neighbours.may_join(pod, labels)
         ):
             return offering
     return None

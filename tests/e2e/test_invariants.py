@@ -20,15 +20,24 @@ def told(actor: Actor) -> list[str]:
 def test_a_pending_pod_that_a_pool_could_serve_is_found(pool: Actor) -> None:
     pool.knob("door", fault={"hangUp": True})
     try:
-        pool.create(deployment("forgotten"), deployment("impossible", nodeSelector={"kubernetes.io/arch": "s390x"}))
-        until(lambda: len([pod for pod in pool.pods() if waits(pod)]) == 2, what="two pods that no node is found for")
-        (found,) = told(pool)
-        assert found.startswith("pod forgotten-")
-        assert "pool default could serve it" in found
+        apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}}
+        near = {**apart, "labelSelector": {"matchLabels": {"app": "nobody"}}}
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        pool.create(
+            deployment("forgotten"),
+            deployment("apart", affinity={"podAntiAffinity": {required: [apart]}}),
+            deployment("lonely", affinity={"podAffinity": {required: [near]}}),
+            deployment("impossible", nodeSelector={"kubernetes.io/arch": "s390x"}),
+        )
+        until(lambda: len([pod for pod in pool.pods() if waits(pod)]) == 4, what="four pods that no node is found for")
+        found = sorted(told(pool))
+        assert [each.split("-")[0] for each in found] == ["pod apart", "pod forgotten"]
+        assert all("pool default could serve it" in each for each in found)
     finally:
         pool.knob("door", fault=None)
     assert pool.sweep() == "SUCCEEDED"
     pool.wait_running(1, "forgotten")
+    pool.wait_running(1, "apart")
 
 
 def test_a_leftover_instance_taint_and_lease_are_found(pool: Actor) -> None:
