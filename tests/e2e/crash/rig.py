@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from bench.lambda_reports import reports
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
+from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
 from tests.e2e.crash.grants import not_struck
-from tests.e2e.crash.stages import STAGES, Stage
+from tests.e2e.crash.stages import STAGES
 from tests.e2e.crash.table import FOR_GOOD, Case, Verdict, cases
 from tests.e2e.crash.troubles import Troubles, pod
 from tests.e2e.crash.ways import DISRUPT, DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
-from tests.e2e.eviction_checker import Watched, watch_evictions
+from tests.e2e.eviction_checker import watch_evictions
 from tests.e2e.invariants import violations
 from tests.e2e.world import Actor
 
@@ -37,23 +38,6 @@ PACE: Final = 0.05
 
 
 CROWD: Final = (pod("web-1", "1500m", "m5.large"), pod("web-2", "1500m", "m5.large"), pod("db", "3", "c5.xlarge"))
-PODS: Final = 3
-NODES: Final = 3
-KEPT: Final = {
-    "LEASE",
-    "CLUSTER",
-    "DOORBELL",
-    "UNAVAILABLE",
-    "ANSWERED",
-    "BACKOFF",
-    "LAUNCH",
-    "DRIFT",
-    "PROPOSED",
-    "MOVED",
-}
-"""Kinds of items that may outlive all claims: locks, secrets, history. All others are about a claim, an instance or an
-execution, and go with it: a `DISRUPTION` that is left keeps nodes tainted.
-"""
 
 
 @dataclass(slots=True)
@@ -192,7 +176,7 @@ class Rig:
             known = self._launched()
         with watch_evictions(self.actor.world.kube) as watched:
             verdict = self._struck(case)
-        ever = (*self._launched_twice(way, known), *_disrupted_wrongly(way, watched))
+        ever = (*too_many_launches(way, self._launched() - known), *disrupted_wrongly(way, watched))
         return replace(verdict, wrong=(*verdict.wrong, *ever))
 
     def _struck(self, case: Case) -> Verdict:
@@ -261,7 +245,7 @@ class Rig:
             "claims": len(actor.claims()),
             "instances": len(alive),
         }
-        wanted = _wanted(way)
+        wanted = wanted_counts(way)
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
             *(
@@ -282,28 +266,13 @@ class Rig:
         ]
 
     def _left_in_memory(self, claims: set[str], alive: set[str], way: Way) -> list[str]:
-        """Items of the table that are about nothing any more.
-
-        A sweep notes an absence, the next one acts on it, and the one after that forgets it: a way that begins with
-        orphans has it left.
-        """
-        kept = KEPT | {"ABSENT"} if way.swept else KEPT
+        """Items of the table that are about nothing any more."""
         scan = self.actor.world.client("dynamodb").scan(TableName=self.actor.outputs["TableName"], ConsistentRead=True)
-        found = []
-        for item in scan["Items"]:
-            kind, identity = item["kind"]["S"], item["id"]["S"]
-            there = {
-                "RETIREMENT": claims,
-                "INSTANCE": alive,
-                "EMPTY": claims,
-                "IMPAIRED": alive,
-                "RECOMMENDED": claims,
-            }.get(kind, set())
-            if kind == "LAUNCH" and not item["recorded"]["BOOL"]:
-                found.append(f"launch {identity} is not recorded")
-            if kind not in kept and identity not in there:
-                found.append(f"{kind} {identity} is left")
-        return found
+        items = [
+            Item(each["kind"]["S"], each["id"]["S"], recorded=each.get("recorded", {}).get("BOOL", True))
+            for each in scan["Items"]
+        ]
+        return left_in_memory(items, claims, alive, way)
 
     # --- what happened
 
@@ -311,12 +280,6 @@ class Rig:
         """The instances that Joiner has launched, those that have ended since included."""
         everything = instances(self.actor.world.client("ec2"))
         return {each["InstanceId"] for each in everything} - self.troubles.strangers
-
-    def _launched_twice(self, way: Way, known: set[str]) -> list[str]:
-        """More launches than the way needs, even if what was launched in vain has ended."""
-        new = self._launched() - known
-        most = STAGES[way.stage].launches if way.stage else NODES if way.goes_up else 0
-        return [f"{len(new)} instances were launched, not {most}"] if len(new) > most else []
 
     def out_of_memory(self, since: float) -> list[str]:
         """Functions that used more than half of their memory, though the cluster is small."""
@@ -383,23 +346,6 @@ class Rig:
         self.actor.apply("c-template.yaml")
         time.sleep(0.3)
         self.rest()
-
-
-def _wanted(way: Way) -> dict[str, tuple[int, int]]:
-    """The least and the most of each at the end."""
-    if way.stage:
-        stage: Stage = STAGES[way.stage]
-        nodes, pods = (stage.least, stage.most), (stage.replicas,) * 2
-    else:
-        nodes, pods = ((NODES,) * 2, (PODS,) * 2) if way.goes_up else ((0, 0), (0, 0))
-    return {"pods": pods, "running": pods, "nodes": nodes, "claims": nodes, "instances": nodes}
-
-
-def _disrupted_wrongly(way: Way, watched: Watched) -> list[str]:
-    """Rules that a disruption broke at any time."""
-    most = STAGES[way.stage].evictions if way.stage else len(watched.evicted)
-    more = [f"{len(watched.evicted)} pods were evicted, not {most}"] if len(watched.evicted) > most else []
-    return [*sorted(watched.violations), *more]
 
 
 def _folder(function: dict[str, Any]) -> str:

@@ -83,6 +83,9 @@ class Trial:
 
     rig: Rig
     say: Callable[[str], None]
+    tried: int
+    """How many are to be tried, at most."""
+
     verdicts: dict[Case, Verdict] = field(default_factory=dict)
 
     @property
@@ -112,7 +115,7 @@ class Trial:
     def try_one(self, case: Case) -> Verdict:
         verdict = self.verdicts[case] = self.rig.verdict(case)
         if verdict.wrong or ALL_WAYS:
-            self.say(f"{len(self.verdicts)} {case}: {'; '.join([str(verdict), *verdict.wrong])}")
+            self.say(f"{len(self.verdicts)}/{self.tried} {case}: {'; '.join([str(verdict), *verdict.wrong])}")
         return verdict
 
     @property
@@ -127,9 +130,10 @@ def test_after_any_crash_the_next_sweeps_make_all_well(
         with capsys.disabled():
             print(line, flush=True)
 
-    began, trial = time.time(), Trial(rig, say)
+    began = time.time()
     ways = [way for way in WAYS if re.search(RECORDED, way.name)] if ALL_WAYS else [SCALE_UP, RETIRE]
     found = chosen(rig.record(ways))
+    trial = Trial(rig, say, len(found) + (0 if ALL_WAYS else len(CONSOLIDATIONS)))
     end = time.monotonic() + (float("inf") if ALL_WAYS else BUDGET)
     try:
         trial.walk(
