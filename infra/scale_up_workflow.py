@@ -30,7 +30,10 @@ class ScaleUpWorkflow(Construct):
         super().__init__(scope, id)
         settings = dependencies.settings
         environments = {
-            "resolve_node_classes": nodes,
+            "resolve_node_classes": {
+                **nodes,
+                "JOINER_NODE_OVERHEAD_PRICE": str(settings.planning.node_overhead_price_per_hour),
+            },
             "launch_instances": nodes,
             "find_pending_pods": {
                 "JOINER_BATCH_IDLE_SECONDS": str(settings.batching.idle_seconds),

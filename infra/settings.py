@@ -87,7 +87,18 @@ class CeilingSettings:
     """Nodes of Joiner at any time. Enough for a first cluster, and few enough that a mistake is noticed before the
     bill."""
     price_per_hour: Annotated[float, NumberRange(0, 1_000_000)] = 50.0
-    """US$ an hour of all nodes of Joiner, at the prices of the catalogue. 100 nodes of 8 vCPUs cost about 40."""
+    """US$ an hour of all nodes of Joiner, at their whole price in plans. 100 nodes of 8 vCPUs cost about 40."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningSettings:
+    """What plans reckon with beside the prices of instances and volumes."""
+
+    node_overhead_price_per_hour: Annotated[float, NumberRange(0, 100)] = 0.01
+    """US$ an hour for the running of a node, whatever its size: image pulls, its part of the API server's work, its
+    addresses, and agents that are licensed by node. About 7 a month: less than most licences, and enough that ten tiny
+    nodes cost more than one that holds the same pods. A pool sets its own price with the annotation
+    `joiner.dev/node-overhead-price`."""
 
 
 KeyArn = TextPattern(
@@ -253,6 +264,7 @@ class Settings:
     runtime: RuntimeSettings = RuntimeSettings()
     node_roles: NodeRoleSettings = NodeRoleSettings()
     ceilings: CeilingSettings = CeilingSettings()
+    planning: PlanningSettings = PlanningSettings()
     image_owners: Annotated[
         tuple[str, ...],
         TextPattern(

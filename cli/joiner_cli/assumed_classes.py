@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from joiner import names
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching import NodeClassPolicy, find_declared_problems
+from joiner.launching.node_class_costs import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.node_images import choose_family, list_image_parameters
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
@@ -29,12 +31,13 @@ def assume_resolved_classes(
     *,
     unready: Mapping[str, str] | None = None,
     ceilings: NodeClassPolicy | None = None,
+    overhead_price: float = DEFAULT_OVERHEAD_PRICE,
 ) -> dict[str, ResolvedNodeClass]:
     """Return the node classes of all pools, by key, with the problems that are known without AWS.
 
     An absent class has the defaults. A class that is invalid or being deleted is left out, so that its pools have no
     nodes. ``unready`` are classes whose status says that they are not ready; ``ceilings`` are the limits of the
-    settings, if they are known.
+    settings, if they are known. ``overhead_price`` is what the running of a node costs in $/h.
     """
     declared = {one.key: one for one in snapshot.classes}
     invalid = {one.object for one in snapshot.problems if one.severity == "error"}
@@ -44,7 +47,7 @@ def assume_resolved_classes(
         own = declared.get(ref.key)
         if (own is None and ref.key in invalid) or (own is not None and own.deleting):
             continue
-        assumed = _assume(ref, own, status.get(ref.key, {}), everywhere)
+        assumed = _assume(ref, own, status.get(ref.key, {}), everywhere, overhead_price)
         problems = find_declared_problems(own, ceilings) if own else []
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
@@ -68,15 +71,20 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
                 yield InvalidManifest(f"{kind}/{one.name}", "", "", f"{problem.message}{no_nodes}", severity)
 
 
-def _assume(ref: NodeClassRef, own: NodeClass | None, status: Manifest, zones: Iterable[str]) -> ResolvedNodeClass:
+def _assume(
+    ref: NodeClassRef, own: NodeClass | None, status: Manifest, zones: Iterable[str], overhead_price: float
+) -> ResolvedNodeClass:
     node_class = own or NodeClass(ref.name, ref.kind)
-    there = sorted({one["zone"] for one in status.get("subnets") or () if one.get("zone")})
+    there = sorted({one["zone"] for one in status.get("subnets") or () if one.get("zone")}) or sorted(zones)
+    public = bool(node_class.associate_public_ip_address)
+    region = next(map(names.region_of, there), "")
     return ResolvedNodeClass(
         name=ref.name,
         kind=ref.kind,
         ami_family=choose_family(node_class),
-        subnets=tuple(Subnet(f"subnet-{zone}", zone) for zone in there or zones),
+        subnets=tuple(Subnet(f"subnet-{zone}", zone, public=public) for zone in there),
         images=tuple(_status_images(status)) or tuple(_family_images(node_class)),
+        costs=compute_node_costs(node_class, region, overhead_price),
     )
 
 

@@ -33,7 +33,7 @@ SLOW_IMPORTS: Final = (
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """The input of a plan: manifest files, the catalogue, the limits of the search and those of the settings.
-    ``deadline`` is in seconds.
+    ``deadline`` is in seconds. ``instance_prices`` leaves out what nodes cost beside their instances.
     """
 
     files: tuple[str, ...]
@@ -42,6 +42,7 @@ class PlanRequest:
     deadline: float = 1.0
     seed: int = 0
     limits: SettingsLimits = field(default_factory=SettingsLimits)
+    instance_prices: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,15 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
         world = read_manifests(read_documents(question.files))
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
     classes = assume_resolved_classes(
-        world.snapshot, manifests, found.zones, unready=world.unready_classes, ceilings=question.limits.policy
+        world.snapshot,
+        manifests,
+        found.zones,
+        unready=world.unready_classes,
+        ceilings=question.limits.policy,
+        overhead_price=question.limits.overhead_price,
     )
+    if question.instance_prices:
+        classes = {key: replace(one, costs=None) for key, one in classes.items()}
     snapshot = replace(world.snapshot, problems=(*world.snapshot.problems, *class_problems(classes.values())))
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:

@@ -61,6 +61,17 @@ SettingsFile = Annotated[
         "--settings", metavar="FILE", help="Settings of the cluster: ceilings, and what node classes may name."
     ),
 ]
+
+
+class Prices(StrEnum):
+    whole = "whole"
+    instance = "instance"
+
+
+WhichPrices = Annotated[
+    Prices,
+    typer.Option("--prices", help="The whole price of nodes, with volumes and running, or that of their instances."),
+]
 Deadline = Annotated[
     float,
     typer.Option("--deadline", metavar="SECONDS", min=0.01, max=3600.0, help="How long to search for a cheaper plan."),
@@ -78,6 +89,7 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     deadline: Deadline = 1.0,
     seed: Seed = 0,
     settings: SettingsFile = None,
+    prices: WhichPrices = Prices.whole,
     output: Annotated[PlanFormat, typer.Option("--output", "-o", help="How to show it.")] = PlanFormat.table,
 ) -> None:
     """Show which nodes these manifests would get, and their price.
@@ -87,7 +99,10 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     some input is invalid; the plan leaves it out.
     """
     with _input_errors_reported():
-        found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed, read_limits(settings)))
+        limits = read_limits(settings)
+        found = plan_manifests(
+            PlanRequest(tuple(files), catalogue, region, deadline, seed, limits, prices is Prices.instance)
+        )
         _print_commentary(found)
         if not (found.errors and found.empty and output in (PlanFormat.table, PlanFormat.html)):
             print_result(_render(found, output))

@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from joiner.launching import NodeClassPolicy
+from joiner.launching.node_class_costs import DEFAULT_OVERHEAD_PRICE
 from joiner.planning import Ceilings
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsLimits:
-    """The ceilings of all pools together, and what node classes may name; without settings, both are unknown."""
+    """The ceilings of all pools together, and what node classes may name; without settings, both are unknown.
+    ``overhead_price`` is what the running of a node costs in $/h."""
 
     ceilings: Ceilings = field(default_factory=Ceilings)
     policy: NodeClassPolicy | None = None
+    overhead_price: float = DEFAULT_OVERHEAD_PRICE
 
 
 def read_limits(path: Path | None) -> SettingsLimits:
@@ -44,4 +47,5 @@ def read_limits(path: Path | None) -> SettingsLimits:
             account=settings.account or "",
             kms_keys=settings.node_classes.kms_keys,
         ),
+        settings.planning.node_overhead_price_per_hour,
     )

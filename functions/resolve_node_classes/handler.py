@@ -39,6 +39,7 @@ class NodeClassResolver:
         parameters: Parameters,
         profiles: InstanceProfiles,
         ceilings: NodeClassPolicy,
+        overhead_price: float = 0.0,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -46,6 +47,7 @@ class NodeClassResolver:
         self._parameters = parameters
         self._profiles = profiles
         self._ceilings = ceilings
+        self._overhead_price = overhead_price
 
     def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return ``{"classes", "ready", "refused"}``. Raises LeaseLost if it is called under the lease and another
@@ -100,6 +102,7 @@ class NodeClassResolver:
                 cluster=cluster.name,
                 kubernetes_version=cluster.version,
                 ip_family=cluster.ip_family,
+                overhead_price=self._overhead_price,
             )
         except (NoAnswer, Ec2Throttled):
             raise
@@ -163,6 +166,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         parameters=Parameters(environment.client("ssm")),
         profiles=InstanceProfiles(lambda: environment.client("iam")),
         ceilings=ceilings,
+        overhead_price=float(environment.setting("JOINER_NODE_OVERHEAD_PRICE")),
     )
     now = environment.now()
     answer = resolver.answer(task, event["snapshot"], now, environment.lease_end(context, now))

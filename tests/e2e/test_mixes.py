@@ -141,7 +141,7 @@ def test_every_pod_of_a_mix_runs_within_its_constraints_on_nodes_at_the_planned_
     offers = scene.offers()
     planned, paid = defaultdict[str, float](float), defaultdict[str, float](float)
     for node in nodes:
-        planned[node["capacityType"]] += node["pricePerHour"]
+        planned[node["capacityType"]] += node["priceParts"]["instance"]  # EC2 is asked for the instance's price
     for offer, count in offers.items():
         paid[offer[2]] += count * scene.price_per_hour(offer)
     executions = len({key.split("/")[1] for key in plans})

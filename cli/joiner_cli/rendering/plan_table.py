@@ -5,10 +5,18 @@ and daemon overhead divided by allocatable.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from joiner.cluster import Resources, sum_resources
 from joiner.planning import PendingPod, Plan, PlannedNode, Reason
 from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, shorten_names
+
+PART_NAMES: Final = {
+    "instance": "for instances",
+    "volumes": "for volumes",
+    "address": "for public addresses",
+    "running": "for the running of nodes",
+}
 
 
 def render_plan_table(plan: Plan) -> str:
@@ -18,12 +26,13 @@ def render_plan_table(plan: Plan) -> str:
 
 
 def summarize_plan(plan: Plan) -> str:
-    """Return the number of nodes and pods and the price, in up to three lines."""
+    """Return the number of nodes and pods and the price, in up to four lines."""
     if not (plan.nodes or plan.existing or plan.pending):
         return "No pods are pending: nothing to do."
     said = [_count_nodes_and_pods(plan)]
     if plan.nodes:
         said.append(f"{format_dollars(plan.price_per_hour)}/h, {_describe_bound(plan)}.")
+        said += describe_parts(plan)
     greedy = plan.greedy_price_per_hour
     if plan.nodes and greedy is not None and greedy > plan.price_per_hour * 1.0005:
         said.append(
@@ -31,6 +40,15 @@ def summarize_plan(plan: Plan) -> str:
             f"{format_percent(greedy / plan.price_per_hour - 1)} more."
         )
     return "\n".join(said)
+
+
+def describe_parts(plan: Plan) -> list[str]:
+    """Return one line with the parts of the price; none if the nodes cost nothing beside their instances."""
+    parts = {name: amount for name, amount in plan.price_parts.items() if amount}
+    if parts.keys() <= {"instance"}:
+        return []
+    named = [f"{format_dollars(amount)} {PART_NAMES[name]}" for name, amount in parts.items()]
+    return [f"Of this: {', '.join(named)}."]
 
 
 def _describe_bound(plan: Plan) -> str:

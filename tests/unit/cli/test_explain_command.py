@@ -26,7 +26,7 @@ default: no instance type has enough resources.
   TYPES  WHICH                                                FIRST RULE THAT EXCLUDES THE POD
       3  c7g.xlarge, m7g.large, r6g.2xlarge                   the pool requires kubernetes.io/arch In [amd64]
       8  c6i.* (2), m5.* (2), g4dn.* (1) and 3 more families  too small: short of cpu
-  Nearest: c6i.4xlarge in us-east-1a, on-demand, $0.6800/h; it is short of 4.11 cpu.
+  Nearest: c6i.4xlarge in us-east-1a, on-demand, $0.6922/h; it is short of 4.11 cpu.
   What would have to change: the pod would have to request 4.11 cpu less.
 """
     )
@@ -78,13 +78,13 @@ def test_a_placed_pod_shows_its_node_and_the_next_best(tmp_path: Path, catalogue
 
     assert answer.exit_code == 0
     assert answer.out.startswith(
-        "shop/web-1 goes to a new node of NodePool/default: c6i.large in us-east-1a, on-demand, $0.0850/h.\n"
+        "shop/web-1 goes to a new node of NodePool/default: c6i.large in us-east-1a, on-demand, $0.0972/h.\n"
     )
     assert (
         "8 instance types of NodePool/default can hold it; with shop/web-0, shop/web-2 this one is part" in answer.out
     )
     assert answer.out.endswith(
-        "Next best: without c6i.large its 3 pods would go on m5.large in us-east-1a for $0.0960/h, $0.0110/h more.\n"
+        "Next best: without c6i.large its 3 pods would go on m5.large in us-east-1a for $0.1082/h, $0.0110/h more.\n"
     )
 
 

@@ -52,10 +52,11 @@ def test_the_table_shows_price_bound_nodes_in_groups_and_what_stays_pending(shop
         answer.out
         == """\
 1 new node for 15 pods, 2 pods pending.
-$0.6800/h, which is optimal: no plan for these pods costs less.
+$0.6922/h, which is optimal: no plan for these pods costs less.
+Of this: $0.6800 for instances, $0.0022 for volumes, $0.0100 for the running of nodes.
 
 NODES  POOL     INSTANCE TYPE  ZONE        CAPACITY   $/H EACH     $/H  PODS   CPU  MEMORY  WHICH
-    1  default  c6i.4xlarge    us-east-1a  on-demand    0.6800  0.6800    15  94 %    56 %  shop/web-0…14
+    1  default  c6i.4xlarge    us-east-1a  on-demand    0.6922  0.6922    15  94 %    56 %  shop/web-0…14
 
 PENDING  WHICH          POOL     WHY
       1  default/gated  -        it has scheduling gates: example.com/quota; its scheduler ignores it until they \
@@ -107,7 +108,7 @@ def test_the_json_has_its_documented_fields(shop: Path, catalogue: Path) -> None
         "instanceType": "c6i.4xlarge",
         "zone": "us-east-1a",
         "capacityType": "on-demand",
-        "pricePerHour": 0.68,
+        "pricePerHour": 0.692192,
         "taints": [],
     }
     assert node["alternatives"][0] == {

@@ -18,7 +18,7 @@ CASES = sorted((Path(__file__).parents[2] / "data" / "oracle").glob("*.json"))[:
 def test_the_command_places_the_pods_that_karpenter_places(path: Path, tmp_path: Path) -> None:
     case = json.loads(path.read_text(encoding="utf-8"))
     manifests, catalogue = as_files(case, tmp_path)
-    answer = joiner("plan", "-f", manifests, "--catalogue", catalogue, "-o", "json")
+    answer = joiner("plan", "-f", manifests, "--catalogue", catalogue, "--prices", "instance", "-o", "json")
     expected = case["expected"]
 
     left = Counter(one["pod"].rpartition("/")[2].rpartition("-")[0] for one in answer.json["pending"])

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from joiner.catalogue import Catalogue
+from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Pod
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
@@ -47,6 +48,9 @@ class PlannerArguments:
 
     def state(self, snapshot: Snapshot) -> PlanState:
         return build_state(snapshot, self.catalogue, self.unavailable, classes=self.classes, ceilings=self.ceilings)
+
+    def prices(self, snapshot: Snapshot) -> NodePrices:
+        return NodePrices(self.catalogue, {pool.key: pool for pool in snapshot.pools}, self.classes)
 
 
 def unbound(snapshot: Snapshot, moving: Collection[str]) -> Snapshot:

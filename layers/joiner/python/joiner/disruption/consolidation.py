@@ -98,7 +98,7 @@ class _Consolidation:
     history: DisruptionHistory
 
     def proposal(self, gap: float) -> Proposal:
-        found = find_candidates(self.snapshot, self.world.catalogue, now=self.now, history=self.history)
+        found = find_candidates(self.snapshot, self.world.prices(self.snapshot), now=self.now, history=self.history)
         budgets = WaveBudgets(self.snapshot, found, now=self.now, history=self.history)
         price, totals = self._totals()
         empty, kept, remaining, bound = [], list(found.kept), 0, 0.0
@@ -138,7 +138,7 @@ class _Consolidation:
 
     def _totals(self) -> tuple[float, PoolTotals]:
         """Return the price of all managed nodes, and price and eviction cost of each pool."""
-        price, cost = total_by_pool(self.snapshot, self.world.catalogue)
+        price, cost = total_by_pool(self.snapshot, self.world.prices(self.snapshot))
         return sum(price.values()), PoolTotals(price, cost)
 
     def _remove_empty(

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from joiner import names
-from joiner.catalogue import Catalogue
+from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod, PodDisruptionBudget
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import KeptNode
@@ -101,10 +101,10 @@ def needs_another_node(pod: Pod) -> bool:
 
 
 def find_candidates(
-    snapshot: Snapshot, catalogue: Catalogue, *, now: datetime, history: DisruptionHistory
+    snapshot: Snapshot, prices: NodePrices, *, now: datetime, history: DisruptionHistory
 ) -> CandidateSearch:
     """Return the nodes that may be disrupted, and for the other managed nodes the reason."""
-    return _CandidateFinder(snapshot, catalogue, now, history).find()
+    return _CandidateFinder(snapshot, prices, now, history).find()
 
 
 def last_pod_event(claim: NodeClaim, pods: Iterable[Pod], history: DisruptionHistory) -> datetime | None:
@@ -115,7 +115,7 @@ def last_pod_event(claim: NodeClaim, pods: Iterable[Pod], history: DisruptionHis
     return max((each for each in known if each is not None), default=claim.conditions["Initialized"].since)
 
 
-def total_by_pool(snapshot: Snapshot, catalogue: Catalogue) -> tuple[dict[str, float], dict[str, float]]:
+def total_by_pool(snapshot: Snapshot, prices: NodePrices) -> tuple[dict[str, float], dict[str, float]]:
     """Return the price ($/h) and the eviction cost of all managed nodes that have joined, by the pool's key."""
     on_node: dict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
@@ -127,24 +127,20 @@ def total_by_pool(snapshot: Snapshot, catalogue: Catalogue) -> tuple[dict[str, f
     for claim in snapshot.claims:
         if claim.key in nodes and not claim.deleting:
             node = nodes[claim.key]
-            price[claim.pool_key] += price_of(node, claim, catalogue)
+            price[claim.pool_key] += price_of(node, claim, prices)
             cost[claim.pool_key] += node_eviction_cost(on_node[node.name])
     return dict(price), dict(cost)
 
 
-def price_of(node: Node, claim: NodeClaim, catalogue: Catalogue) -> float:
-    """Return the price of the node's offering in $/h; 0 if it is unknown."""
-    said = {**claim.labels, **node.labels}
-    instance_type, zone, capacity_type = (
-        said.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)
-    )
-    return catalogue.price(instance_type, zone, capacity_type) or 0.0
+def price_of(node: Node, claim: NodeClaim, prices: NodePrices) -> float:
+    """Return the whole price of the node in $/h; 0 if it is unknown."""
+    return prices.of({**claim.labels, **node.labels}, claim.pool_key)
 
 
 class _CandidateFinder:
-    def __init__(self, snapshot: Snapshot, catalogue: Catalogue, now: datetime, history: DisruptionHistory) -> None:
+    def __init__(self, snapshot: Snapshot, prices: NodePrices, now: datetime, history: DisruptionHistory) -> None:
         self._snapshot = snapshot
-        self._catalogue = catalogue
+        self._prices = prices
         self._now = now
         self._history = history
         self._pods: dict[str, list[Pod]] = defaultdict(list)
@@ -206,7 +202,7 @@ class _CandidateFinder:
             self._keep(claim, node, "Unconsolidatable", f"consolidation of {pool.key} is disabled")
             return
         moving = tuple(pod for pod in pods if needs_another_node(pod))
-        found = Candidate(claim, node, pool, price_of(node, claim, self._catalogue), moving, node_eviction_cost(moving))
+        found = Candidate(claim, node, pool, price_of(node, claim, self._prices), moving, node_eviction_cost(moving))
         aged = claim.created is None or self._now - claim.created >= timedelta(
             seconds=pool.disruption.limits.least_node_age
         )

@@ -7,13 +7,13 @@ unless the claim has a terminationGracePeriod: then the drain overrides them in 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from joiner import names
-from joiner.catalogue import Catalogue
+from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod
 from joiner.disruption.disruption_candidates import BudgetsOfPods, needs_another_node, node_eviction_cost
 from joiner.disruption.drift import DRIFTED
@@ -68,7 +68,7 @@ class OutdatedNodes:
 
 
 def find_outdated_nodes(
-    snapshot: Snapshot, catalogue: Catalogue, *, now: datetime, leaving: Sequence[str] = ()
+    snapshot: Snapshot, prices: NodePrices, *, now: datetime, leaving: Sequence[str] = ()
 ) -> OutdatedNodes:
     """Return the outdated nodes of pools that replace them. `leaving` names claims that a running execution
     disrupts."""
@@ -90,7 +90,18 @@ def find_outdated_nodes(
             kept.append(KeptNode(claim.name, node.name, "DisruptionBlocked", f"{why}, and {blocked}"))
             continue
         moving = tuple(pod for pod in here if pod.node_name and needs_another_node(pod))
-        due.append(OutdatedNode(claim, node, pool, reason, why, since, moving, _price(claim, node, catalogue)))
+        due.append(
+            OutdatedNode(
+                claim,
+                node,
+                pool,
+                reason,
+                why,
+                since,
+                moving,
+                prices.of({**claim.labels, **node.labels}, claim.pool_key),
+            )
+        )
     return OutdatedNodes(tuple(sorted(due, key=lambda one: one.order)), tuple(kept))
 
 
@@ -103,12 +114,6 @@ def _cause(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[Replacement
     if due is not None and due <= now:
         return "Expired", "it is as old as its pool lets it become", due.timestamp()
     return None
-
-
-def _price(claim: NodeClaim, node: Node, catalogue: Catalogue) -> float:
-    said: Mapping[str, str] = {**claim.labels, **node.labels}
-    offering = (said.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE))
-    return catalogue.price(*offering) or 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
+from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Taint
 from joiner.disruption.canaries import count_replaceable, find_failed_join
 from joiner.disruption.disruption_candidates import BudgetsOfPods
@@ -60,7 +61,8 @@ def propose_replacements(
         trial = remove_on_trial(snapshot, removed)
         return plan(trial, catalogue, unavailable, classes=classes, ceilings=ceilings)
 
-    found = find_outdated_nodes(snapshot, catalogue, now=now, leaving=tuple(history.disrupting))
+    prices = NodePrices(catalogue, {pool.key: pool for pool in snapshot.pools}, classes)
+    found = find_outdated_nodes(snapshot, prices, now=now, leaving=tuple(history.disrupting))
     line = _Line(snapshot, found.due, history, now)
     refused: dict[str, str] = {}
     chosen = line.choose(refused, 0)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from joiner import names
 from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
 from joiner.launching.declared_problems import (
     allowed_roles,
@@ -21,6 +22,7 @@ from joiner.launching.declared_problems import (
 )
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.launch_template_content import FAMILY_DEVICES
+from joiner.launching.node_class_costs import compute_node_costs
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_images import (
@@ -64,9 +66,15 @@ def resolve_node_class(
     cluster: str,
     kubernetes_version: str,
     ip_family: str = "ipv4",
+    overhead_price: float = 0.0,
 ) -> ResolvedNodeClass:
-    """Return the AWS resources of this class and its problems. ``cluster`` is the name of the cluster."""
-    subnets = sorted({_subnet(said) for said in found.subnets}, key=lambda subnet: (-subnet.free_ips, subnet.id))
+    """Return the AWS resources of this class and its problems. ``cluster`` is the name of the cluster.
+    ``overhead_price`` is what the running of a node costs in $/h."""
+    public = node_class.associate_public_ip_address
+    subnets = sorted(
+        {_subnet(said, public) for said in found.subnets}, key=lambda subnet: (-(subnet.free_ips or 0), subnet.id)
+    )
+    region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     groups = sorted(
         {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups},
         key=lambda group: group.id,
@@ -94,15 +102,18 @@ def resolve_node_class(
             *_network_problems(ip_family),
         ),
         generation=node_class.generation,
+        costs=compute_node_costs(node_class, region, overhead_price),
     )
 
 
-def _subnet(said: Answer) -> Subnet:
+def _subnet(said: Answer, public: bool | None) -> Subnet:
+    """Read a subnet. The class decides about public addresses before the subnet's MapPublicIpOnLaunch."""
     return Subnet(
         said["SubnetId"],
         said["AvailabilityZone"],
         said.get("AvailableIpAddressCount", 0),
         said.get("AvailabilityZoneId", ""),
+        bool(said.get("MapPublicIpOnLaunch")) if public is None else public,
     )
 
 

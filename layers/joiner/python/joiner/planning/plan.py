@@ -11,6 +11,7 @@ from typing import Any, Final
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
 from joiner.pools import InvalidManifest
+from joiner.pools.node_costs import NO_COSTS, NodeCosts
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,7 +44,7 @@ class PlannedNode:
     the requirements of its claim: those of the pool, narrowed to the alternatives and to what its pods require.
     ``labels`` are those of its own offer. ``requests`` are the requests of its pods, and ``daemon_overhead`` those
     of the daemon pods; together they fit ``allocatable``. ``classes`` counts its pods by class; slots are created
-    for these classes.
+    for these classes. The price of an offer is that of the whole node: ``costs`` are its parts beside the instance.
     """
 
     name: str
@@ -60,6 +61,7 @@ class PlannedNode:
     allocatable: Resources
     pods: tuple[str, ...]
     classes: Mapping[str, int]
+    costs: NodeCosts = NO_COSTS
 
     @property
     def pool_kind(self) -> str:
@@ -85,12 +87,18 @@ class PlannedNode:
     def price_per_hour(self) -> float:
         return self.offer.price_per_hour
 
+    @property
+    def price_parts(self) -> dict[str, float]:
+        """Return the parts of the price in $/h: instance, volumes, address and running."""
+        return {"instance": round(self.price_per_hour - self.costs.total, 10), **self.costs.to_json()}
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "nodePool": self.pool_name,
             "nodePoolKind": self.pool_kind,
             **self.offer.to_json(),
+            "priceParts": self.price_parts,
             "alternatives": [one.to_json() for one in self.alternatives],
             "labels": dict(sorted(self.labels.items())),
             "taints": [taint.to_kube() for taint in self.taints],
@@ -121,6 +129,7 @@ class PlannedNode:
             allocatable=Resources.from_kube(said["allocatable"]),
             pods=tuple(said["pods"]),
             classes=said["classes"],
+            costs=NodeCosts.from_json(said.get("priceParts") or {}),
         )
 
 
@@ -231,6 +240,7 @@ class Ceilings:
     price_per_hour: float | None = None
 
 
+PRICE_PARTS: Final = ("instance", "volumes", "address", "running")
 OPTIMAL_GAP: Final = 1e-6
 """A gap up to this is within the numerical error of the bound: the plan is optimal."""
 
@@ -260,6 +270,12 @@ class Plan:
         return round(sum(node.price_per_hour for node in self.nodes), 10)
 
     @property
+    def price_parts(self) -> dict[str, float]:
+        """Return the parts of the price in $/h, summed over the nodes."""
+        parts = [node.price_parts for node in self.nodes]
+        return {name: round(sum(one[name] for one in parts), 10) for name in PRICE_PARTS}
+
+    @property
     def gap(self) -> float:
         """Return how much the price exceeds the bound, as a share of the bound: 0.02 is two percent."""
         bound = self.lower_bound_per_hour
@@ -281,6 +297,7 @@ class Plan:
             "existing": [one.to_json() for one in self.existing],
             "pending": [one.to_json() for one in self.pending],
             "pricePerHour": self.price_per_hour,
+            "priceParts": self.price_parts,
             "lowerBoundPerHour": self.lower_bound_per_hour,
             "gap": self.gap,
             "optimal": self.optimal,

@@ -13,6 +13,7 @@ from joiner.cluster import Requirements
 from joiner.pools.conditions import Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, Severity
 from joiner.pools.node_class import ImageFamily
+from joiner.pools.node_costs import NO_COSTS, NodeCosts
 from joiner.pools.node_pool import ClassKind, NodeClassRef
 
 CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")
@@ -20,12 +21,14 @@ CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfi
 
 @dataclass(frozen=True, slots=True)
 class Subnet:
-    """A subnet in which nodes may be launched."""
+    """A subnet in which nodes may be launched. ``free_ips`` is None if it is unknown. ``public`` is whether nodes there
+    get a public IPv4 address."""
 
     id: str
     zone: str
-    free_ips: int = 0
+    free_ips: int | None = None
     zone_id: str = ""
+    public: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class NodeClassProblem:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedNodeClass:
-    """The AWS resources of one node class. Nodes can be launched from it if ``ready``."""
+    """The AWS resources of one node class. Nodes can be launched from it if ``ready``. ``costs`` are those of a node
+    with a public address; None plans with the prices of instances only."""
 
     name: str
     kind: ClassKind
@@ -73,6 +77,7 @@ class ResolvedNodeClass:
     instance_profile: str = ""
     problems: tuple[NodeClassProblem, ...] = ()
     generation: int = 0
+    costs: NodeCosts | None = None
 
     @property
     def ref(self) -> NodeClassRef:
@@ -96,7 +101,17 @@ class ResolvedNodeClass:
         For equal numbers of addresses it is the smallest id, so that the result is always the same.
         """
         there = [subnet for subnet in self.subnets if subnet.zone == zone]
-        return min(there, key=lambda subnet: (-subnet.free_ips, subnet.id), default=None)
+        return min(there, key=lambda subnet: (-(subnet.free_ips or 0), subnet.id), default=None)
+
+    def node_costs(self, zone: str, overhead_price: float | None = None) -> NodeCosts:
+        """Return what a node costs in this zone beside its instance. ``overhead_price`` replaces the price of its
+        running."""
+        if self.costs is None:
+            return NO_COSTS
+        subnet = self.subnet_in(zone)
+        address = self.costs.address if subnet and subnet.public else 0.0
+        running = self.costs.running if overhead_price is None else overhead_price
+        return NodeCosts(self.costs.volumes, address, running)
 
     def image_for(self, labels: Mapping[str, str]) -> Image | None:
         """Return the image for an instance type with these labels, or None.
@@ -139,7 +154,7 @@ class ResolvedNodeClass:
             "status": {
                 "subnets": [
                     {"id": subnet.id, "zone": subnet.zone} | ({"zoneID": subnet.zone_id} if subnet.zone_id else {})
-                    for subnet in sorted(self.subnets, key=lambda subnet: (-subnet.free_ips, subnet.id))
+                    for subnet in sorted(self.subnets, key=lambda subnet: (-(subnet.free_ips or 0), subnet.id))
                 ],
                 "securityGroups": [
                     {"id": group.id} | ({"name": group.name} if group.name else {}) for group in self.security_groups
@@ -161,7 +176,10 @@ class ResolvedNodeClass:
             "name": self.name,
             "kind": self.kind,
             "amiFamily": self.ami_family,
-            "subnets": [{"id": s.id, "zone": s.zone, "freeIps": s.free_ips, "zoneId": s.zone_id} for s in self.subnets],
+            "subnets": [
+                {"id": s.id, "zone": s.zone, "freeIps": s.free_ips, "zoneId": s.zone_id, "public": s.public}
+                for s in self.subnets
+            ],
             "securityGroups": [{"id": group.id, "name": group.name} for group in self.security_groups],
             "images": [
                 {
@@ -180,6 +198,7 @@ class ResolvedNodeClass:
                 for p in self.problems
             ],
             "generation": self.generation,
+            "costs": self.costs.to_json() if self.costs else None,
         }
 
     @classmethod
@@ -188,7 +207,9 @@ class ResolvedNodeClass:
             name=said["name"],
             kind=said["kind"],
             ami_family=said["amiFamily"],
-            subnets=tuple(Subnet(s["id"], s["zone"], s["freeIps"], s["zoneId"]) for s in said["subnets"]),
+            subnets=tuple(
+                Subnet(s["id"], s["zone"], s["freeIps"], s["zoneId"], s.get("public", False)) for s in said["subnets"]
+            ),
             security_groups=tuple(SecurityGroup(group["id"], group["name"]) for group in said["securityGroups"]),
             images=tuple(
                 Image(
@@ -206,4 +227,5 @@ class ResolvedNodeClass:
                 NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in said["problems"]
             ),
             generation=said["generation"],
+            costs=NodeCosts.from_json(said["costs"]) if said.get("costs") else None,
         )

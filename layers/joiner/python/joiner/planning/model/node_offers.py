@@ -15,6 +15,7 @@ from joiner.catalogue import InstanceType, Offering
 from joiner.cluster import Resources
 from joiner.planning.plan import Offer
 from joiner.pools import NodeClass, NodePool
+from joiner.pools.node_costs import NO_COSTS, NodeCosts
 
 Unavailable = frozenset[tuple[str, str, str]]
 """Capacity type, instance type and zone of offerings that are unavailable; ``*`` for type or zone means all of them."""
@@ -48,11 +49,12 @@ class NodeOffer:
     """One offer of one pool. ``room`` is what its pods can request, without daemon overhead, in the order of the
     plan's resources.
 
-    ``daemons`` are positions among the plan's daemons, ``overhead`` is what they request. There are thousands of
+    The price of ``offering`` is that of the whole node; ``costs`` are its parts beside the instance. ``daemons`` are
+    positions among the plan's daemons, ``overhead`` is what they request. There are thousands of
     offers and a plan uses few of them, so labels are computed on demand.
     """
 
-    __slots__ = ("_labels", "_offer", "daemons", "index", "model", "offering", "overhead", "place", "room")
+    __slots__ = ("_labels", "_offer", "costs", "daemons", "index", "model", "offering", "overhead", "place", "room")
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class NodeOffer:
         daemons: tuple[int, ...],
         overhead: Resources,
         place: Mapping[str, str],
+        costs: NodeCosts = NO_COSTS,
     ) -> None:
         self.index = index
         self.model = model
@@ -72,6 +75,7 @@ class NodeOffer:
         self.daemons = daemons
         self.overhead = overhead
         self.place = place
+        self.costs = costs
         self._offer: Offer | None = None
         self._labels: dict[str, str] | None = None
 

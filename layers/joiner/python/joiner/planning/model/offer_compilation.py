@@ -11,6 +11,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity
+from joiner.catalogue.node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
 from joiner.planning.model.node_offers import (
     INSTANCE_LABELS,
@@ -26,6 +27,7 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import node_amount
 from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
+from joiner.pools.node_costs import NodeCosts
 
 ANY_VALUE: Final = "*"
 PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, names.RESERVATION)
@@ -135,6 +137,7 @@ def _launchable(
         Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved
     )
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, scene.groups)
+    beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     number = 0
     for name in sorted(scene.catalogue.types):
         known = scene.catalogue.types[name]
@@ -152,11 +155,21 @@ def _launchable(
                 can, has = compute_allocatable(known, node_class, pool), compute_capacity(known, node_class, pool)
                 model = PoolInstanceType(name, labels, has, can, scene.room(name, can))
             own, offering = scene.overlaid(model, sold, place)
+            costs = beside[sold.zone]
+            offering = _with_costs(offering, costs)
             here, taken, overhead = daemons.on(labels, place)
             left = tuple(map(sub, own.room, taken))
             if min(left, default=0) >= 0:
-                yield NodeOffer(number, own, offering, room=left, daemons=here, overhead=overhead, place=place)
+                yield NodeOffer(
+                    number, own, offering, room=left, daemons=here, overhead=overhead, place=place, costs=costs
+                )
                 number += 1
+
+
+def _with_costs(offering: Offering, costs: NodeCosts) -> Offering:
+    """Return the offering at the price of the whole node."""
+    more = costs.total
+    return replace(offering, price_per_hour=round(offering.price_per_hour + more, 10)) if more else offering
 
 
 class PoolPlaces:

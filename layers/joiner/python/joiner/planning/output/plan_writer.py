@@ -144,6 +144,7 @@ class NodeWriter:
             allocatable=own.allocatable,
             pods=pods,
             classes=said.classes if self._slots.alike(room) else self._slots.by_class(room, pods),
+            costs=own.costs,
         )
 
     def _of(self, room: NodeState, choice: OfferChoice, pods: Sequence[str]) -> NodeDescription:

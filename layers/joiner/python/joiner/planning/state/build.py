@@ -35,7 +35,7 @@ def build_state(
         there = tuple(pod for pod in there if pod.key not in moving)
     groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes)
-    stands = find_existing_capacity(snapshot, catalogue, groups, who)
+    stands = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
     made = missing_static_nodes(offered, groups, stands, ceilings)
     return PlanState(
         groups,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
+from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.inputs.snapshot import Snapshot
@@ -20,7 +21,7 @@ from joiner.planning.model.pending_pods import (
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import attachable_by_type, node_amount
 from joiner.planning.state.plan_state import NodeState, attach_volume
-from joiner.pools import NodeClaim, NodePool
+from joiner.pools import NodeClaim, NodePool, ResolvedNodeClass
 
 EPHEMERAL_TAINTS = (
     "node.kubernetes.io/not-ready",
@@ -48,7 +49,12 @@ class ExistingCapacity:
 
 
 def find_existing_capacity(
-    snapshot: Snapshot, catalogue: Catalogue, groups: PodGroups, waiting: PodsToPlace
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    groups: PodGroups,
+    waiting: PodsToPlace,
+    *,
+    classes: Mapping[str, ResolvedNodeClass],
 ) -> ExistingCapacity:
     """Return the nodes in the order in which they are filled: nodes that accept pods, nodes that are joining, claims;
     each sorted by name."""
@@ -74,7 +80,7 @@ def find_existing_capacity(
             room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups, like_it=like_it)
             _reserve(room, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
             found.append(((2, claim.name), room))
-    used, number, price = _usage(snapshot, joined, catalogue)
+    used, number, price = _usage(snapshot, joined, catalogue, classes)
     rooms = tuple(room for _, room in sorted(found, key=lambda one: one[0]))
     return ExistingCapacity(rooms, used, number, price, _staying(snapshot, joined, leaving))
 
@@ -212,11 +218,14 @@ def _occupy(room: NodeState, vector: Sequence[int]) -> None:
 
 
 def _usage(
-    snapshot: Snapshot, joined: Mapping[str, Node], catalogue: Catalogue
+    snapshot: Snapshot,
+    joined: Mapping[str, Node],
+    catalogue: Catalogue,
+    classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[dict[str, dict[str, int]], int, float]:
     used: dict[str, dict[str, int]] = {}
     pools = {pool.key: pool for pool in snapshot.pools}
-    number, price = 0, 0.0
+    number, price, prices = 0, 0.0, NodePrices(catalogue, pools, classes)
     with_claim = {node.name for node in joined.values()}
     ours: list[tuple[str, Mapping[str, str], Resources]] = []
     for claim in snapshot.claims:
@@ -237,10 +246,7 @@ def _usage(
         for resource, amount in has.items():
             counted[resource] = counted.get(resource, 0) + amount
         number += 1
-        offered = catalogue.price(
-            labels.get(names.INSTANCE_TYPE, ""), labels.get(names.ZONE, ""), labels.get(names.CAPACITY_TYPE, "")
-        )
-        price += offered or 0.0
+        price += prices.of(labels, key)
     return used, number, price
 
 

@@ -1,0 +1,34 @@
+"""The whole price of a node: its instance and what it costs beside it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from joiner import names
+from joiner.catalogue.instance_types import Catalogue
+from joiner.pools import NodePool, ResolvedNodeClass
+from joiner.pools.node_costs import NO_COSTS, NodeCosts
+
+
+def node_costs(pool: NodePool, resolved: ResolvedNodeClass | None, zone: str) -> NodeCosts:
+    """Return what a node of this pool costs in a zone beside its instance."""
+    return resolved.node_costs(zone, pool.planning.overhead_price) if resolved else NO_COSTS
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrices:
+    """Prices of existing nodes. ``pools`` and ``classes`` are by key."""
+
+    catalogue: Catalogue
+    pools: Mapping[str, NodePool]
+    classes: Mapping[str, ResolvedNodeClass]
+
+    def of(self, labels: Mapping[str, str], pool_key: str) -> float:
+        """Return the whole price of a node with these labels in $/h; 0 if the price of its instance is unknown."""
+        instance_type, zone, capacity_type = (
+            labels.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)
+        )
+        price = self.catalogue.price(instance_type, zone, capacity_type)
+        pool = self.pools.get(pool_key)
+        if not price or pool is None:
+            return price or 0.0
+        return round(price + node_costs(pool, self.classes.get(pool.class_ref.key), zone).total, 10)

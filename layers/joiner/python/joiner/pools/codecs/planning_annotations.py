@@ -1,0 +1,47 @@
+"""Reads the annotations of a pool about plans (``PlanningSettings``).
+
+An invalid value is a warning and has no effect.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from joiner import names
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.planning_settings import BlastRadius, PlanningSettings
+from joiner.pools.suggestions import suggest_nearest
+
+DOLLARS: Final = re.compile(r"\d{1,3}(\.\d{1,8})?")
+SHARE_OR_VCPUS: Final = re.compile(r"(?P<share>100|[1-9]\d?)%|(?P<vcpus>[1-9]\d{0,3})")
+BURSTABLE: Final = ("baseline", "full")
+
+
+def read_planning_settings(manifest: Mapping[str, Any], notes: ManifestProblems) -> PlanningSettings:
+    """Return what the annotations of a pool set for plans."""
+    annotations = (manifest.get("metadata") or {}).get("annotations")
+    said: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+
+    def wrong(name: str, remedy: str) -> None:
+        notes.note(f"metadata.annotations[{name}]", said[name], f"it has no effect; {remedy}", "warning")
+
+    price, burst, radius = (
+        None if said.get(name) is None else str(said[name])
+        for name in (names.NODE_OVERHEAD_PRICE, names.BURSTABLE, names.BLAST_RADIUS)
+    )
+    if price is not None and not DOLLARS.fullmatch(price):
+        wrong(names.NODE_OVERHEAD_PRICE, 'give US$ an hour, such as "0.01"')
+        price = None
+    if burst is not None and burst not in BURSTABLE:
+        wrong(names.BURSTABLE, f"use baseline or full{suggest_nearest(burst, BURSTABLE)}")
+    limit = SHARE_OR_VCPUS.fullmatch(radius or "")
+    if radius is not None and limit is None:
+        wrong(names.BLAST_RADIUS, 'give a percentage of a workload\'s pods ("25%") or a number of vCPUs ("32")')
+    return PlanningSettings(
+        None if price is None else float(price),
+        burst == "full",
+        BlastRadius(
+            int(limit["share"]) / 100 if limit and limit["share"] else None,
+            int(limit["vcpus"]) if limit and limit["vcpus"] else None,
+        ),
+    )

@@ -1,0 +1,54 @@
+"""Annotations of a pool about plans, and what is reported about invalid values."""
+
+from typing import Any
+
+import pytest
+
+from joiner.pools import read_manifests
+from joiner.pools.planning_settings import BlastRadius, PlanningSettings
+
+
+def read(annotations: dict[str, Any]) -> tuple[PlanningSettings, list[str]]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    pool = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default", "annotations": annotations},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}},
+    }
+    found = read_manifests([pool])
+    return found.pools[0].planning, [
+        f"{one.field} {one.remedy} ({one.severity})" for one in found.problems if one.field.startswith("metadata")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "settings"),
+    [
+        ("node-overhead-price", "0.025", PlanningSettings(overhead_price=0.025)),
+        ("node-overhead-price", "0", PlanningSettings(overhead_price=0.0)),
+        ("burstable", "full", PlanningSettings(full_burst=True)),
+        ("burstable", "baseline", PlanningSettings()),
+        ("blast-radius", "25%", PlanningSettings(blast_radius=BlastRadius(share=0.25))),
+        ("blast-radius", "32", PlanningSettings(blast_radius=BlastRadius(vcpus=32))),
+    ],
+)
+def test_an_annotation_sets_what_it_says(name: str, value: str, settings: PlanningSettings) -> None:
+    assert read({f"joiner.dev/{name}": value}) == (settings, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("node-overhead-price", "-1", 'give US$ an hour, such as "0.01"'),
+        ("node-overhead-price", "cheap", 'give US$ an hour, such as "0.01"'),
+        ("burstable", "ful", 'use baseline or full; did you mean "full"?'),
+        ("blast-radius", "0%", 'give a percentage of a workload\'s pods ("25%") or a number of vCPUs ("32")'),
+        ("blast-radius", "some", 'give a percentage of a workload\'s pods ("25%") or a number of vCPUs ("32")'),
+    ],
+)
+def test_an_invalid_value_is_a_warning_and_has_no_effect(name: str, value: str, remedy: str) -> None:
+    settings, told = read({f"joiner.dev/{name}": value})
+
+    assert settings == PlanningSettings()
+    assert told == [f"metadata.annotations[joiner.dev/{name}] it has no effect; {remedy} (warning)"]
