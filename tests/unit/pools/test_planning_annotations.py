@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from joiner.pools import read_manifests
-from joiner.pools.planning_settings import BlastRadius, PlanningSettings
+from joiner.pools.pool_planning import BlastRadius, PoolPlanning
 
 
-def read(annotations: dict[str, Any]) -> tuple[PlanningSettings, list[str]]:
+def read(annotations: dict[str, Any]) -> tuple[PoolPlanning, list[str]]:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     pool = {
         "apiVersion": "karpenter.sh/v1",
@@ -25,15 +25,15 @@ def read(annotations: dict[str, Any]) -> tuple[PlanningSettings, list[str]]:
 @pytest.mark.parametrize(
     ("name", "value", "settings"),
     [
-        ("node-overhead-price", "0.025", PlanningSettings(overhead_price=0.025)),
-        ("node-overhead-price", "0", PlanningSettings(overhead_price=0.0)),
-        ("burstable", "full", PlanningSettings(full_burst=True)),
-        ("burstable", "baseline", PlanningSettings()),
-        ("blast-radius", "25%", PlanningSettings(blast_radius=BlastRadius(share=0.25))),
-        ("blast-radius", "32", PlanningSettings(blast_radius=BlastRadius(vcpus=32))),
+        ("node-overhead-price", "0.025", PoolPlanning(overhead_price=0.025)),
+        ("node-overhead-price", "0", PoolPlanning(overhead_price=0.0)),
+        ("burstable", "full", PoolPlanning(full_burst=True)),
+        ("burstable", "baseline", PoolPlanning()),
+        ("blast-radius", "25%", PoolPlanning(blast_radius=BlastRadius(share=0.25))),
+        ("blast-radius", "32", PoolPlanning(blast_radius=BlastRadius(vcpus=32))),
     ],
 )
-def test_an_annotation_sets_what_it_says(name: str, value: str, settings: PlanningSettings) -> None:
+def test_an_annotation_sets_what_it_says(name: str, value: str, settings: PoolPlanning) -> None:
     assert read({f"joiner.dev/{name}": value}) == (settings, [])
 
 
@@ -50,5 +50,5 @@ def test_an_annotation_sets_what_it_says(name: str, value: str, settings: Planni
 def test_an_invalid_value_is_a_warning_and_has_no_effect(name: str, value: str, remedy: str) -> None:
     settings, told = read({f"joiner.dev/{name}": value})
 
-    assert settings == PlanningSettings()
+    assert settings == PoolPlanning()
     assert told == [f"metadata.annotations[joiner.dev/{name}] it has no effect; {remedy} (warning)"]

@@ -13,7 +13,7 @@ from joiner.pools.conditions import Conditions
 from joiner.pools.consolidation_limits import ConsolidationLimits
 from joiner.pools.disruption_settings import DisruptionSettings
 from joiner.pools.kubelet_configuration import KubeletConfiguration
-from joiner.pools.planning_settings import PlanningSettings
+from joiner.pools.pool_planning import PoolPlanning
 
 PoolKind = Literal["NodePool", "Provisioner"]
 ClassKind = Literal["EC2NodeClass", "AWSNodeTemplate", "Inline"]
@@ -90,7 +90,7 @@ class NodePool:
     used: Resources = field(default_factory=Resources)
     kubelet: KubeletConfiguration | None = None
     disruption: Disruption = field(default_factory=Disruption)
-    planning: PlanningSettings = field(default_factory=PlanningSettings)
+    planning: PoolPlanning = field(default_factory=PoolPlanning)
     expire_after: int | None = 720 * 3600
     termination_grace_period: int | None = None
     replicas: int | None = None

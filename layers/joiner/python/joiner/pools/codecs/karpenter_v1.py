@@ -14,7 +14,7 @@ from joiner.pools.codecs.disruption_annotations import read_disruption_settings
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
-from joiner.pools.codecs.planning_annotations import read_planning_settings
+from joiner.pools.codecs.planning_annotations import read_pool_planning
 from joiner.pools.codecs.pool_requirements import (
     min_values,
     note_contradictions,
@@ -89,7 +89,7 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
             limits=read_consolidation_limits(manifest, notes),
             settings=read_disruption_settings(manifest, notes),
         ),
-        planning=read_planning_settings(manifest, notes),
+        planning=read_pool_planning(manifest, notes),
         expire_after=node.duration("expireAfter", MONTH),
         termination_grace_period=node.duration("terminationGracePeriod", None),
         replicas=spec.integer("replicas", minimum=0),

@@ -20,7 +20,7 @@ from joiner.pools.codecs.disruption_annotations import read_disruption_settings
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
-from joiner.pools.codecs.planning_annotations import read_planning_settings
+from joiner.pools.codecs.planning_annotations import read_pool_planning
 from joiner.pools.codecs.pool_requirements import note_contradictions, read_labels, read_requirements, read_taints
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
@@ -79,7 +79,7 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
             limits=read_consolidation_limits(manifest, notes),
             settings=read_disruption_settings(manifest, notes),
         ),
-        planning=read_planning_settings(manifest, notes),
+        planning=read_pool_planning(manifest, notes),
         expire_after=spec.integer("ttlSecondsUntilExpired", minimum=0),
         own_annotations=(manifest.get("metadata") or {}).get("annotations") or {},
     )

@@ -1,4 +1,4 @@
-"""Reads the annotations of a pool about plans (``PlanningSettings``).
+"""Reads the annotations of a pool about plans (``PoolPlanning``).
 
 An invalid value is a warning and has no effect.
 """
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.planning_settings import BlastRadius, PlanningSettings
+from joiner.pools.pool_planning import BlastRadius, PoolPlanning
 from joiner.pools.suggestions import suggest_nearest
 
 DOLLARS: Final = re.compile(r"\d{1,3}(\.\d{1,8})?")
@@ -17,7 +17,7 @@ SHARE_OR_VCPUS: Final = re.compile(r"(?P<share>100|[1-9]\d?)%|(?P<vcpus>[1-9]\d{
 BURSTABLE: Final = ("baseline", "full")
 
 
-def read_planning_settings(manifest: Mapping[str, Any], notes: ManifestProblems) -> PlanningSettings:
+def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> PoolPlanning:
     """Return what the annotations of a pool set for plans."""
     annotations = (manifest.get("metadata") or {}).get("annotations")
     said: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
@@ -37,7 +37,7 @@ def read_planning_settings(manifest: Mapping[str, Any], notes: ManifestProblems)
     limit = SHARE_OR_VCPUS.fullmatch(radius or "")
     if radius is not None and limit is None:
         wrong(names.BLAST_RADIUS, 'give a percentage of a workload\'s pods ("25%") or a number of vCPUs ("32")')
-    return PlanningSettings(
+    return PoolPlanning(
         None if price is None else float(price),
         burst == "full",
         BlastRadius(

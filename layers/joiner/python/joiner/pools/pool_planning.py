@@ -13,7 +13,7 @@ class BlastRadius:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanningSettings:
+class PoolPlanning:
     """``overhead_price`` in $/h replaces that of the cluster's settings; None keeps it. ``full_burst`` plans burstable
     types with all of their vCPUs instead of their baseline."""
 
