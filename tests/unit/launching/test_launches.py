@@ -2,8 +2,10 @@
 
 import base64
 import json
+import random
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -230,6 +232,54 @@ def test_a_claim_whose_user_data_is_too_long_is_refused() -> None:
     _, refused = group_launches([wanted("x", node_class=long)], CATALOGUE, CLUSTER, execution="up-1")
 
     assert refused[0].reason == "UserDataSizeLimitExceeded"
+
+
+SIMILAR = tuple(
+    LaunchOffering(0.1 + number / 100, name, f"us-east-1{zone}")
+    for number, (name, zone) in enumerate(product(("m5.large", "c5.large", "g5.xlarge"), "abc"))
+)[:8]
+
+
+def offered(launch: Launch) -> set[tuple[str, str]]:
+    """Return the types and zones that EC2 may choose from."""
+    configs = launch.request["LaunchTemplateConfigs"]
+    return {(one["InstanceType"], one["AvailabilityZone"]) for config in configs for one in config["Overrides"]}
+
+
+def test_claims_with_nearly_the_same_offers_share_a_request_for_what_they_have_in_common() -> None:
+    (launch,) = launches(wanted("a", *SIMILAR), wanted("b", *SIMILAR[:-1]), wanted("c", *SIMILAR[:-2]))
+
+    assert launch.claims == ("default-a", "default-b", "default-c")
+    assert offered(launch) == set(product(("m5.large", "c5.large"), ("us-east-1a", "us-east-1b", "us-east-1c")))
+    assert launch.request["TargetCapacitySpecification"]["TotalTargetCapacity"] == 3
+
+
+def test_a_shared_request_keeps_three_quarters_of_the_offers_of_each_claim() -> None:
+    grouped = launches(wanted("a", *SIMILAR), wanted("b", *SIMILAR[:-3]))
+
+    assert [launch.claims for launch in grouped] == [("default-a",), ("default-b",)]
+
+
+def test_claims_that_prefer_different_offers_share_no_request() -> None:
+    grouped = launches(wanted("a", *SIMILAR), wanted("b", *SIMILAR[1:]))
+
+    assert [launch.claims for launch in grouped] == [("default-a",), ("default-b",)]
+
+
+@given(st.lists(st.frozensets(st.integers(0, 7), min_size=1), min_size=1, max_size=8), st.randoms())
+def test_every_offer_of_a_request_is_an_offer_of_each_of_its_claims(
+    chosen: list[frozenset[int]], chance: random.Random
+) -> None:
+    offers = {f"default-{index}": [SIMILAR[number] for number in sorted(which)] for index, which in enumerate(chosen)}
+    claims = [wanted(name.removeprefix("default-"), *some) for name, some in offers.items()]
+    grouped = launches(*claims)
+
+    assert sorted(name for launch in grouped for name in launch.claims) == sorted(offers)
+    for launch in grouped:
+        for name in launch.claims:
+            assert offered(launch) <= {(one.instance_type, one.zone) for one in offers[name]}
+    chance.shuffle(claims)
+    assert launches(*claims) == grouped
 
 
 def test_claims_of_the_same_offers_share_a_request() -> None:

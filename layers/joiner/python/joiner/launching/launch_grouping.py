@@ -1,13 +1,16 @@
 """Group claims that may share one fleet request: claims whose nodes are interchangeable.
 
-They have the same pool, class, capacity type, offerings and user data, so any launched instance can serve any of the
-claims. A claim without a possible request is refused, with the reason and the remedy.
+They have the same pool, class, capacity type and user data. The request has only the offerings that all of them have,
+so any launched instance can serve any of the claims. Claims whose pods differ a little have nearly the same offerings:
+they share a request if it keeps most offerings of each and begins with the preferred one, because EC2 allows few
+requests. A claim without a possible request is refused, with the reason and the remedy.
 """
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
@@ -19,6 +22,9 @@ from joiner.launching.user_data import ClusterDescription, UserDataRefused, buil
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
 
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
+
+SHARED: Final = 0.75
+"""Smallest part of a claim's offerings that a shared request keeps: fewer would find capacity less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +60,29 @@ class PreparedClaim:
     images: tuple[tuple[LaunchOffering, str], ...]
 
     @property
-    def key(self) -> tuple[str, str, str, str, tuple[tuple[LaunchOffering, str], ...]]:
+    def kind(self) -> tuple[str, str, str, str]:
+        """What all nodes of one request have in common."""
         wanted = self.wanted
-        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, self.user_data, self.images
+        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, self.user_data
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchGroup:
+    """Claims of one kind, and the offerings that all of them have. `most` is the largest number of offerings of one."""
+
+    claims: tuple[PreparedClaim, ...]
+    images: tuple[tuple[LaunchOffering, str], ...]
+    most: int
+
+    def with_other(self, other: "LaunchGroup") -> "LaunchGroup | None":
+        """Return the group of both; None if it would lose too many offerings of one of them, or its preferred one."""
+        theirs = set(other.images)
+        shared = tuple(each for each in self.images if each in theirs)
+        most = max(self.most, other.most)
+        if self.images[0] != other.images[0] or len(shared) < SHARED * most:
+            return None
+        claims = sorted(self.claims + other.claims, key=lambda each: each.wanted.claim.name)
+        return LaunchGroup(tuple(claims), shared, most)
 
 
 def group_launches(
@@ -72,20 +98,36 @@ def group_launches(
     ``execution`` is the name of the caller. ``attempt`` is the round, so that a new launch of a claim has another
     token.
     """
-    groups: dict[tuple[object, ...], list[PreparedClaim]] = {}
+    alike: dict[tuple[object, ...], list[PreparedClaim]] = {}
     refusals: list[RefusedClaim] = []
     for one in sorted(wanted, key=lambda one: one.claim.name):
         prepared = prepare_claim(one, catalogue, cluster)
         if isinstance(prepared, RefusedClaim):
             refusals.append(prepared)
         else:
-            groups.setdefault(prepared.key, []).append(prepared)
+            alike.setdefault((*prepared.kind, prepared.images), []).append(prepared)
+    groups = [LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values()]
     launches = [
-        _launch(group[start : start + MAXIMUM_CLAIMS], cluster, execution, attempt)
-        for group in groups.values()
-        for start in range(0, len(group), MAXIMUM_CLAIMS)
+        _launch(group.claims[start : start + MAXIMUM_CLAIMS], group.images, cluster, execution, attempt)
+        for group in merge_groups(groups)
+        for start in range(0, len(group.claims), MAXIMUM_CLAIMS)
     ]
     return tuple(sorted(launches, key=lambda launch: launch.claims)), tuple(refusals)
+
+
+def merge_groups(groups: Iterable[LaunchGroup]) -> list[LaunchGroup]:
+    """Return fewer groups with the same claims. Groups with many offerings come first; each joins the first group that
+    keeps enough offerings. The order of `groups` has no effect."""
+    buckets: dict[tuple[object, ...], list[LaunchGroup]] = {}
+    for group in sorted(groups, key=lambda group: (-group.most, [each.wanted.claim.name for each in group.claims])):
+        bucket = buckets.setdefault((*group.claims[0].kind, group.images[0]), [])
+        for position, present in enumerate(bucket):
+            if (both := present.with_other(group)) is not None:
+                bucket[position] = both
+                break
+        else:
+            bucket.append(group)
+    return [group for bucket in buckets.values() for group in bucket]
 
 
 def prepare_claim(
@@ -111,13 +153,19 @@ def prepare_claim(
     return PreparedClaim(wanted, text, tuple(images))
 
 
-def _launch(group: Sequence[PreparedClaim], cluster: ClusterDescription, execution: str, attempt: int) -> Launch:
+def _launch(
+    group: Sequence[PreparedClaim],
+    images: Sequence[tuple[LaunchOffering, str]],
+    cluster: ClusterDescription,
+    execution: str,
+    attempt: int,
+) -> Launch:
     first = group[0].wanted
     claims = tuple(prepared.wanted.claim.name for prepared in group)
     identity = compute_launch_id(execution, attempt, claims)
     templates: dict[str, LaunchTemplate] = {}
     offers: dict[str, list[LaunchOffering]] = {}
-    for offer, image in group[0].images:
+    for offer, image in images:
         template = build_launch_template(
             first.node_class,
             first.resolved,
@@ -143,7 +191,7 @@ def _launch(group: Sequence[PreparedClaim], cluster: ClusterDescription, executi
         capacity_type=first.capacity_type,
         request=build_fleet_request(
             offers,
-            order=[offer for offer, _ in group[0].images],
+            order=[offer for offer, _ in images],
             resolved=first.resolved,
             node_class=first.node_class,
             capacity_type=first.capacity_type,
@@ -152,8 +200,8 @@ def _launch(group: Sequence[PreparedClaim], cluster: ClusterDescription, executi
             token=token,
         ),
         templates=tuple(templates.values()),
-        images={offer.instance_type: image for offer, image in group[0].images},
-        prices=_prices(group[0].images),
+        images={offer.instance_type: image for offer, image in images},
+        prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
     )
 
