@@ -1,11 +1,11 @@
-"""Assigns the tests to the workers of `make test`, and configures hypothesis.
+"""Assigns the tests to the workers of `make test`, and loads the profile of hypothesis: `default`, or the one that
+`HYPOTHESIS_PROFILE` or `JOINER_FRESH_SEEDS` select (`tests/law_settings.py`).
 
 A worker runs the tests of a file together. Files that share an expensive fixture are run by one worker: the end-to-end
 tests of a deployed stack, the tests that synthesise the app, and those that need only the local AWS. End-to-end tests
 mostly wait, so three stacks at the same time take hardly longer than one.
 """
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from hypothesis import settings
 
 from joiner_local.stack.cdk_deployment import SETTINGS
 from joiner_local.tooling.function_python import find, named_in
+from tests.law_settings import PROFILE
 from tests.local.running_aws import RunningAws, started_server
 
 TESTS: Final = Path(__file__).parent
@@ -53,11 +54,7 @@ SHOWN: Final = "shown at the end"
 several workers.
 """
 
-# No deadline, because the machine may be busy. The examples are the same in each run, so that failures are
-# reproducible. With JOINER_FRESH_SEEDS (`make law-test`) they are others each time, by a seed that is printed.
-settings.register_profile("joiner", deadline=None, derandomize=True)
-settings.register_profile("fresh", deadline=None, print_blob=True)
-settings.load_profile("fresh" if "JOINER_FRESH_SEEDS" in os.environ else "joiner")
+settings.load_profile(PROFILE)
 
 
 def pytest_report_header() -> str:

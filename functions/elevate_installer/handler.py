@@ -70,7 +70,8 @@ class InstallerAccess:
     def revoke_older(self, limit: float) -> bool:
         """Revoke access that was last associated before `limit` (epoch seconds). Return whether there was any."""
         try:
-            found = self._eks.list_associated_access_policies(**self._entry)["associatedAccessPolicies"]
+            pages = self._eks.get_paginator("list_associated_access_policies").paginate(**self._entry)
+            found = [each for page in pages for each in page["associatedAccessPolicies"]]
         except self._eks.exceptions.ResourceNotFoundException:
             return False
         ours = [each for each in found if each["policyArn"] == self._policy]

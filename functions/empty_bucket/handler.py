@@ -26,13 +26,17 @@ def empty(request: Request) -> Answer:
     if request.kind == "Delete" and empties == "true":
         from joiner.adapters.environment import client
 
-        s3 = client("s3")
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-            keys = [{"Key": each["Key"]} for each in page.get("Contents", ())]
-            if keys:
-                kept = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True}).get("Errors", ())
-                if kept:
-                    raise NotEmptied(
-                        f"{len(kept)} objects of {bucket} stay, the first is {kept[0]['Key']}: {kept[0].get('Message')}"
-                    )
+        delete_objects(client("s3"), bucket)
     return Answer(bucket)
+
+
+def delete_objects(s3: Any, bucket: str) -> None:
+    """Delete every object of a bucket, page by page; NotEmptied if S3 refuses."""
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        keys = [{"Key": each["Key"]} for each in page.get("Contents", ())]
+        if keys:
+            kept = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True}).get("Errors", ())
+            if kept:
+                raise NotEmptied(
+                    f"{len(kept)} objects of {bucket} stay, the first is {kept[0]['Key']}: {kept[0].get('Message')}"
+                )

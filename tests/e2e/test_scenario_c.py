@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,11 @@ pytestmark = pytest.mark.e2e
 MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
 PROVISIONER = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 TYPE = "node.kubernetes.io/instance-type"
+ZONE = "topology.kubernetes.io/zone"
+LAUNCHED_FOR = re.compile(
+    r"(?:\d+ Pods, for example (?P<example>\S+): )?Machine (?P<machine>\S+) is made for it: "
+    r"(?P<type>\S+) in (?P<zone>\S+), on-demand, \$\d+\.\d{4}/h \((?P<execution>\S+)\)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +147,38 @@ def test_the_last_state_summarises_the_scale_up(inflated: Actor, earlier: list[d
         assert said["nodes"], said
 
 
-def test_the_pods_events_name_their_execution_and_machine(inflated: Actor) -> None:
-    pods = {pod["metadata"]["name"] for pod in inflated.pods("inflate")}
-    events = inflated.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
-    told = {event["regarding"]["name"] for event in events if "joiner" in event.get("reportingController", "")}
-    assert pods & told
+def test_the_pods_events_name_their_execution_and_machine(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
+    planned = {pod: place for pod, place in inflated.planned_since(earlier).items() if place.instance_type}
+    types = {
+        machine["metadata"]["name"]: (machine["metadata"]["labels"][TYPE], machine["metadata"]["labels"][ZONE])
+        for machine in inflated.world.kube.items(MACHINES)
+    }
+    executions = {execution["name"] for execution in inflated.since(earlier)}
+    told: dict[str, tuple[str, ...]] = {}
+    for event in inflated.events():
+        if event["reason"] == "TriggeredScaleUp" and event["reportingInstance"] in executions:
+            assert event["reportingController"] == "joiner.dev/joiner"
+            note = LAUNCHED_FOR.fullmatch(event["note"])
+            assert note is not None, event["note"]
+            regarding = note["example"] or event["regarding"]["name"]  # the event of a ReplicaSet names one of its pods
+            told[f"default/{regarding}"] = (note["machine"], note["type"], note["zone"], note["execution"])
+            assert event["reportingInstance"] == note["execution"]
+
+    assert planned
+    assert told == {
+        pod: (place.claim, place.instance_type, place.zone, place.execution) for pod, place in planned.items()
+    }
+    for place in planned.values():
+        assert types[place.claim] == (place.instance_type, place.zone)
+
+
+def test_every_pod_runs_on_the_machine_of_its_plan(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
+    """Pods of one Deployment replace one another: their number on each machine is compared."""
+    planned = inflated.planned_since(earlier)
+    placed = inflated.placed()
+
+    assert planned.keys() <= placed.keys()
+    expected = Counter(place.claim for place in planned.values())
+    left_to_the_scheduler = Counter(placed.values()) - expected
+    assert expected - Counter(placed.values()) == Counter()
+    assert left_to_the_scheduler.total() == len(placed) - len(planned)

@@ -3,7 +3,9 @@
 They use only the API server and the AWS APIs; this module does not import Joiner.
 """
 
+import base64
 import gzip
+import hashlib
 import json
 import threading
 import time
@@ -67,6 +69,24 @@ def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "6
             "template": {"metadata": {"labels": {"app": name}}, "spec": pod},
         },
     }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPods:
+    """Where a stored plan puts a pod. Type and zone are empty for a node that existed before the plan; `claim` is the
+    end of its name if the claim does not exist any more.
+    """
+
+    execution: str
+    claim: str
+    instance_type: str
+    zone: str
+
+
+def claim_suffix(execution_arn: str, round_: int, index: int) -> str:
+    """Return the end of the name of the claim for one node of one plan."""
+    digest = hashlib.sha256(f"{execution_arn}/{round_}/{index}".encode()).digest()
+    return base64.b32encode(digest)[:7].decode().lower()
 
 
 @dataclass(slots=True)
@@ -192,6 +212,40 @@ class Actor:
         keys = [found["Key"] for found in sorted(listed, key=lambda found: found["LastModified"])]
         read = {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
         return {key: plan for key, plan in read.items() if plan["nodes"]}
+
+    def planned_since(self, known: Sequence[Mapping[str, Any]]) -> dict[str, "PlannedPods"]:
+        """Return where each pod of the plans of scale-ups that are not in `known` goes, by namespace and name.
+
+        Fails if a pod is in two plans, or on two nodes of one.
+        """
+        found: dict[str, PlannedPods] = {}
+        for pod, place in self.places_since(known):
+            assert pod not in found, f"{pod} is planned for {found[pod]}, and again for {place}"
+            found[pod] = place
+        return found
+
+    def places_since(self, known: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, "PlannedPods"]]:
+        """Return each pod and its place of each plan of scale-ups that are not in `known`, oldest first."""
+        arns = {execution["name"]: str(execution["executionArn"]) for execution in self.since(known)}
+        names = [str(claim["metadata"]["name"]) for claim in self.claims()]
+        for key, plan in self.plans_since(known).items():
+            _, execution, document = key.split("/")
+            for index, node in enumerate(plan["nodes"]):
+                end = "-" + claim_suffix(arns[execution], int(document.partition(".")[0]), index)
+                claim = next((name for name in names if name.endswith(end)), end)
+                for pod in node["pods"]:
+                    yield pod, PlannedPods(execution, claim, node["instanceType"], node["zone"])
+            for room in plan["existing"]:
+                for pod in room["pods"]:
+                    yield pod, PlannedPods(execution, room["claim"], "", "")
+
+    def placed(self) -> dict[str, str]:
+        """Return the claim of the node of each pod, by the pod's namespace and name."""
+        claim_of = {claim["status"].get("nodeName"): str(claim["metadata"]["name"]) for claim in self.claims()}
+        return {
+            f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": claim_of[pod["spec"]["nodeName"]]
+            for pod in self.pods()
+        }
 
     def states_of(self, arn: str) -> list[str]:
         """Return the names of the states that an execution entered, in order."""

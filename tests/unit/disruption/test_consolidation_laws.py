@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
 from joiner.planning import PlannedNode, Snapshot
+from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.disruption.clusters import LONG_AGO, owned
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, planned, worlds
@@ -159,7 +160,7 @@ def carried_out(lists: Lists, proposal: Proposal, wave: int) -> Lists:
     return placed(without_removed(lists, proposal), nodes, places, f"w{wave}")
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(10)
 @given(fragmented_worlds())
 def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(lists: Lists) -> None:
     price = float("inf")
@@ -175,7 +176,7 @@ def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(l
     assert proposed(lists).actions == ()
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(10)
 @given(fragmented_worlds(), st.randoms(use_true_random=False))
 def test_a_proposal_does_not_depend_on_the_order_of_lists_and_is_confirmed(lists: Lists, chance: Any) -> None:
     proposal = proposed(lists)

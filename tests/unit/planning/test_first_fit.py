@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
+from tests.law_settings import examples
 from tests.plan_checker.amounts import amount
 from tests.unit.planning.worlds import (
     CATALOGUE,
@@ -25,7 +26,7 @@ from tests.unit.planning.worlds import (
     worlds,
 )
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = examples(40)
 Kinds = list[tuple[int, int, int]]
 """Number of pods, their cpu in millicores and their memory in MiB."""
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}

@@ -4,15 +4,16 @@ import random
 from itertools import combinations
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from joiner.planning import Plan
+from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.plan_checker.amounts import amount
 from tests.unit.planning.worlds import CATALOGUE, ZONES, Json, instance_type, node_pool, planned, pod, worlds
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = examples(40)
 
 
 @SLOW_IS_FINE

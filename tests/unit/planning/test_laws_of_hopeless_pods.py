@@ -2,9 +2,10 @@
 
 from collections import Counter
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning.brute_force import TYPES, App, Existing, Spread, World, better_division, placed_by_priority
 from tests.unit.planning.worlds import APPS, HOST, ZONE, ZONES, planned
@@ -60,11 +61,7 @@ def worlds(draw: st.DrawFn) -> World:
     )
 
 
-@settings(
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@examples(60)
 @given(worlds())
 def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(world: World) -> None:
     lists, catalogue = world.lists, world.catalogue

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning.worlds import (
     APPS,
@@ -23,7 +24,7 @@ from tests.unit.planning.worlds import (
     spread,
 )
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = examples(60)
 TYPES = {
     "t.small": (1, 2, 0.02),
     "s.large": (2, 4, 0.04),

@@ -2,15 +2,16 @@
 
 import random
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.planning import Snapshot
+from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning.rich_worlds import RICH, rich_worlds
 from tests.unit.planning.worlds import Json, planned
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = examples(30)
 
 
 @SLOW_IS_FINE

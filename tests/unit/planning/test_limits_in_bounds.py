@@ -5,9 +5,10 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.law_settings import examples
 from tests.plan_checker.amounts import amount
 from tests.unit.planning.worlds import (
     CATALOGUE,
@@ -60,7 +61,7 @@ def test_what_runs_already_counts_against_the_limit() -> None:
 sizes = st.tuples(st.sampled_from([400, 900, 1700, 3000]), st.sampled_from([1000, 3000, 7000, 14000]))
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(st.lists(sizes, min_size=1, max_size=4), st.sampled_from([0, 2, 4, 6, 8]), st.sampled_from([1, 10]))
 def test_no_bound_beside_a_limit_is_above_the_cheapest_plan(
     asked: list[tuple[int, int]], cpus: int, weight: int

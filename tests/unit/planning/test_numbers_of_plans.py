@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort, Meter
+from tests.law_settings import examples
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, ZONES, Json, node_pool, pods, spread, worlds
 
 SIZES = {"exact": 3, "searched": 40, "rounded": 700}
@@ -68,7 +69,7 @@ def of_numpy(said: Any) -> list[str]:
     return [repr(value) for value in values(said) if isinstance(value, np.generic | np.ndarray)]
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 @given(worlds(), st.sampled_from([1e-4, 1e-2, 0.1, 1.0]))
 def test_no_number_of_numpy_leaves_the_planner(lists: dict[str, list[Json]], tick: float) -> None:
     """Neither in the plan nor in its JSON, wherever the deadline stops the search."""

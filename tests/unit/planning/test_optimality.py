@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
+from tests.law_settings import examples
 from tests.unit.planning.test_laws import cheapest_of_all
 from tests.unit.planning.test_laws_of_neighbours import DEARER, App, catalogue
 from tests.unit.planning.test_laws_of_neighbours import cheapest_of_all as cheapest_with_rules
@@ -27,7 +28,7 @@ from tests.unit.planning.worlds import (
     spread,
 )
 
-SLOW_IS_FINE = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+SLOW_IS_FINE = examples(40)
 TYPES = ["t.small", "s.large", "c.xlarge", "m.2xlarge"]
 
 

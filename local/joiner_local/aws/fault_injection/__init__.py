@@ -6,9 +6,11 @@ a proxy before the API server. Knobs, all `POST /_local/mishaps/...`:
 
   guard     {"cluster", "pki"}: start a proxy for the API server; DescribeCluster returns its address from then on
   record    {"on": true}: record calls by roles from now on; {"on": false}: answer them in order, as `calls`
-  set       set the rule, see `fault_rules`; {} removes it. Answers `struck`: calls that the previous rule failed
+  set       set the rules, see `fault_rules`; {} removes them. Answers `struck`: calls that the previous rules failed
+  pages     {"size": 2}: divide lists into pages of that size, see `small_pages`; 0 ends it
   stop      {"machine", "state", "when": "entered" | "working" | "left", "nth"}: stop the execution once; {} removes it
   pace      {"factor": 0.1}: multiply waits and retry delays of state machines
+  twice     {"machines": ["retire-empty-a"]}: run each execution of these Express state machines twice at a time
 """
 
 from typing import Any
@@ -29,8 +31,10 @@ def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
             "mishaps/guard": lambda asked: guard(rules, asked),
             "mishaps/record": rules.record,
             "mishaps/set": rules.set,
+            "mishaps/pages": rules.pages.set,
             "mishaps/stop": stops.set,
             "mishaps/pace": lambda asked: pace(machines, asked),
+            "mishaps/twice": lambda asked: run_twice(machines, asked),
         }
     )
     return rules
@@ -50,4 +54,10 @@ def guard(rules: FaultRules, asked: dict[str, Any]) -> dict[str, Any]:
 def pace(machines: StateMachines, asked: dict[str, Any]) -> dict[str, Any]:
     """Set the factor of waits and retry delays of executions."""
     machines.pace = float(asked["factor"])
+    return {}
+
+
+def run_twice(machines: StateMachines, asked: dict[str, Any]) -> dict[str, Any]:
+    """Set the Express machines whose executions run twice."""
+    machines.twice = frozenset(asked["machines"])
     return {}

@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 import urllib3
 
 from joiner.adapters.tls import client_context
-from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, FaultRules
+from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, SLOW, THROTTLED, FaultRules
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,9 @@ FORBIDDEN: Final = json.dumps(
         "code": 403,
     }
 ).encode()
+
+TOO_MANY: Final = b"Too many requests, please try again later.\n"
+"""The answer of API priority and fairness has no Status object."""
 
 
 def action(method: str, path: str) -> str:
@@ -112,16 +115,23 @@ class _Handler(BaseHTTPRequestHandler):
             for name, value in self.headers.items()
             if name.lower() not in ("host", "connection", "content-length")
         }
-        fault = None
+        fault, path = None, self.path
         if not proxy.rules.idle:
             asked = f"kube {action(self.command, self.path.partition('?')[0])}"
-            fault = proxy.rules.meet(access_key(self.headers.get("authorization") or ""), asked)
+            key = access_key(self.headers.get("authorization") or "")
+            fault = proxy.rules.meet(key, asked)
+            path = proxy.rules.pages.of_list(self.path, proxy.rules.callers.name(key), asked)
         if fault is not None and fault.how == REFUSED:
             self._answer(403, {"content-type": "application/json"}, FORBIDDEN)
             return
-        if fault is None or fault.how == ANSWER_LOST:
-            answer = proxy.pass_on(self.command, self.path, headers, body)
-            if fault is None:
+        if fault is not None and fault.how == THROTTLED:
+            self._answer(429, {"content-type": "text/plain", "retry-after": "1"}, TOO_MANY)
+            return
+        if fault is not None and fault.how == SLOW:
+            time.sleep(fault.after)
+        if fault is None or fault.how in (ANSWER_LOST, SLOW):
+            answer = proxy.pass_on(self.command, path, headers, body)
+            if fault is None or fault.how == SLOW:
                 passed_on = {name: value for name, value in answer.headers.items() if name.lower() in PASSED_ON}
                 self._answer(answer.status, passed_on, answer.data)
                 return

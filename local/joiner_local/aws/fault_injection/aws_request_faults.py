@@ -14,14 +14,27 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
-from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, FaultRules
+from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, SLOW, THROTTLED, FaultRules
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+DENIED: Final[Mapping[str, tuple[str, int]]] = {
+    "s3": ("AccessDenied", 403),
+    **dict.fromkeys(("ec2", "sts", "iam", "sqs"), ("UnauthorizedOperation", 403)),
+}
+THROTTLING: Final[Mapping[str, tuple[str, int]]] = {
+    "dynamodb": ("ThrottlingException", 400),
+    "s3": ("SlowDown", 503),
+    "ec2": ("RequestLimitExceeded", 503),
+    "eks": ("TooManyRequestsException", 429),
+    "lambda": ("TooManyRequestsException", 429),
+}
+"""The error and the HTTP status of too many requests, where a service has its own."""
 BY_QUERY: Final = frozenset({"ec2", "sts", "iam", "sqs"})  # services whose action is in a form
 
 
@@ -39,11 +52,17 @@ class AwsRequestFaults:
         body = (
             b"" if service == "s3" else _body(environ)
         )  # documents are named by their keys, and an upload may wait for *100 Continue*
-        fault = self.rules.meet(access_key, f"{service} {_action(service, environ, body)}") if service else None
+        call = f"{service} {_action(service, environ, body)}"
+        fault = self.rules.meet(access_key, call) if service else None
         if fault is None:
-            return self.app(environ, start_response)
+            return self._serve(environ, start_response, access_key, call, body)
         if fault.how == REFUSED:
-            return _refuse(service, start_response)
+            return _refuse(service, start_response, *DENIED.get(service, ("AccessDeniedException", 403)))
+        if fault.how == THROTTLED:
+            return _refuse(service, start_response, *THROTTLING.get(service, ("ThrottlingException", 400)))
+        if fault.how == SLOW:
+            time.sleep(fault.after)
+            return self._serve(environ, start_response, access_key, call, body)
         if fault.how == ANSWER_LOST:
             for _ in self.app(environ, lambda *_: lambda _: None):
                 pass
@@ -51,6 +70,14 @@ class AwsRequestFaults:
         connection: socket.socket = environ["werkzeug.socket"]
         connection.shutdown(socket.SHUT_RDWR)
         raise ConnectionAbortedError("on purpose")
+
+    def _serve(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse", access_key: str, call: str, body: bytes
+    ) -> Iterable[bytes]:
+        if not self.rules.pages.size or call.startswith(" "):
+            return self.app(environ, start_response)
+        caller = self.rules.callers.name(access_key)
+        return self.rules.pages.serve(self.app, environ, start_response, call, body, caller=caller)
 
 
 def _signed(authorization: str) -> tuple[str, str]:
@@ -86,22 +113,15 @@ def _kind(asked: Mapping[str, Any]) -> str:
     return str((key.get("kind") or values.get(":kind") or {}).get("S", ""))
 
 
-def _refuse(service: str, start_response: "StartResponse") -> Iterable[bytes]:
+def _refuse(service: str, start_response: "StartResponse", code: str, status: int) -> Iterable[bytes]:
     """Refuse in the protocol of the service."""
+    error = f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>"
     if service == "s3":
-        body, kind = b"<Error><Code>AccessDenied</Code><Message>on purpose</Message></Error>", "application/xml"
+        body, kind = error.encode(), "application/xml"
     elif service in BY_QUERY:
-        error = "<Error><Code>UnauthorizedOperation</Code><Message>on purpose</Message></Error>"
         body, kind = f"<Response><Errors>{error}</Errors><RequestID>0</RequestID></Response>".encode(), "text/xml"
     else:
-        body, kind = (
-            json.dumps({"__type": "AccessDeniedException", "message": "on purpose"}).encode(),
-            "application/x-amz-json-1.0",
-        )
-    headers = [
-        ("Content-Type", kind),
-        ("Content-Length", str(len(body))),
-        ("x-amzn-ErrorType", "AccessDeniedException"),
-    ]
-    start_response("403 Forbidden", headers)
+        body, kind = json.dumps({"__type": code, "message": "on purpose"}).encode(), "application/x-amz-json-1.0"
+    headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("x-amzn-ErrorType", code)]
+    start_response(f"{status} {HTTPStatus(status).phrase}", headers)
     return [body]

@@ -1,26 +1,43 @@
-"""Which calls fail, and how: one rule at a time.
+"""Which calls fail, and how.
 
   {"caller": "launch_instances", "call": "ec2 CreateFleet", "nth": 1, "how": "answer lost", "times": 1, "after": 0}
 
-The nth call fails and, with `times` more than 1, those after it; `times` null is all of them. `how`:
+The nth call fails and, with `times` more than 1, those after it; `times` null is all of them. `caller` and `call` may
+have wildcards: ``*``, ``kube LIST *``. `how`:
 
   refused      403, and nothing is done
+  throttled    429 with ``Retry-After: 1`` or the service's error for too many requests, and nothing is done
   timed out    nothing is done, and the connection ends without a response
   answer lost  the call is done, and the connection ends without a response
+  slow         the call is done `after` that many seconds, and answered
 
-A connection ends `after` that many seconds: at once, unless the caller's own timeout is to be tested.
+A connection ends `after` that many seconds: at once, unless the caller's own timeout is to be tested. Several rules
+hold at a time with ``{"rules": [...]}``; a call that several rules fail fails by the first.
 """
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from fnmatch import fnmatchcase
+from typing import Any, Final, Protocol
 
-from joiner_local.aws.fault_injection.request_callers import RequestCallers
+from joiner_local.aws.fault_injection.small_pages import SmallPages
 
 REFUSED: Final = "refused"
+THROTTLED: Final = "throttled"
 TIMED_OUT: Final = "timed out"
 ANSWER_LOST: Final = "answer lost"
-WAYS: Final = (REFUSED, TIMED_OUT, ANSWER_LOST)
+SLOW: Final = "slow"
+WAYS: Final = (REFUSED, THROTTLED, TIMED_OUT, ANSWER_LOST, SLOW)
+SETTINGS: Final = frozenset({"caller", "call", "how", "nth", "times", "after"})
+
+
+class Callers(Protocol):
+    """Knows who makes a request."""
+
+    def name(self, access_key: str) -> str:
+        """Return the caller of a request; empty if its calls never fail."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +52,7 @@ class RecordedCall:
 
 @dataclass(slots=True)
 class FaultRule:
-    """The rule in force; `met` calls matched so far, `struck` of them failed."""
+    """A rule in force; `met` calls matched so far, `struck` of them failed."""
 
     caller: str
     call: str
@@ -47,7 +64,7 @@ class FaultRule:
     struck: int = 0
 
     def strikes(self, call: RecordedCall) -> bool:
-        if (call.caller, call.call) != (self.caller, self.call):
+        if not (fnmatchcase(call.caller, self.caller) and fnmatchcase(call.call, self.call)):
             return False
         self.met += 1
         strikes = self.met >= self.nth and (self.times is None or self.met < self.nth + self.times)
@@ -59,16 +76,17 @@ class FaultRule:
 class FaultRules:
     """Consulted for every call that enters the local AWS or the API server proxy."""
 
-    callers: RequestCallers
+    callers: Callers
     guarded: dict[str, str] = field(default_factory=dict)
-    _rule: FaultRule | None = None
+    pages: SmallPages = field(default_factory=SmallPages)
+    _rules: tuple[FaultRule, ...] = ()
     _calls: list[RecordedCall] | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def idle(self) -> bool:
-        """There is no rule and no recording: requests need not be read."""
-        return self._rule is None and self._calls is None
+        """There is no rule, no recording and no small page: requests need not be read."""
+        return not self._rules and self._calls is None and not self.pages.size
 
     def meet(self, access_key: str, call: str) -> FaultRule | None:
         """Return the rule if this call shall fail."""
@@ -79,18 +97,21 @@ class FaultRules:
         with self._lock:
             if self._calls is not None:
                 self._calls.append(asked)
-            return self._rule if self._rule is not None and self._rule.strikes(asked) else None
+            struck = [rule for rule in self._rules if rule.strikes(asked)]
+        return struck[0] if struck else None
 
-    def set(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Knob: set the rule."""
-        if unknown := asked.keys() - {"caller", "call", "how", "nth", "times", "after"}:
-            raise ValueError(f"mishaps/set: {sorted(unknown)} is not known")
-        if asked and asked["how"] not in WAYS:
-            raise ValueError(f"a call is {' or '.join(WAYS)}, not {asked['how']}")
+    def set(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Knob: replace all rules. Answers how many calls the previous ones failed, together and each."""
+        wanted = list(asked["rules"]) if "rules" in asked else [asked] if asked else []
+        for each in wanted:
+            if unknown := each.keys() - SETTINGS:
+                raise ValueError(f"mishaps/set: {sorted(unknown)} is not known")
+            if each["how"] not in WAYS:
+                raise ValueError(f"a call is {' or '.join(WAYS)}, not {each['how']}")
         with self._lock:
-            struck = self._rule.struck if self._rule is not None else 0
-            self._rule = FaultRule(**asked) if asked else None
-        return {"struck": struck}
+            struck = [rule.struck for rule in self._rules]
+            self._rules = tuple(FaultRule(**each) for each in wanted)
+        return {"struck": sum(struck), "each": struck}
 
     def record(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Knob: start or end the recording."""

@@ -71,6 +71,8 @@ class StateMachines:
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
     watchers: list[Callable[[MachineExecution, HistoryEvent], None]] = field(default_factory=list)
     pace: float = 1.0  # factor of waits and retry delays of executions
+    twice: frozenset[str] = frozenset()
+    """Names of Express machines whose executions run twice: AWS promises *at least once* for asynchronous ones."""
     _machines: dict[str, StateMachine] = field(default_factory=dict)
     _versions: dict[str, list[StateMachine]] = field(default_factory=dict)
     _published: dict[str, int] = field(default_factory=dict)
@@ -164,28 +166,34 @@ class StateMachines:
         machine = self.describe(arn)
         name = check_name(name or str(uuid.uuid4()))
         _check_input(input_text)
+        with self._lock:
+            execution = self._start(machine, name, input_text)
+            if machine.express and machine.name in self.twice:
+                self._start(machine, name, input_text)
+        return execution
+
+    def _start(self, machine: StateMachine, name: str, input_text: str) -> MachineExecution:
         source = machine.source or machine.arn
         kind, suffix = ("express", f":{uuid.uuid4()}") if machine.express else ("execution", "")
         identity = ExecutionIdentity(
             f"{ARN}:{kind}:{machine.name}:{name}{suffix}", name, machine.role, source, machine.name, machine.express
         )
-        with self._lock:
-            known = self._executions.get(identity.arn)
-            if known is not None:
-                if known.status == "RUNNING" and known.input_text == input_text:
-                    return known
-                raise ServiceRefused("ExecutionAlreadyExists", f"Execution Already Exists: '{identity.arn}'")
-            execution = MachineExecution(
-                identity,
-                machine.parsed,
-                input_text,
-                services=self.services,
-                tokens=self.tokens,
-                sink=lambda event: self._tell(execution, machine, event),
-                pace=lambda: self.pace,
-            )
-            self._executions[identity.arn] = execution
-            execution.start()
+        known = self._executions.get(identity.arn)
+        if known is not None:
+            if known.status == "RUNNING" and known.input_text == input_text:
+                return known
+            raise ServiceRefused("ExecutionAlreadyExists", f"Execution Already Exists: '{identity.arn}'")
+        execution = MachineExecution(
+            identity,
+            machine.parsed,
+            input_text,
+            services=self.services,
+            tokens=self.tokens,
+            sink=lambda event: self._tell(execution, machine, event),
+            pace=lambda: self.pace,
+        )
+        self._executions[identity.arn] = execution
+        execution.start()
         return execution
 
     def _tell(self, execution: MachineExecution, machine: StateMachine, event: HistoryEvent) -> None:

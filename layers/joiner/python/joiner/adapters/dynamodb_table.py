@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, repeat
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
@@ -21,6 +22,10 @@ from joiner.item_keys import item_key
 
 TRIES: Final = 6  # of a write that conflicts with another; a transaction locks its items for milliseconds
 PAUSE: Final = (0.02, 0.2)  # seconds between tries, random, so that conflicting writers do not conflict again
+
+BATCH_GET: Final = 100  # items, the limit of BatchGetItem
+BATCH_PAUSES: Final = (0.05, 0.1, 0.2, 0.4)
+"""Seconds before the unprocessed keys of a batch are asked for; the last one repeats."""
 
 
 class ConditionFailed(Exception):
@@ -59,6 +64,25 @@ class DynamoTable:
     def _get(self, kind: str, item_id: str) -> Item:
         answer = self._client.get_item(TableName=self._table, Key=item_key(kind, item_id), ConsistentRead=True)
         return dict(answer.get("Item", {}))
+
+    def _get_each(self, kind: str, ids: Iterable[str]) -> list[Item]:
+        """Return the items of one kind that exist, of all `ids`.
+
+        BatchGetItem returns what it did not read in ``UnprocessedKeys``, because the answer would exceed 16 MB or the
+        table is throttled. It reads at least one item, or fails, so the loop ends. botocore does not send the rest.
+        """
+        wanted = sorted(set(ids))
+        found: list[Item] = []
+        for start in range(0, len(wanted), BATCH_GET):
+            keys: list[Any] = [item_key(kind, each) for each in wanted[start : start + BATCH_GET]]
+            for pause in chain((0.0,), BATCH_PAUSES, repeat(BATCH_PAUSES[-1])):
+                time.sleep(pause)
+                answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
+                found += answer["Responses"].get(self._table, ())
+                keys = list(answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", ()))
+                if not keys:
+                    break
+        return found
 
     def _query(self, kind: str, *, keep: str = "", values: Mapping[str, Any] | None = None) -> list[Item]:
         asked: dict[str, Any] = {

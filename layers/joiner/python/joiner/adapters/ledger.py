@@ -39,7 +39,6 @@ from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_o
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
 WAVE_KEPT: Final = 24 * 3600  # the sweep finds an abandoned wave much earlier
-BATCH_GET: Final = 100  # DynamoDB's limit
 
 
 class Ledger(DynamoTable):
@@ -208,14 +207,7 @@ class Ledger(DynamoTable):
 
     def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
         """Return the pairings of those of `instances` that are ours, by instance id."""
-        wanted = sorted(set(instances))
-        listed: list[items.Item] = []
-        for start in range(0, len(wanted), BATCH_GET):
-            keys = [item_keys.item_key(item_keys.INSTANCE, each) for each in wanted[start : start + BATCH_GET]]
-            while keys:
-                answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": keys, "ConsistentRead": True}})
-                listed += answer["Responses"].get(self._table, ())
-                keys = list(answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", ()))
+        listed = self._get_each(item_keys.INSTANCE, instances)
         return {pairing.instance: pairing for pairing in self._read(item_keys.INSTANCE, listed, Pairing.of)}
 
     def forget_instance(self, instance: str) -> None:

@@ -122,12 +122,15 @@ class NodeAccess:
         writes.
         """
         with _unless_gone("NoSuchEntity"):
-            if inline := self._iam.list_role_policies(RoleName=role)["PolicyNames"]:
+            pages = self._iam.get_paginator("list_role_policies").paginate(RoleName=role)
+            if inline := [str(name) for page in pages for name in page["PolicyNames"]]:
                 raise Kept(
                     f"role {role} has inline policies ({', '.join(inline)}): delete it by hand if nothing needs it"
                 )
-            for policy in self._iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]:
-                self._iam.detach_role_policy(RoleName=role, PolicyArn=policy["PolicyArn"])
+            pages = self._iam.get_paginator("list_attached_role_policies").paginate(RoleName=role)
+            attached = [str(policy["PolicyArn"]) for page in pages for policy in page["AttachedPolicies"]]
+            for policy in attached:
+                self._iam.detach_role_policy(RoleName=role, PolicyArn=policy)
             try:
                 self._iam.delete_role(RoleName=role)
             except ClientError as error:
