@@ -26,5 +26,5 @@ settings.register_profile("nightly", deadline=None, derandomize=False, max_examp
 
 def examples(number: int) -> settings:
     """Return the settings of a law that has `number` examples by default, and in proportion in other profiles."""
-    most = number * settings.default.max_examples // USUAL
+    most = number * settings().max_examples // USUAL  # of the profile that is loaded
     return settings(max_examples=most, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -219,7 +219,7 @@ class _Asked:
             begun.append((status, headers))
             return lambda _: None
 
-        served = b"".join(self.app(self.environ, start))  # type: ignore[arg-type]  # a plain function
+        served = b"".join(self.app(self.environ, start))
         (status, headers) = begun[0]
         return _Answer(status, list(headers), served)
 
