@@ -91,8 +91,14 @@ class Chaos:
 
     def scale(self) -> None:
         app = self.chance.choice(list(SIZES))
-        self.shrunk.append(datetime.now(UTC))  # it may have been higher
-        self.actor.scale(app, self.chance.choice([0, 0, self.chance.randint(0, MOST), self.chance.randint(0, MOST)]))
+        self._scale_to(app, self.chance.choice([0, 0, self.chance.randint(0, MOST), self.chance.randint(0, MOST)]))
+
+    def _scale_to(self, app: str, replicas: int) -> None:
+        """Growth is no reason for a node to be empty."""
+        before = self.actor.world.kube.get(f"{DEPLOYMENTS}/{app}")["spec"]["replicas"]
+        if replicas < before:
+            self.shrunk.append(datetime.now(UTC))
+        self.actor.scale(app, replicas)
 
     def roll_out(self) -> None:
         app = self.chance.choice(list(SIZES))
@@ -145,9 +151,8 @@ class Chaos:
         """Wait until all desired pods run and everything else is removed, by doorbell calls and sweeps only."""
         self.actor.world.stack.agent_knob("faults", {"clear": True})
         wanted = {app: self.chance.randint(0, 2) for app in SIZES}
-        self.shrunk.append(datetime.now(UTC))
         for app, replicas in wanted.items():
-            self.actor.scale(app, replicas)
+            self._scale_to(app, replicas)
         end = time.monotonic() + CALM_WITHIN
         while not (calm := self._is_calm(wanted)) and time.monotonic() < end:
             self.actor.sweep()

@@ -35,9 +35,11 @@ class Recorded:
     asked_at: int = 0
 
 
-def claim(name: str, *, initialized: bool = True, deleting: bool = False) -> NodeClaim:
+def claim(name: str, *, initialized: bool = True, deleting: bool = False, marked: bool = False) -> NodeClaim:
     made = NodeClaim(name, NodeClassRef("EC2NodeClass", "default"), pool="default")
     made = made.with_condition("Initialized", "True", at=NOON) if initialized else made
+    if marked:
+        made = as_disrupted(made, "Underutilized", "saves $0.10/h", at=NOON)
     return replace(made, deletion=NOON) if deleting else made
 
 
@@ -45,15 +47,18 @@ def judged(record: Recorded, *claims: NodeClaim, tainted: tuple[str, ...] = ("ol
     return judge_disruption(record, {each.name: each for each in claims}, tainted, NOON + timedelta(seconds=later))
 
 
+OLD = claim("old", marked=True)
+
+
 def test_nodes_without_replacement_may_be_retired_at_once() -> None:
-    assert judged(Recorded(), claim("old")) == Due(("old",))
+    assert judged(Recorded(), OLD) == Due(("old",))
 
 
 def test_nodes_wait_until_all_replacements_are_initialized() -> None:
     record = Recorded(replacements=("new-1", "new-2"))
 
-    booting = judged(record, claim("old"), claim("new-1"), claim("new-2", initialized=False))
-    ready = judged(record, claim("old"), claim("new-1"), claim("new-2"))
+    booting = judged(record, OLD, claim("new-1"), claim("new-2", initialized=False))
+    ready = judged(record, OLD, claim("new-1"), claim("new-2"))
 
     assert booting == Waiting("replacement new-2 is not initialized")
     assert ready == Due(("old",))
@@ -72,13 +77,13 @@ def test_nodes_wait_until_all_replacements_are_initialized() -> None:
     ids=["no capacity", "deleted", "never registered"],
 )
 def test_a_replacement_that_fails_undoes_the_disruption(replacement: NodeClaim | None, why: str) -> None:
-    claims = [claim("old"), *([replacement] if replacement is not None else [])]
+    claims = [OLD, *([replacement] if replacement is not None else [])]
 
     assert judged(Recorded(replacements=("new",)), *claims) == Undone(("old",), why, failed=True)
 
 
 def test_a_replacement_that_does_not_join_within_ten_minutes_undoes_the_disruption() -> None:
-    record, claims = Recorded(replacements=("new",)), (claim("old"), claim("new", initialized=False))
+    record, claims = Recorded(replacements=("new",)), (OLD, claim("new", initialized=False))
 
     assert judged(record, *claims, later=599) == Waiting("replacement new is not initialized")
     why = "replacement new was not initialized within 10 minutes"
@@ -90,26 +95,49 @@ def test_a_disruption_is_finished_when_its_claims_are_deleted() -> None:
 
 
 def test_a_claim_that_is_deleted_by_others_is_not_retired_again() -> None:
-    assert judged(Recorded(("a", "b")), claim("a", deleting=True), claim("b")) == Due(("b",))
+    assert judged(Recorded(("a", "b")), claim("a", deleting=True), claim("b", marked=True), tainted=("b",)) == Due(
+        ("b",)
+    )
 
 
 def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -> None:
     asked = Recorded(asked=1, asked_at=AT)
 
-    assert judged(asked, claim("old"), later=RETIRED_WITHIN - 1) == Waiting(
+    assert judged(asked, OLD, later=RETIRED_WITHIN - 1) == Waiting(
         "the retirement was requested and has not begun", asked=True
     )
-    assert judged(asked, claim("old"), later=RETIRED_WITHIN) == Due(("old",))
+    assert judged(asked, OLD, later=RETIRED_WITHIN) == Due(("old",))
     last = replace(asked, asked=ATTEMPTS)
-    assert judged(last, claim("old"), later=RETIRED_WITHIN) == Undone(
+    assert judged(last, OLD, later=RETIRED_WITHIN) == Undone(
         ("old",), "the retirement did not begin in 3 attempts", failed=False
     )
 
 
 def test_a_retirement_that_met_an_objection_ends_the_disruption() -> None:
-    found = judged(Recorded(asked=1, asked_at=AT), claim("old"), tainted=())
+    found = judged(Recorded(asked=1, asked_at=AT), OLD, tainted=())
 
     assert found == Undone(("old",), "the retirement met an objection and removed the taint", failed=False)
+
+
+@pytest.mark.parametrize(
+    ("old", "tainted"),
+    [(claim("old"), ("old",)), (OLD, ()), (claim("old"), ())],
+    ids=["not looked at", "open", "neither"],
+)
+@pytest.mark.parametrize("replacements", [(), ("new",)])
+def test_a_node_that_was_not_marked_completely_stays(
+    old: NodeClaim, tainted: tuple[str, ...], replacements: tuple[str, ...]
+) -> None:
+    """The execution stopped before it had listed the pods again, or could not undo all of the mark."""
+    found = judged(Recorded(replacements=replacements), old, claim("new"), tainted=tainted)
+
+    assert found == Undone(("old",), "old was not marked completely", failed=False)
+
+
+def test_one_node_of_two_that_is_not_marked_keeps_both() -> None:
+    found = judged(Recorded(("old", "other")), OLD, claim("other"), tainted=("old", "other"))
+
+    assert found == Undone(("old", "other"), "other was not marked completely", failed=False)
 
 
 def test_a_mark_can_be_removed_again() -> None:

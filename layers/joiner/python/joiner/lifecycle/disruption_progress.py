@@ -3,8 +3,11 @@
     marked ▸ replacements initialized ▸ retirement requested ▸ claims deleted
 
 Source: Karpenter, core `pkg/controllers/disruption/queue.go`. The nodes carry the taint `karpenter.sh/disrupted` and
-their claims the condition `DisruptionReason` from the mark on. Until the retirement of a node begins, everything can be
-undone: the taint and the condition are removed, and the pods are still there.
+their claims the condition `DisruptionReason` from the mark on. The taint is written first, then the pods of the node
+are listed again, and the condition is written only if all of them have a place. A node without both was not marked
+completely: an execution stopped in between, or could not undo a mark, and a pod without a place may run there. Until
+the retirement of a node begins, everything can be undone: the taint and the condition are removed, and the pods are
+still there.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -90,6 +93,14 @@ def judge_disruption(
         return Finished()
     if record.asked:
         return _judge_requested(record, left, tainted, at)
+    if unmarked := [name for name in left if not _is_marked(claims[name], tainted)]:
+        return Undone(left, f"{unmarked[0]} was not marked completely", failed=False)
+    return _judge_replacements(record, left, claims, at)
+
+
+def _judge_replacements(
+    record: DisruptionUnderWay, left: tuple[str, ...], claims: Mapping[str, NodeClaim], at: int
+) -> Verdict:
     lost = next((why for name in record.replacements if (why := _why_lost(name, claims.get(name)))), "")
     if lost:
         return Undone(left, lost, failed=True)
@@ -100,6 +111,10 @@ def judge_disruption(
         minutes = REPLACEMENT_SECONDS // 60
         return Undone(left, f"replacement {waiting[0]} was not initialized within {minutes} minutes", failed=True)
     return Waiting(f"replacement {waiting[0]} is not initialized")
+
+
+def _is_marked(claim: NodeClaim, tainted: Collection[str]) -> bool:
+    return claim.name in tainted and claim.conditions.true(DISRUPTION_REASON)
 
 
 def _judge_requested(record: DisruptionUnderWay, left: Sequence[str], tainted: Collection[str], at: int) -> Verdict:
