@@ -42,6 +42,8 @@ class ScaleUpWorkflow(Construct):
             "plan_capacity": {
                 "JOINER_CEILING_NODES": str(settings.ceilings.nodes),
                 "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),
+                "JOINER_FEWER_NODES_PERCENT": str(settings.planning.fewer_nodes_tolerance_percent),
+                "JOINER_ZONE_SPREAD_PERCENT": str(settings.planning.zone_spread_tolerance_percent),
             },
         }
         self.functions = {

@@ -99,6 +99,12 @@ class PlanningSettings:
     addresses, and agents that are licensed by node. About 7 a month: less than most licences, and enough that ten tiny
     nodes cost more than one that holds the same pods. A pool sets its own price with the annotation
     `joiner.dev/node-overhead-price`."""
+    fewer_nodes_tolerance_percent: Annotated[float, NumberRange(0, 20)] = 0.5
+    """How much more a plan may cost for fewer and larger nodes and fewer instance types. Nodes are merged at equal
+    price in any case. Half a percent is less than plans differ from their lower bound."""
+    zone_spread_tolerance_percent: Annotated[float, NumberRange(0, 20)] = 1.0
+    """How much more a plan may cost for nodes in more zones. Spot prices often differ by more between zones; then the
+    nodes stay in the cheapest ones."""
 
 
 KeyArn = TextPattern(

@@ -116,7 +116,14 @@ def plan_snapshot(
 ) -> Plan:
     """Return the plan for a snapshot, with the request's deadline and seed."""
     effort = Effort(seconds=question.deadline, seed=question.seed, clock=time.perf_counter)
-    return plan(snapshot, found.catalogue, classes=classes, ceilings=question.limits.ceilings, effort=effort)
+    return plan(
+        snapshot,
+        found.catalogue,
+        classes=classes,
+        ceilings=question.limits.ceilings,
+        effort=effort,
+        tolerances=question.limits.tolerances,
+    )
 
 
 def add_unplanned_pods(made: Plan, snapshot: Snapshot) -> Plan:

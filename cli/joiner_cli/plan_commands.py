@@ -194,6 +194,8 @@ def _print_commentary(found: ManifestPlan) -> None:
         )
     elif not (found.world.where or found.world.passed_over):
         _print_to_stderr("joiner: the input holds no manifests")
+    for warning in found.plan.warnings:
+        _print_to_stderr(f"joiner: warning: {warning}")
     if found.plan.cut_short:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
     if found.world.passed_over:

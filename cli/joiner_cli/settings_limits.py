@@ -8,7 +8,7 @@ from pathlib import Path
 
 from joiner.launching import NodeClassPolicy
 from joiner.launching.node_class_costs import DEFAULT_OVERHEAD_PRICE
-from joiner.planning import Ceilings
+from joiner.planning import Ceilings, PlanTolerances
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 
@@ -20,6 +20,7 @@ class SettingsLimits:
     ceilings: Ceilings = field(default_factory=Ceilings)
     policy: NodeClassPolicy | None = None
     overhead_price: float = DEFAULT_OVERHEAD_PRICE
+    tolerances: PlanTolerances = field(default_factory=PlanTolerances)
 
 
 def read_limits(path: Path | None) -> SettingsLimits:
@@ -48,4 +49,7 @@ def read_limits(path: Path | None) -> SettingsLimits:
             kms_keys=settings.node_classes.kms_keys,
         ),
         settings.planning.node_overhead_price_per_hour,
+        PlanTolerances(
+            settings.planning.fewer_nodes_tolerance_percent / 100, settings.planning.zone_spread_tolerance_percent / 100
+        ),
     )

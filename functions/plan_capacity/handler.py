@@ -18,23 +18,32 @@ from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.planning_back_off import back_off_after_plan
-from joiner.planning import Ceilings, Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, PlanTolerances, Snapshot, plan
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
 
 SHOWN: Final = 20  # kinds of nodes in the summary
 REASONS_SHOWN: Final = 10
+DEFAULT_TOLERANCES: Final = PlanTolerances()
 
 
 class CapacityPlanning:
     """One plan of one round; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, ledger: Ledger, answers: PlanningBackOffs, store: Store, ceilings: Ceilings) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        answers: PlanningBackOffs,
+        store: Store,
+        ceilings: Ceilings,
+        tolerances: PlanTolerances | None = DEFAULT_TOLERANCES,
+    ) -> None:
         self._ledger = ledger
         self._answers = answers
         self._store = store
         self._ceilings = ceilings
+        self._tolerances = tolerances
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return the plan's key and its summary.
@@ -51,7 +60,10 @@ class CapacityPlanning:
             frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
             classes=documents.get_node_classes(self._store, classes),
             ceilings=self._ceilings,
+            tolerances=self._tolerances,
         )
+        for warning in made.warnings:
+            logger.warning(warning)
         made = add_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
         answer = {"plan": documents.put_plan(self._store, task, made), **summarize_plan(made)}
         self._remember(made, world, snapshot, int(now.timestamp()))
@@ -124,7 +136,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     planner = CapacityPlanning(
-        environment.ledger(), environment.planning_back_offs(), environment.store(), environment.ceilings()
+        environment.ledger(),
+        environment.planning_back_offs(),
+        environment.store(),
+        environment.ceilings(),
+        environment.tolerances(),
     )
     answer = planner.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
     logger.info("planned capacity", **answer)

@@ -248,7 +248,7 @@ class World:
         )["classes"]
         plan = self._state(
             "plan_capacity",
-            lambda f: f.CapacityPlanning(self.ledger, self.known, self.store, Ceilings()).answer(
+            lambda f: f.CapacityPlanning(self.ledger, self.known, self.store, Ceilings(), None).answer(
                 task, found["snapshot"], classes, self.now, until
             ),
         )

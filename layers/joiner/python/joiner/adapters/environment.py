@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from joiner.adapters.recommendations import Recommendations
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.sweep_slot import SweepSlot
-    from joiner.planning import Ceilings
+    from joiner.planning import Ceilings, PlanTolerances
 
 LEASE_MARGIN: Final = 30  # seconds
 
@@ -115,6 +115,14 @@ def ceilings() -> "Ceilings":
 
     price = float(setting("JOINER_CEILING_PRICE_PER_HOUR"))
     return Ceilings(nodes=int(setting("JOINER_CEILING_NODES")), price_per_hour=price)
+
+
+def tolerances() -> "PlanTolerances":
+    """Return by how much plans may be more expensive for fewer nodes and more zones."""
+    from joiner.planning import PlanTolerances
+
+    fewer, zones = (float(setting(f"JOINER_{name}_PERCENT")) / 100 for name in ("FEWER_NODES", "ZONE_SPREAD"))
+    return PlanTolerances(fewer, zones)
 
 
 @functools.cache

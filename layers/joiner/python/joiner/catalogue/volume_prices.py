@@ -11,7 +11,6 @@ from typing import Final
 
 from joiner.pools import BlockDevice
 
-AS_OF: Final = "2025-11"
 HOURS_A_MONTH: Final = 730
 PUBLIC_IPV4_PER_HOUR: Final = 0.005
 """A public IPv4 address, in every region."""

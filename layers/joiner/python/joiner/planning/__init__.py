@@ -2,7 +2,16 @@
 same state gives the same plan."""
 
 from joiner.planning.inputs.snapshot import LISTED, Snapshot
-from joiner.planning.plan import Ceilings, ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
+from joiner.planning.plan import (
+    Ceilings,
+    ExistingNode,
+    Offer,
+    PendingPod,
+    Plan,
+    PlannedNode,
+    PlanTolerances,
+    Reason,
+)
 from joiner.planning.planner import plan
 
 __all__ = [
@@ -12,6 +21,7 @@ __all__ = [
     "Offer",
     "PendingPod",
     "Plan",
+    "PlanTolerances",
     "PlannedNode",
     "Reason",
     "Snapshot",

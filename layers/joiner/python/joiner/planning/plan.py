@@ -241,6 +241,41 @@ class Ceilings:
 
 
 PRICE_PARTS: Final = ("instance", "volumes", "address", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTolerances:
+    """By which shares a plan may cost more than the cheapest one that was found: for fewer and larger nodes and fewer
+    instance types, and for nodes in more zones."""
+
+    fewer_nodes: float = 0.005
+    zones: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Simplification:
+    """What the last step of planning changed: how many nodes and instance types fewer the plan has, how many nodes it
+    moved to other zones, and what all of that costs in $/h."""
+
+    nodes: int = 0
+    types: int = 0
+    moved: int = 0
+    price_per_hour: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "fewerNodes": self.nodes,
+            "fewerTypes": self.types,
+            "nodesMovedToOtherZones": self.moved,
+            "pricePerHour": self.price_per_hour,
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "Simplification":
+        return cls(said["fewerNodes"], said["fewerTypes"], said["nodesMovedToOtherZones"], said["pricePerHour"])
+
+
+UNCHANGED: Final = Simplification()
 OPTIMAL_GAP: Final = 1e-6
 """A gap up to this is within the numerical error of the bound: the plan is optimal."""
 
@@ -251,9 +286,10 @@ class Plan:
     than ``lower_bound_per_hour``.
 
     ``greedy_price_per_hour`` is the price of the same pods with first-fit, as Karpenter packs; None if first-fit was
-    not tried, breaks a rule or a limit, or pods stay pending. The plan is never more expensive. ``cut_short`` is true
-    if the deadline stopped the search or prevented further orders of realization; a faster machine may then find a
-    better plan. ``seconds`` is the duration of planning, by the effort's clock.
+    not tried, breaks a rule or a limit, or pods stay pending. The plan is never more expensive, apart from what
+    ``simplified`` costs. ``cut_short`` is true if the deadline stopped the search or prevented further orders of
+    realization; a faster machine may then find a better plan. ``seconds`` is the duration of planning, by the effort's
+    clock. ``warnings`` are what an operator would object to.
     """
 
     nodes: tuple[PlannedNode, ...] = ()
@@ -261,9 +297,11 @@ class Plan:
     pending: tuple[PendingPod, ...] = ()
     lower_bound_per_hour: float = 0.0
     greedy_price_per_hour: float | None = None
+    simplified: Simplification = UNCHANGED
     cut_short: bool = False
     seconds: float = field(default=0.0, compare=False)
     problems: tuple[InvalidManifest, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def price_per_hour(self) -> float:
@@ -302,6 +340,8 @@ class Plan:
             "gap": self.gap,
             "optimal": self.optimal,
             **({} if self.greedy_price_per_hour is None else {"greedyPricePerHour": self.greedy_price_per_hour}),
+            "simplified": self.simplified.to_json(),
+            "warnings": list(self.warnings),
             "cutShort": self.cut_short,
             "problems": [
                 {
@@ -323,7 +363,9 @@ class Plan:
             pending=tuple(PendingPod.from_json(one) for one in said["pending"]),
             lower_bound_per_hour=said["lowerBoundPerHour"],
             greedy_price_per_hour=said.get("greedyPricePerHour"),
+            simplified=Simplification.from_json(said["simplified"]) if said.get("simplified") else UNCHANGED,
             cut_short=said.get("cutShort", False),
+            warnings=tuple(said.get("warnings") or ()),
             problems=tuple(
                 InvalidManifest(
                     one["object"], one["field"], one.get("value", ""), one["message"], one.get("severity", "error")

@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
+from joiner import names
 from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.plan import Ceilings, Plan
+from joiner.planning.plan import UNCHANGED, Ceilings, Plan, PlanTolerances
 from joiner.planning.state.build import build_state
 from joiner.pools import ResolvedNodeClass
 
@@ -47,6 +48,7 @@ def plan(
     ceilings: Ceilings = NO_CEILINGS,
     best_effort: bool = False,
     effort: Effort = SOME_EFFORT,
+    tolerances: PlanTolerances | None = None,
 ) -> Plan:
     """Return the plan for the pending pods of this snapshot.
 
@@ -54,12 +56,14 @@ def plan(
     the resolved node classes by key (``EC2NodeClass/default``). A pool whose class is missing or not ready is not
     used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly. Requirements
     of pools that this catalogue cannot satisfy, and limits on resources that it does not have, are added to the
-    problems of the snapshot. ``effort`` limits the
-    search for a cheaper plan.
+    problems of the snapshot. ``effort`` limits the search for a cheaper plan. ``tolerances`` let the plan cost
+    a little more for fewer nodes and more zones; without them it stays as the search found it, without warnings.
     """
+    from joiner.planning.output.plan_warnings import find_warnings
     from joiner.planning.output.plan_writer import (
         write_plan,
     )  # They need numpy and HiGHS, which only the planning function contains.
+    from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
     from joiner.planning.search import search
 
     meter = Meter(effort)
@@ -67,8 +71,11 @@ def plan(
         snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort
     )
     found = search(state, meter, effort.seed)
+    before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
     apply_preferences(state)
-    made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven + state.made_price)
+    simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
+    zonal = tolerances is not None and len({room.labels.get(names.ZONE) for room in state.new}) > 1
+    made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven + state.made_price, zonal=zonal)
     greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
     strange = find_unknown_values(snapshot.pools, catalogue)
     told = {problem.object for problem in strange}
@@ -81,5 +88,11 @@ def plan(
     limits = find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
     problems = (*made.problems, *strange, *limits, *impossible)
     return replace(
-        made, greedy_price_per_hour=greedy, cut_short=meter.cut_short, seconds=meter.seconds, problems=problems
+        made,
+        greedy_price_per_hour=greedy,
+        cut_short=meter.cut_short,
+        seconds=meter.seconds,
+        problems=problems,
+        simplified=simplified,
+        warnings=find_warnings(state, made.nodes, snapshot, classes) if tolerances else (),
     )

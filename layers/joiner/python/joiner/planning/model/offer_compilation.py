@@ -11,6 +11,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity
+from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
 from joiner.planning.model.node_offers import (
@@ -38,13 +39,14 @@ MOST_OFFER_SETS: Final = 32
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferInputs:
     """The inputs that are the same for every pool. ``attachable`` counts volumes by instance type and driver, as far
-    as a node of the type reports it."""
+    as a node of the type reports it. ``burstable_named`` is whether a pending pod names burstable types."""
 
     groups: PodGroups
     catalogue: Catalogue
     unavailable: Unavailable
     overlays: Overlays
     attachable: Mapping[str, Mapping[str, int]]
+    burstable_named: bool = False
 
     def room(self, name: str, can: Resources) -> tuple[int, ...]:
         if not self.attachable:
@@ -54,9 +56,9 @@ class OfferInputs:
         return tuple(node_amount(resource, can, told) for resource in self.groups.resources)
 
     def overlaid(
-        self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str]
+        self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str], *, full_burst: bool
     ) -> tuple[PoolInstanceType, Offering]:
-        """Return both with NodeOverlays applied."""
+        """Return both with NodeOverlays applied. Without ``full_burst``, burstable types have the CPU they sustain."""
         if not self.overlays:
             return model, offering
         labels = {**model.labels, **place}
@@ -64,9 +66,9 @@ class OfferInputs:
         price = self.overlays.price(labels, offering.price_per_hour)
         if more:
             can = Resources({**model.allocatable, **more})
-            model = PoolInstanceType(
-                model.name, model.labels, Resources({**model.capacity, **more}), can, self.room(model.name, can)
-            )
+            has = Resources({**model.capacity, **more})
+            left_to_pods = can if full_burst else plannable_resources(model.name, has, can)
+            model = PoolInstanceType(model.name, model.labels, has, can, self.room(model.name, left_to_pods))
         return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
 
 
@@ -79,7 +81,7 @@ def compile_offers(
 ) -> OfferSet:
     """Return all offers of this pool for these inputs."""
     daemons = tuple(daemon for daemon, _ in scene.groups.daemons)
-    facts = (scene.groups.resources, scene.unavailable, scene.overlays, scene.attachable)
+    facts = (scene.groups.resources, scene.unavailable, scene.overlays, scene.attachable, scene.burstable_named)
     asked = (
         pool,
         node_class,
@@ -138,6 +140,7 @@ def _launchable(
     )
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, scene.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
+    full_burst = pool.planning.full_burst or scene.burstable_named or names_burstable_types([pool.requirements])
     number = 0
     for name in sorted(scene.catalogue.types):
         known = scene.catalogue.types[name]
@@ -153,8 +156,9 @@ def _launchable(
                 continue
             if model is None:
                 can, has = compute_allocatable(known, node_class, pool), compute_capacity(known, node_class, pool)
-                model = PoolInstanceType(name, labels, has, can, scene.room(name, can))
-            own, offering = scene.overlaid(model, sold, place)
+                left_to_pods = can if full_burst else plannable_resources(name, has, can)
+                model = PoolInstanceType(name, labels, has, can, scene.room(name, left_to_pods))
+            own, offering = scene.overlaid(model, sold, place, full_burst=full_burst)
             costs = beside[sold.zone]
             offering = _with_costs(offering, costs)
             here, taken, overhead = daemons.on(labels, place)

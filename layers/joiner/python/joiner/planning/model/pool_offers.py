@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from joiner.catalogue import Catalogue
+from joiner.catalogue.burstable_types import names_burstable_types
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
@@ -21,7 +22,12 @@ def compile_pool_offers(
 ) -> tuple[PoolOffers, ...]:
     """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key."""
     scene = OfferInputs(
-        groups, catalogue, unavailable, snapshot.overlays, attachable_by_type(snapshot.nodes, snapshot.volumes)
+        groups,
+        catalogue,
+        unavailable,
+        snapshot.overlays,
+        attachable_by_type(snapshot.nodes, snapshot.volumes),
+        burstable_named=names_burstable_types(where for group in groups.pending for where in group.where),
     )
 
     def rank(pool: NodePool) -> tuple[object, ...]:

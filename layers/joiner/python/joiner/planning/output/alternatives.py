@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from joiner import names
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
 from joiner.planning.relaxation.dominance import distinguishing_keys
@@ -27,8 +28,10 @@ MOST_SHELVES: Final = 8
 class OfferAlternatives:
     """The alternatives of all nodes of one plan."""
 
-    def __init__(self, state: PlanState) -> None:
+    def __init__(self, state: PlanState, *, zonal: bool = False) -> None:
+        """``zonal`` leaves on-demand nodes in their zones, so that EC2 does not launch all of them in one."""
         self._state = state
+        self._zonal = zonal
         self._keys = distinguishing_keys(state.groups)
         self._open: dict[tuple[OfferSet, int], Marks] = {}
         self._price_lists: dict[PoolOffers, PriceList] = {}
@@ -55,7 +58,7 @@ class OfferAlternatives:
             )
         if choice.market not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
-            self._price_lists[choice.market] = price_list_of(stock, self._keys, limits)
+            self._price_lists[choice.market] = price_list_of(stock, self._keys, limits, zonal=self._zonal)
         found = [
             own,
             *self._price_lists[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1],
@@ -76,7 +79,7 @@ class PriceList:
     """The offers of one pool in order of price, for plans in which these labels distinguish nodes and these resources
     are limited."""
 
-    def __init__(self, stock: OfferSet, keys: Sequence[str], limits: Sequence[str]) -> None:
+    def __init__(self, stock: OfferSet, keys: Sequence[str], limits: Sequence[str], *, zonal: bool) -> None:
         offers, columns = stock.launchable, columns_of(stock)
         self._offers = offers
         self._order: Whole = np.array(sorted(range(len(offers)), key=lambda at: _rank(offers[at])), dtype=np.int64)
@@ -86,7 +89,7 @@ class PriceList:
         kinds: dict[object, int] = {}
         said = zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
         kind_of = [
-            kinds.setdefault((one.offering.capacity_type, one.daemons, codes), len(kinds))
+            kinds.setdefault((one.offering.capacity_type, one.daemons, codes, _zone(one) if zonal else ""), len(kinds))
             for one, codes in zip(offers, said, strict=True)
         ]
         self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]
@@ -119,19 +122,25 @@ class PriceList:
         return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
 
 
-_price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...]], PriceList]]" = (
+_price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...], bool], PriceList]]" = (
     WeakKeyDictionary()
 )
 
 
-def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...]) -> PriceList:
+def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...], *, zonal: bool) -> PriceList:
     """Return the price list of an offer set; it is created once and kept with the set."""
     known = _price_lists.setdefault(stock, {})
-    if (keys, limits) not in known:
+    if (keys, limits, zonal) not in known:
         if len(known) >= MOST_SHELVES:
             del known[next(iter(known))]
-        known[keys, limits] = PriceList(stock, keys, limits)
-    return known[keys, limits]
+        known[keys, limits, zonal] = PriceList(stock, keys, limits, zonal=zonal)
+    return known[keys, limits, zonal]
+
+
+def _zone(one: NodeOffer) -> str:
+    """Return the zone of an on-demand offer. Spot Instances are chosen from all zones: more pools of capacity mean
+    fewer interruptions."""
+    return one.offering.zone if one.offering.capacity_type == names.ON_DEMAND else ""
 
 
 def _rank(one: NodeOffer) -> tuple[float, str, str, str, int]:

@@ -16,9 +16,15 @@ from joiner.planning.state.plan_state import NodeState, PlanState
 
 
 def write_plan(
-    state: PlanState, snapshot: Snapshot, reasons: Mapping[PodGroup, tuple[Reason, ...]], proven: float
+    state: PlanState,
+    snapshot: Snapshot,
+    reasons: Mapping[PodGroup, tuple[Reason, ...]],
+    proven: float,
+    *,
+    zonal: bool = False,
 ) -> Plan:
-    """Return the plan as a value. Slots are assigned to a group's pods in their order: highest priority first."""
+    """Return the plan as a value. Slots are assigned to a group's pods in their order: highest priority first.
+    ``zonal`` leaves on-demand nodes in their zones."""
     slots = PodSlots(state)
     existing = []
     for room in state.existing:
@@ -26,7 +32,7 @@ def write_plan(
             pods = slots.take(_contents(room))
             existing.append(ExistingNode(room.node, room.claim, pods, slots.by_class(room, pods)))
     numbers: dict[str, int] = {}
-    writer = NodeWriter(state, slots)
+    writer = NodeWriter(state, slots, zonal=zonal)
     nodes = []
     for room, choice, contents in _in_order((*(room for room in state.existing if room.made), *state.new)):
         pool = choice.market.pool.name
@@ -114,9 +120,9 @@ class NodeDescription:
 class NodeWriter:
     """Writes nodes as values; the properties that equal nodes share are computed once."""
 
-    def __init__(self, state: PlanState, slots: PodSlots) -> None:
+    def __init__(self, state: PlanState, slots: PodSlots, *, zonal: bool = False) -> None:
         self._slots = slots
-        self._alternatives = OfferAlternatives(state)
+        self._alternatives = OfferAlternatives(state, zonal=zonal)
         self._resources = state.groups.resources
         self._named = {group: tuple(group.constraints.requests.amounts) for group in state.left}
         self._labels: dict[OfferChoice, dict[str, str]] = {}

@@ -26,8 +26,8 @@ from joiner.planning.relaxation.packing_problem import PackingProblem, compile_p
 from joiner.planning.state.domain_assignment import DomainAssignment, reachable_domains
 from joiner.planning.state.plan_state import PlanState
 
-MOST_PODS: Final = 120
-"""With more pods, the bound of the relaxation is close, and the exact search takes too long."""
+MOST_PODS: Final = 2_000
+"""With more pods, the bound of the relaxation is close. With fewer, the effort limits the exact search."""
 MOST_DIVISIONS: Final = 100
 """The maximum number of ways to divide the pods of one group among its domains."""
 MOST_COMBINATIONS: Final = 300

@@ -1,0 +1,92 @@
+"""Compare the number of nodes before and after the last step of planning: ``python -m bench.plan_nodes``.
+
+Each case is planned three times with the same search: as the search leaves it, with merges that cost nothing, and with
+the default tolerances. A node costs nothing beside its instance. The first column is the plan without that step.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.cases import CLASSES, RecordedCase, read_cases, read_catalogue
+from bench.plan_prices import SHIPPED
+from joiner.catalogue import Catalogue
+from joiner.planning import Plan, PlanTolerances, plan
+from joiner.planning.effort import Effort
+from tests.plan_checker import check_plan
+
+FREE = PlanTolerances(fewer_nodes=0.0, zones=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CaseNodes:
+    """One case: the plan of the search, and what the last step makes of it. ``wrong`` counts broken rules."""
+
+    case: RecordedCase
+    found: Plan
+    free: Plan
+    tolerant: Plan
+    wrong: int
+
+    @property
+    def more_expensive(self) -> bool:
+        return self.free.price_per_hour > self.found.price_per_hour + 1e-6
+
+
+def measured(case: RecordedCase, catalogue: Catalogue, steps: int, *, check: bool) -> CaseNodes:
+    snapshot = case.snapshot()
+
+    def within(tolerances: PlanTolerances | None) -> Plan:
+        return plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=steps), tolerances=tolerances)
+
+    found, free, tolerant = within(None), within(FREE), within(PlanTolerances())
+    wrong = sum(
+        len(check_plan(case.lists(), catalogue.to_json(), made.to_json())) for made in (free, tolerant) if check
+    )
+    return CaseNodes(case, found, free, tolerant, wrong)
+
+
+def lines(rows: Sequence[CaseNodes]) -> Iterator[str]:
+    yield f"{'case':28}{'pods':>6}{'nodes':>7}{'$/h':>10}{'free':>7}{'$/h':>10}{'0.5 %':>7}{'$/h':>10}{'zones':>7}"
+    for row in rows:
+        shown = "".join(
+            f"{len(made.nodes):7}{made.price_per_hour:10.3f}" for made in (row.found, row.free, row.tolerant)
+        )
+        zones = len({node.zone for node in row.tolerant.nodes})
+        note = f"  {row.wrong} wrong" if row.wrong else ""
+        yield f"{row.case.name:28}{row.case.pods:6}{shown}{zones:7}{note}"
+    nodes = [sum(len(getattr(row, name).nodes) for row in rows) for name in ("found", "free", "tolerant")]
+    prices = [sum(getattr(row, name).price_per_hour for row in rows) for name in ("found", "free", "tolerant")]
+    yield (
+        f"together: {nodes[0]} nodes for {prices[0]:.3f} $/h; merged at no cost {nodes[1]} for {prices[1]:.3f}; "
+        f"within the default tolerances {nodes[2]} for {prices[2]:.3f} ({prices[2] / prices[0] - 1:+.2%}); "
+        f"{sum(row.more_expensive for row in rows)} cases more expensive by merges at no cost"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.plan_nodes", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl and catalogue.json")
+    parser.add_argument("--only", default="", help="names of cases that contain this")
+    parser.add_argument("--most-pods", type=int, default=1100, help="leave larger cases out")
+    parser.add_argument("--steps", type=int, default=250, help="effort of the search")
+    parser.add_argument("--check", action="store_true", help="look at every plan with the independent checker")
+    said = parser.parse_args(arguments)
+    cases = [case for case in read_cases(said.cases) if said.only in case.name and case.pods <= said.most_pods]
+    if not cases:
+        print(f"no cases in {said.cases}", file=sys.stderr)
+        return 1
+    catalogue = read_catalogue(said.cases)
+    rows = []
+    for case in cases:
+        rows.append(measured(case, catalogue, said.steps, check=said.check))
+        print(list(lines(rows[-1:]))[1], file=sys.stderr, flush=True)
+    print("\n".join(lines(rows)))
+    return 1 if any(row.wrong or row.more_expensive for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

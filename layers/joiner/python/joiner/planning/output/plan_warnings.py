@@ -1,0 +1,141 @@
+"""What an operator would object to in a plan: little spread, a single type, burstable types, many nodes, full subnets,
+and limits that are nearly reached. A warning changes nothing in the plan."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from joiner.catalogue.burstable_types import sustained_millicores
+from joiner.cluster import Pod, Resources
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.plan import PlannedNode
+from joiner.planning.state.plan_state import PlanState
+from joiner.pools import NodePool, ResolvedNodeClass
+
+MANY_NODES: Final = 100
+LEAST_NODES_OF_ONE_TYPE: Final = 4
+LEAST_PODS: Final = 4
+"""A smaller workload is not reported for being on one node or in one zone."""
+NEARLY_REACHED: Final = 0.9
+MOST_WORKLOADS: Final = 5
+
+
+def find_warnings(
+    state: PlanState, nodes: Sequence[PlannedNode], snapshot: Snapshot, classes: Mapping[str, ResolvedNodeClass]
+) -> tuple[str, ...]:
+    """Return the warnings about the new nodes of a plan, as sentences."""
+    if not nodes:
+        return ()
+    return (
+        *_zones(nodes, state),
+        *_types(nodes),
+        *_burstable(nodes),
+        *_number(nodes),
+        *_workloads(nodes, snapshot.pods),
+        *_addresses(nodes, {pool.key: pool for pool in snapshot.pools}, classes),
+        *_limits(state, {node.pool for node in nodes}),
+    )
+
+
+def _zones(nodes: Sequence[PlannedNode], state: PlanState) -> Iterator[str]:
+    zones = {node.zone for node in nodes}
+    open_to = {one.offering.zone for market in state.markets for one in market.launchable}
+    if len(zones) == 1 and len(nodes) > 1:
+        why = "; other zones cost more, or rules of the pods exclude them" if len(open_to) > 1 else ""
+        yield f"all {len(nodes)} new nodes are in the zone {min(zones)}{why}"
+
+
+def _types(nodes: Sequence[PlannedNode]) -> Iterator[str]:
+    types = {offer.instance_type for node in nodes for offer in (node.offer, *node.alternatives)}
+    if len(types) == 1 and len(nodes) >= LEAST_NODES_OF_ONE_TYPE:
+        yield (
+            f"all {len(nodes)} new nodes can only be of the type {min(types)}: if EC2 has no capacity for it, their "
+            "pods stay pending; allow more types in the pool"
+        )
+
+
+def _burstable(nodes: Sequence[PlannedNode]) -> Iterator[str]:
+    over = [
+        node
+        for node in nodes
+        if (most := sustained_millicores(node.instance_type)) is not None
+        and node.requests.get("cpu", 0) + node.daemon_overhead.get("cpu", 0) > most
+    ]
+    if over:
+        yield (
+            f"{_nodes(len(over))} of burstable types get pods that request more CPU than the types sustain: they use "
+            "up their credits, or each further vCPU-hour is billed"
+        )
+
+
+def _number(nodes: Sequence[PlannedNode]) -> Iterator[str]:
+    if len(nodes) >= MANY_NODES:
+        yield f"the plan launches {len(nodes)} nodes; larger instance types would need fewer"
+
+
+def _workloads(nodes: Sequence[PlannedNode], pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield the workloads of which more than half of the pods are on one new node, or else in one of several zones."""
+    where = {pod: node for node in nodes for pod in node.pods}
+    everywhere: Counter[tuple[str, str, str]] = Counter()
+    by_node: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    by_zone: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    for pod in pods:
+        if not pod.owner_name or pod.terminal:
+            continue
+        workload = (pod.namespace, pod.owner_kind, pod.owner_name)
+        everywhere[workload] += 1
+        if pod.key in where:
+            by_node[workload][where[pod.key].name] += 1
+            by_zone[workload][where[pod.key].zone] += 1
+    found = []
+    for workload, number in sorted(everywhere.items()):
+        if number < LEAST_PODS or workload not in by_node:
+            continue
+        name = f"{workload[1]} {workload[0]}/{workload[2]}"
+        node, on_node = by_node[workload].most_common(1)[0]
+        zone, in_zone = by_zone[workload].most_common(1)[0]
+        if on_node * 2 > number:
+            found.append(f"{on_node} of the {number} pods of {name} are on one new node, {node}")
+        elif in_zone * 2 > number:
+            found.append(f"{in_zone} of the {number} pods of {name} are in the zone {zone}")
+    yield from found[:MOST_WORKLOADS]
+    if len(found) > MOST_WORKLOADS:
+        yield f"so are the pods of {len(found) - MOST_WORKLOADS} other workloads, on one node or in one zone"
+
+
+def _addresses(
+    nodes: Sequence[PlannedNode], pools: Mapping[str, NodePool], classes: Mapping[str, ResolvedNodeClass]
+) -> Iterator[str]:
+    """Yield the subnets with fewer free addresses than nodes and pods in them need."""
+    needed: Counter[str] = Counter()
+    free: dict[str, int] = {}
+    for node in nodes:
+        resolved = classes.get(pools[node.pool].class_ref.key) if node.pool in pools else None
+        subnet = resolved.subnet_in(node.zone) if resolved else None
+        if subnet is not None and subnet.free_ips is not None:
+            needed[subnet.id] += 1 + len(node.pods)
+            free[subnet.id] = subnet.free_ips
+    for subnet_id, number in sorted(needed.items()):
+        if number > free[subnet_id]:
+            yield (
+                f"the subnet {subnet_id} has {free[subnet_id]} free addresses, and the new nodes and pods in it need "
+                f"{number}: allow more subnets in the node class, or use prefix delegation with a larger subnet"
+            )
+
+
+def _limits(state: PlanState, planned: Iterable[str]) -> Iterator[str]:
+    pools = {market.pool.key: market.pool for market in state.markets}
+    for key in sorted(planned):
+        pool, used = pools[key], state.used.get(key, {})
+        for name, limit in sorted(pool.limits.items()):
+            if limit > 0 and used.get(name, 0) >= limit * NEARLY_REACHED:
+                amount, most = (
+                    (str(used[name]), str(limit))
+                    if name == "nodes"
+                    else (Resources({name: value}).to_kube()[name] for value in (used[name], limit))
+                )
+                yield f"{key} is close to its limit of {name}: {amount} of {most} with this plan"
+
+
+def _nodes(number: int) -> str:
+    return "1 new node" if number == 1 else f"{number} new nodes"

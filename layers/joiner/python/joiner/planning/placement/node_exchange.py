@@ -1,0 +1,69 @@
+"""Exchange nodes of a finished plan for other nodes with the same pods, if every rule allows it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.state.constraint_check import keeps_all_rules
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+MOST_AUDITS: Final = 60
+"""The maximum number of exchanges of nodes with pods that the rules of other pods count: each one requires a check of
+the whole plan."""
+
+
+def has_preferences(state: PlanState, group: PodGroup) -> bool:
+    """Return whether pods of the group prefer some nodes, or to be near or apart from other pods."""
+    return bool(group.constraints.preferences or state.rules[group.index].wishes)
+
+
+class NodeExchange:
+    """Exchanges nodes of one plan."""
+
+    def __init__(self, state: PlanState) -> None:
+        self._state = state
+        self._audits = 0
+
+    def replace(self, rooms: Sequence[NodeState], choice: OfferChoice) -> bool:
+        """Put the pods of these nodes on one new node; return whether it was possible. Otherwise nothing changes."""
+        contents: dict[PodGroup, int] = {}
+        for room in rooms:
+            for group, number in room.planned.items():
+                contents[group] = contents.get(group, 0) + number
+        return self.divide(rooms, [(choice, contents)])
+
+    def divide(self, rooms: Sequence[NodeState], parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]]) -> bool:
+        """Put the pods of these nodes on new nodes, ``parts``; return whether it was possible. Otherwise nothing
+        changes."""
+        state = self._state
+        contents = {group for _, inside in parts for group in inside}
+        ruled = any(not state.rules[group.index].free or state.rules[group.index].feeds for group in contents)
+        if ruled and self._audits >= MOST_AUDITS:
+            return False
+        before = [(room, dict(room.planned)) for room in rooms]
+        for room in rooms:
+            state.close(room)
+        opened: list[NodeState] = []
+        if all(self._open(choice, inside, opened) for choice, inside in parts) and self._sound(ruled):
+            return True
+        for new in reversed(opened):
+            state.close(new)
+        for room, planned in before:
+            state.reopen(room)
+            for group, number in planned.items():
+                state.take(group, room, -number)
+        return False
+
+    def _open(self, choice: OfferChoice, inside: Mapping[PodGroup, int], opened: list[NodeState]) -> bool:
+        if self._state.over_limit(choice) is not None:
+            return False
+        opened.append(self._state.open(choice))
+        ordered = sorted(inside.items(), key=lambda one: one[0].index)
+        return all(self._state.put(group, opened[-1], number) == number for group, number in ordered)
+
+    def _sound(self, ruled: bool) -> bool:
+        if not ruled:
+            return True
+        self._audits += 1
+        return keeps_all_rules(self._state)

@@ -1,0 +1,300 @@
+"""Fewer and larger nodes, and fewer kinds of them, for about the same price.
+
+The search minimizes the price, and of equal prices it often finds the plan with many small nodes. This step runs on the
+finished plan. It replaces several nodes by one that holds all of their pods, and nodes of rare types by types that the
+plan uses anyway. Replacements that cost nothing are always made; others only within a share of the plan's price. All
+rules of the scheduler hold, and the pool's blast radius limits how large nodes become. Nodes of pods with preferences
+stay as they are.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from joiner import names
+from joiner.cluster.resources import CPU
+from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+MOST_PATTERNS: Final = 300
+"""The number of different nodes of a pool that are looked at; further ones stay as they are."""
+MOST_WORK: Final = 4_000
+"""The number of patterns that are looked at for one pool, in all rounds: about a quarter of a second."""
+TINY: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pattern:
+    """New nodes with the same offer and as many pods of the same groups."""
+
+    choice: OfferChoice
+    planned: tuple[tuple[PodGroup, int], ...]
+    rooms: list[NodeState] = field(default_factory=list)
+
+    @property
+    def price(self) -> float:
+        return self.choice.one.offer.price_per_hour
+
+
+def merge_nodes(state: PlanState, share: float) -> None:
+    """Merge nodes and remove instance types, for at most this share of the plan's price."""
+    price = state.price
+    exchange = NodeExchange(state)
+    budget = price * share
+    markets = {id(room.choice.market): room.choice.market for room in state.new if room.choice}
+    for market in markets.values():
+        merger = NodeMerger(state, market, exchange)
+        while merger.work < MOST_WORK and merger.merge_once(budget - (state.price - price)):
+            pass
+        TypeReduction(state, market, exchange).run(lambda: budget - (state.price - price))
+
+
+def patterns_of(state: PlanState, market: PoolOffers) -> list[Pattern]:
+    """Return the nodes of a pool that may be replaced, those that are alike together."""
+    found: dict[object, Pattern] = {}
+    for room in state.new:
+        choice = room.choice
+        if choice is None or choice.market is not market or choice.one.supply is not None or not room.planned:
+            continue
+        if any(has_preferences(state, group) for group in room.planned):
+            continue
+        planned = tuple(sorted(room.planned.items(), key=lambda one: one[0].index))
+        known = (choice.one.index, id(choice.variant), tuple((group.index, number) for group, number in planned))
+        found.setdefault(known, Pattern(choice, planned)).rooms.append(room)
+    return list(found.values())
+
+
+class OfferArrays:
+    """The unlimited offers of a pool as arrays."""
+
+    def __init__(self, market: PoolOffers) -> None:
+        self.offers: Sequence[NodeOffer] = [one for one in market.launchable if one.supply is None]
+        self.index: Whole = np.array([one.index for one in self.offers], dtype=np.int64)
+        self.room: Floats = np.array([one.room for one in self.offers], float).reshape(len(self.offers), -1)
+        self.price: Floats = np.array([one.offer.price_per_hour for one in self.offers], float)
+        radius = market.pool.planning.blast_radius
+        most = (radius.vcpus or 1 << 20) * 1000
+        self.allowed: Marks = np.array([one.capacity.get(CPU, 0) <= most for one in self.offers], bool)
+        self._labels: dict[str, list[str | None]] = {}
+
+    def equal(self, key: str, value: str | None) -> Marks:
+        """Return which offers have this value of a label."""
+        if key not in self._labels:
+            self._labels[key] = [one.label(key) for one in self.offers]
+        return np.array([own == value for own in self._labels[key]], bool)
+
+    def open_to(self, state: PlanState, pattern: Pattern) -> Marks:
+        """Return the offers that may replace the offer of a pattern, by every label that matters."""
+        bits = -1
+        keys = {names.CAPACITY_TYPE}
+        for group, _ in pattern.planned:
+            bits &= pattern.choice.variant.bits[group.index]
+            keys |= state.keys_of(group)
+        marks = np.array([bool(bits >> int(at) & 1) for at in self.index], bool) & self.allowed
+        for key in sorted(keys):
+            if pattern.choice.variant.labels.get(key) is None:
+                marks &= self.equal(key, pattern.choice.one.label(key))
+        return marks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merge:
+    """One node of an offer for so many nodes of each pattern. ``extra`` is what it costs more, in $/h."""
+
+    offer: NodeOffer
+    variant: PoolVariant
+    parts: tuple[tuple[Pattern, int], ...]
+    extra: float
+
+    @property
+    def removed(self) -> int:
+        return sum(number for _, number in self.parts) - 1
+
+
+class NodeMerger:
+    """Merges the nodes of one pool, one kind of merge at a time."""
+
+    def __init__(self, state: PlanState, market: PoolOffers, exchange: NodeExchange) -> None:
+        self._state = state
+        self._market = market
+        self._exchange = exchange
+        self._arrays = OfferArrays(market)
+        self._open: dict[object, Marks] = {}
+        self._refused: set[tuple[int, int]] = set()
+        self.work = 0
+
+    def merge_once(self, budget: float) -> bool:
+        """Make the best merge as often as possible; return whether one was made or refused by a rule."""
+        best = self._best(budget)
+        if best is None:
+            return False
+        made = 0
+        times = min(len(pattern.rooms) // number for pattern, number in best.parts)
+        for turn in range(times):
+            rooms = [
+                room for pattern, number in best.parts for room in pattern.rooms[turn * number : (turn + 1) * number]
+            ]
+            if made and best.extra > TINY and best.extra * (made + 1) > budget:
+                break
+            choice = OfferChoice(self._market, best.variant, best.offer, self._mask(best))
+            if not self._exchange.replace(rooms, choice):
+                break
+            made += 1
+        if not made:
+            self._refused.add((best.offer.index, id(best.variant)))
+        return True
+
+    def _mask(self, merge: Merge) -> int:
+        mask = 0
+        for pattern, _ in merge.parts:
+            for group, _ in pattern.planned:
+                mask |= 1 << group.index
+        return mask
+
+    def _best(self, budget: float) -> Merge | None:
+        found: list[Merge] = []
+        patterns = patterns_of(self._state, self._market)
+        self.work += max(len(patterns), 1)
+        for variant in dict.fromkeys(pattern.choice.variant for pattern in patterns):
+            mine = [pattern for pattern in patterns if pattern.choice.variant is variant][:MOST_PATTERNS]
+            found += self._of_variant(variant, mine, budget)
+        return min(found, key=_rank, default=None)
+
+    def _of_variant(self, variant: PoolVariant, patterns: Sequence[Pattern], budget: float) -> Iterable[Merge]:
+        """Yield the merges that fill each offer with these nodes, those with the highest price for their size first."""
+        arrays = self._arrays
+        if not len(arrays.offers) or sum(len(pattern.rooms) for pattern in patterns) < 2:
+            return
+        needs = [_need(pattern, arrays.room.shape[1]) for pattern in patterns]
+        scale = 1.0 / np.maximum(arrays.room.mean(axis=0), 1.0)
+        order = sorted(
+            range(len(patterns)), key=lambda at: -patterns[at].price / max(float((needs[at] * scale).sum()), 1e-12)
+        )
+        left, paid = arrays.room.copy(), np.zeros(len(arrays.offers))
+        taken = np.zeros((len(patterns), len(arrays.offers)), dtype=np.int64)
+        for at in order:
+            pattern, need = patterns[at], needs[at]
+            used = need > 0
+            fitting = (
+                np.floor(left[:, used] / need[used] + TINY).min(axis=1)
+                if used.any()
+                else np.full(len(left), float(len(pattern.rooms)))
+            )
+            number = np.clip(fitting, 0, min(len(pattern.rooms), self._most_of(pattern))).astype(np.int64)
+            number[~self._open_to(pattern)] = 0
+            taken[at] = number
+            left -= number[:, None] * need
+            paid += number * pattern.price
+        extra = arrays.price - paid
+        for position in np.flatnonzero((taken.sum(axis=0) >= 2) & (extra <= max(budget, 0.0) + TINY)).tolist():
+            one = arrays.offers[position]
+            if (one.index, id(variant)) in self._refused:
+                continue
+            parts = tuple(
+                (pattern, int(taken[at, position])) for at, pattern in enumerate(patterns) if taken[at, position]
+            )
+            if self._within_radius(parts):
+                yield Merge(one, variant, parts, float(extra[position]))
+
+    def _open_to(self, pattern: Pattern) -> Marks:
+        known = (
+            pattern.choice.one.index,
+            id(pattern.choice.variant),
+            tuple(group.index for group, _ in pattern.planned),
+        )
+        if known not in self._open:
+            self._open[known] = self._arrays.open_to(self._state, pattern)
+        return self._open[known]
+
+    def _most_of(self, pattern: Pattern) -> int:
+        """Return how many nodes of a pattern the blast radius allows to merge."""
+        share = self._market.pool.planning.blast_radius.share
+        if share is None:
+            return len(pattern.rooms)
+        return max(min((_allowed(group, share) // number for group, number in pattern.planned), default=0), 0)
+
+    def _within_radius(self, parts: Iterable[tuple[Pattern, int]]) -> bool:
+        share = self._market.pool.planning.blast_radius.share
+        if share is None:
+            return True
+        held: Counter[PodGroup] = Counter()
+        for pattern, number in parts:
+            for group, each in pattern.planned:
+                held[group] += each * number
+        return all(number <= _allowed(group, share) for group, number in held.items())
+
+
+def _allowed(group: PodGroup, share: float) -> int:
+    return max(int(len(group.pods) * share + TINY), 1)
+
+
+def _need(pattern: Pattern, resources: int) -> Floats:
+    need = np.zeros(resources)
+    for group, number in pattern.planned:
+        for position, amount in group.needs:
+            need[position] += amount * number
+    return need
+
+
+def _rank(merge: Merge) -> tuple[object, ...]:
+    """Order merges: those that cost nothing, most nodes removed first; then the cheapest for each removed node."""
+    costs = merge.extra > TINY
+    each = merge.extra / merge.removed if costs else 0.0
+    return (costs, round(each, 9), -merge.removed, round(merge.extra, 9), merge.offer.offer, merge.offer.index)
+
+
+class TypeReduction:
+    """Replaces the nodes of rare instance types by types that the plan uses anyway."""
+
+    def __init__(self, state: PlanState, market: PoolOffers, exchange: NodeExchange) -> None:
+        self._state = state
+        self._market = market
+        self._exchange = exchange
+
+    def run(self, budget: Callable[[], float]) -> None:
+        arrays = OfferArrays(self._market)
+        for rare in self._by_rarity():
+            patterns = patterns_of(self._state, self._market)
+            used = Counter(
+                name for pattern in patterns for name in [pattern.choice.one.model.name] * len(pattern.rooms)
+            )
+            mine = [pattern for pattern in patterns if pattern.choice.one.model.name == rare]
+            if len(used) < 2 or sum(len(pattern.rooms) for pattern in mine) != self._count(rare):
+                continue
+            swaps = [(pattern, self._cheapest(arrays, pattern, used.keys() - {rare})) for pattern in mine]
+            extra = sum(
+                (one.offer.price_per_hour - pattern.price) * len(pattern.rooms) for pattern, one in swaps if one
+            )
+            if any(one is None for _, one in swaps) or extra > max(budget(), 0.0) + TINY:
+                continue
+            for pattern, one in swaps:
+                for room in pattern.rooms if one else ():
+                    mask = sum(1 << group.index for group, _ in pattern.planned)
+                    if one and not self._exchange.replace(
+                        [room], OfferChoice(self._market, pattern.choice.variant, one, mask)
+                    ):
+                        break
+
+    def _by_rarity(self) -> list[str]:
+        found = Counter(
+            room.choice.one.model.name for room in self._state.new if room.choice and room.choice.market is self._market
+        )
+        return sorted(found, key=lambda name: (found[name], name))
+
+    def _count(self, name: str) -> int:
+        return sum(1 for room in self._state.new if room.choice and room.choice.one.model.name == name)
+
+    def _cheapest(self, arrays: OfferArrays, pattern: Pattern, types: Iterable[str]) -> NodeOffer | None:
+        """Return the cheapest offer of these types that holds such a node's pods, in its own zone if possible."""
+        allowed = set(types)
+        need = _need(pattern, arrays.room.shape[1])
+        marks = arrays.open_to(self._state, pattern) & (arrays.room >= need).all(axis=1)
+        zone = pattern.choice.one.offering.zone
+        able = [arrays.offers[at] for at in np.flatnonzero(marks).tolist() if arrays.offers[at].model.name in allowed]
+        return min(able, key=lambda one: (one.offer.price_per_hour, one.offering.zone != zone, one.index), default=None)

@@ -1,0 +1,162 @@
+"""Spread the nodes of a finished plan over zones, as the scheduler's own default constraints prefer.
+
+The search takes the first of equally cheap zones, so that a plan may end in one zone. This step moves nodes to other
+zones: at no cost where prices are equal, otherwise for at most a share of the plan's price. It evens out the pods of
+each group over the zones, and then the nodes. If all of many pods are in one zone, it divides a node in two. Nodes of
+pods with rules or preferences about zones stay where they are.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from joiner import names
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
+from joiner.planning.state.plan_state import NodeState, PlanState
+
+MOST_NODES: Final = 3_000
+"""With more nodes, those beyond stay in their zones."""
+MOST_TOGETHER: Final = 16
+"""With more pods than this in one zone only, a node is divided in two, so that another zone has some of them."""
+TINY: Final = 1e-9
+
+Counts = dict[str, float]
+
+
+def spread_over_zones(state: PlanState, share: float) -> int:
+    """Move nodes to other zones for at most this share of the plan's price; return how many were moved."""
+    return ZoneSpreading(state, share).run()
+
+
+class ZoneSpreading:
+    """The nodes and pods of one plan by zone, while nodes are moved."""
+
+    def __init__(self, state: PlanState, share: float) -> None:
+        self._state = state
+        self._most = state.price * (1 + share)
+        self._exchange = NodeExchange(state)
+        self._pods: dict[int, Counts] = {}
+        self._nodes: Counts = {}
+        self._siblings: dict[tuple[int, str, str], list[NodeOffer]] = {}
+        for room in (*state.existing, *state.new):
+            self._count(room, room.labels.get(names.ZONE, ""), 1)
+
+    def run(self) -> int:
+        """Move the nodes one after the other; nodes with many pods first, so that the small ones even out the rest."""
+        moved = 0
+        able = [room for room in self._state.new if self._may_move(room)]
+        for room in sorted(able, key=lambda one: -sum(one.planned.values()))[:MOST_NODES]:
+            moved += self._move(room)
+        return moved + self._divide(able)
+
+    def _divide(self, able: Sequence[NodeState]) -> int:
+        """Divide the node with the most pods among two zones, if all nodes are in one."""
+        pods = sum(sum(room.planned.values()) for room in self._state.new)
+        able = [room for room in able if room in self._state.new and room.choice]
+        if len({zone for zone, number in self._nodes.items() if number > 0}) != 1 or pods <= MOST_TOGETHER or not able:
+            return 0
+        room = max(able, key=lambda one: sum(one.planned.values()))
+        choice = room.choice
+        if choice is None:
+            return 0
+        half = {group: number // 2 for group, number in room.planned.items() if number // 2}
+        rest = {group: number - half.get(group, 0) for group, number in room.planned.items()}
+        zone = choice.one.offering.zone
+        near, far = (
+            self._cheapest(choice, rest, lambda there: there == zone),
+            self._cheapest(choice, half, lambda there: there != zone),
+        )
+        if near is None or far is None or not half:
+            return 0
+        price = near.offer.price_per_hour + far.offer.price_per_hour - choice.one.offer.price_per_hour
+        if self._state.price + price > self._most + TINY:
+            return 0
+        parts = [
+            (OfferChoice(choice.market, choice.variant, one, choice.groups), inside)
+            for one, inside in ((near, rest), (far, half))
+        ]
+        return int(self._exchange.divide([room], parts))
+
+    def _cheapest(
+        self, choice: OfferChoice, inside: Mapping[PodGroup, int], zone: Callable[[str], bool]
+    ) -> NodeOffer | None:
+        """Return the cheapest offer in such a zone that holds these pods."""
+        need = [0] * len(choice.one.room)
+        bits = -1
+        for group, number in inside.items():
+            bits &= choice.variant.bits[group.index]
+            for position, amount in group.needs:
+                need[position] += amount * number
+        able = (
+            one
+            for one in choice.market.launchable
+            if one.supply is None
+            and bits >> one.index & 1
+            and zone(one.offering.zone)
+            and one.offering.capacity_type == choice.one.offering.capacity_type
+            and all(map(int.__le__, need, one.room))
+        )
+        return min(able, key=lambda one: (one.offer, one.index), default=None)
+
+    def _may_move(self, room: NodeState) -> bool:
+        choice = room.choice
+        if choice is None or choice.one.supply is not None or not room.planned:
+            return False
+        return not any(self._state.keys_of(group) or has_preferences(self._state, group) for group in room.planned)
+
+    def _move(self, room: NodeState) -> bool:
+        choice = room.choice
+        if choice is None:
+            return False
+        planned, zone = dict(room.planned), choice.one.offering.zone
+        self._count(room, zone, -1)
+        here = self._fullness(planned, zone)
+        better = sorted(
+            ((self._fullness(planned, one.offering.zone), one.offer, one.index, one) for one in self._others(choice)),
+            key=lambda each: each[:3],
+        )
+        for fullness, offer, _, one in better:
+            more = offer.price_per_hour - choice.one.offer.price_per_hour
+            if fullness >= here:
+                break
+            if more > TINY and self._state.price + more > self._most + TINY:
+                continue
+            if not all(choice.variant.bits[group.index] >> one.index & 1 for group in planned):
+                continue
+            if self._exchange.replace([room], OfferChoice(choice.market, choice.variant, one, choice.groups)):
+                self._count_pods(planned, one.offering.zone, 1)
+                return True
+        self._count(room, zone, 1)
+        return False
+
+    def _others(self, choice: OfferChoice) -> list[NodeOffer]:
+        """Return the offers of the same instance type and capacity type in other zones."""
+        known = (id(choice.market), choice.one.model.name, choice.one.offering.capacity_type)
+        if known not in self._siblings:
+            self._siblings[known] = [
+                one
+                for one in choice.market.launchable
+                if one.model.name == choice.one.model.name
+                and one.offering.capacity_type == choice.one.offering.capacity_type
+                and one.supply is None
+            ]
+        zone = choice.one.offering.zone
+        return [one for one in self._siblings[known] if one.offering.zone != zone]
+
+    def _fullness(self, planned: Mapping[PodGroup, int], zone: str) -> tuple[float, float]:
+        """Return how full a zone is for these pods: the pods of their groups, each weighed by its share of the node;
+        then the nodes."""
+        total = sum(planned.values())
+        pods = sum(number / total * self._pods.get(group.index, {}).get(zone, 0.0) for group, number in planned.items())
+        return round(pods, 6), self._nodes.get(zone, 0.0)
+
+    def _count(self, room: NodeState, zone: str, number: int) -> None:
+        inside = {**{group: each for group, each in room.held.items() if not room.choice}, **room.planned}
+        self._count_pods(inside, zone, number)
+
+    def _count_pods(self, inside: Mapping[PodGroup, int], zone: str, number: int) -> None:
+        self._nodes[zone] = self._nodes.get(zone, 0.0) + number
+        for group, each in inside.items():
+            counts = self._pods.setdefault(group.index, {})
+            counts[zone] = counts.get(zone, 0.0) + number * each

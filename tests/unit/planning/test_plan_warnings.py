@@ -1,0 +1,76 @@
+"""What a plan warns about, as a colleague would."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from joiner.catalogue import Catalogue
+from joiner.planning import PlanTolerances, Snapshot, plan
+from joiner.pools import ResolvedNodeClass, Subnet
+from tests.unit.planning.worlds import CLASSES, ZONES, instance_type, node_pool, pods
+
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+IN_ONE_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [ZONES[0]]}
+ONLY = {"only": instance_type("only", 4, 16, 0.2)}
+BURSTABLE = {"t3.xlarge": instance_type("t3.xlarge", 4, 16, 0.1)}
+ANOTHER = {"only": ONLY["only"], "other": instance_type("other", 4, 16, 0.2)}
+
+
+def owned(count: int, name: str = "web", **said: Any) -> list[dict[str, Any]]:
+    """Return pods of one ReplicaSet."""
+    owner = {"kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
+    made = pods(count, name, **said)
+    return [{**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}} for pod in made]
+
+
+def warnings(
+    lists: Mapping[str, Sequence[Any]],
+    types: Mapping[str, Any],
+    classes: Mapping[str, ResolvedNodeClass] = CLASSES,
+) -> tuple[str, ...]:
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(types), classes=classes, tolerances=PlanTolerances())
+    assert made.pending == ()
+    assert made.to_json()["warnings"] == list(made.warnings)
+    return made.warnings
+
+
+def test_a_plan_that_is_spread_and_may_choose_has_no_warnings() -> None:
+    assert warnings({"pods": owned(6, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER) == ()
+
+
+def test_one_zone_one_type_and_a_workload_in_one_zone_are_reported() -> None:
+    pool = node_pool(requirements=[ON_DEMAND, IN_ONE_ZONE])
+
+    assert warnings({"pods": owned(5, cpu="3"), "nodepools": [pool]}, ONLY) == (
+        f"all 5 new nodes are in the zone {ZONES[0]}",
+        "all 5 new nodes can only be of the type only: if EC2 has no capacity for it, their pods stay pending; allow "
+        "more types in the pool",
+        f"5 of the 5 pods of ReplicaSet default/web are in the zone {ZONES[0]}",
+    )
+
+
+def test_a_workload_on_one_node_is_reported() -> None:
+    lists: dict[str, list[Any]] = {"pods": owned(4, cpu="500m"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}
+
+    assert warnings(lists, ANOTHER) == ("4 of the 4 pods of ReplicaSet default/web are on one new node, default-1",)
+
+
+def test_burstable_types_are_reported_if_pods_request_more_than_they_sustain() -> None:
+    named = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["t3.xlarge"]}
+    lists: dict[str, list[Any]] = {"pods": owned(3, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND, named])]}
+
+    assert warnings(lists, BURSTABLE) == (
+        "3 new nodes of burstable types get pods that request more CPU than the types sustain: they use up their "
+        "credits, or each further vCPU-hour is billed",
+    )
+
+
+def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
+    subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=3 if zone == ZONES[0] else 500) for zone in ZONES)
+    classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
+    pool = node_pool(requirements=[ON_DEMAND], limits={"cpu": "13"})
+
+    assert warnings({"pods": pods(12, cpu="900m"), "nodepools": [pool]}, ANOTHER, classes) == (
+        f"the subnet subnet-{ZONES[0]} has 3 free addresses, and the new nodes and pods in it need 5: allow more "
+        "subnets in the node class, or use prefix delegation with a larger subnet",
+        "NodePool/default is close to its limit of cpu: 12 of 13 with this plan",
+    )
