@@ -179,8 +179,11 @@ class ClusterStack(Stack):
         cluster = self.format_arn(service="eks", resource="cluster", resource_name=self.settings.cluster)
         # By name, not by reference: a machine that starts itself would depend on the policy of its own role
         started = [self._states_arn("stateMachine", self.scale_up.name)]
-        if machine is self.retirement.machine:
-            started.append(self._states_arn("stateMachine", self.retirement.name))
+        started += [
+            self._states_arn("stateMachine", one.name)
+            for one in (self.retirement, self.sweep)
+            if machine is one.machine
+        ]
         machine.grant(
             iam.PolicyStatement(
                 actions=["lambda:InvokeFunction"], resources=[arn for function in functions for arn in function.arns]

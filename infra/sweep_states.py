@@ -8,6 +8,9 @@ Each follow-up is started by itself. One that cannot be started stops no other, 
 nodes, the most frequent retirement, are retired by an Express execution, whose state transitions are free; other nodes
 by a Standard execution.
 
+If more nodes are empty than may leave at once, and a retirement is about to make place for them, the sweep starts another
+one, so that they do not wait for the next minute.
+
 One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
 """
 
@@ -37,6 +40,10 @@ from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
 SWEEP_SECONDS: Final = 240
 """Timeout of a sweep. AWS ends Express executions after five minutes."""
 
+NEXT_LOOK_SECONDS: Final = 1
+"""Time until the next sweep reads the cluster while empty nodes wait for others to leave. A retirement of empty nodes
+terminates their instances within seconds, which makes place in the budgets."""
+
 RING_DELAY: Final = "$states.input.after"
 """JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
 none."""
@@ -62,6 +69,7 @@ DUE_CONDITIONS: Final[Mapping[str, str]] = {
     "rebuilding": "$count($instance_survey.rebuild) > 0",
     "disruption": DISRUPTION_DUE,
     "drift": "$cluster_survey.drift.due = true",
+    "anotherSweep": "$cluster_survey.emptyLater > 0",
 }
 """Each follow-up with the condition (JSONata) under which it is needed."""
 
@@ -78,6 +86,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
 """Variables that the final states read, whichever path leads to them."""
 
 GIVE_BACK_TURN: Final = "Give the turn back"
+ENOUGH_SEEN: Final = "Do more empty nodes wait?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class SweepParts:
     retire_arn: str
     retire_empty_arn: str
     disrupt_arn: str
+    sweep_arn: str
     table: str
     functions: Mapping[str, CalledFunction]
 
@@ -110,6 +120,7 @@ def sweep_definition(parts: SweepParts) -> State:
         **_repair_states(parts),
         **_drift_states(parts),
         **_disruption_states(parts),
+        **_repetition_states(parts),
         **_final_states(parts),
     }
     return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_SECONDS)
@@ -265,14 +276,28 @@ def _drift_states(parts: SweepParts) -> States:
 def _disruption_states(parts: SweepParts) -> States:
     said = "$cluster_survey.disruption"
     return {
-        "Is a disruption due?": choice_state({"$due.disruption": "Start a disruption"}, otherwise=GIVE_BACK_TURN),
+        "Is a disruption due?": choice_state({"$due.disruption": "Start a disruption"}, otherwise=ENOUGH_SEEN),
         "Start a disruption": parts.integrations.start_execution(
             parts.disrupt_arn,
             execution_name("disrupt", "sweep"),
             {"digest": jsonata(f"{said}.digest"), "unfinished": jsonata(f"{said}.unfinished")},
-            next=GIVE_BACK_TURN,
-            on_error=GIVE_BACK_TURN,
+            next=ENOUGH_SEEN,
+            on_error=ENOUGH_SEEN,
             keep_error=True,
+        ),
+    }
+
+
+def _repetition_states(parts: SweepParts) -> States:
+    """Start another sweep while retirements make place for more empty nodes. It waits for the turn of this one."""
+    return {
+        ENOUGH_SEEN: choice_state({"$due.anotherSweep": "Sweep again"}, otherwise=GIVE_BACK_TURN),
+        "Sweep again": parts.integrations.start_execution(
+            parts.sweep_arn,
+            execution_name("sweep", "again"),
+            {"after": NEXT_LOOK_SECONDS, "reason": "more empty nodes than may leave at once"},
+            next=GIVE_BACK_TURN,
+            on_error=GIVE_BACK_TURN,  # the next scheduled sweep follows
         ),
     }
 

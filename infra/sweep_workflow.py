@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from aws_cdk import Duration, Stack
+from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_scheduler_targets as targets
 from aws_cdk import aws_stepfunctions as sfn
@@ -49,20 +49,29 @@ class SweepWorkflow(Construct):
             for name in FUNCTIONS
         }
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
+        self.name = f"joiner-sweep-{settings.cluster}"
+        stack = Stack.of(self)
         parts = SweepParts(
-            integrations=ServiceIntegrations(Stack.of(self).partition),
+            integrations=ServiceIntegrations(stack.partition),
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
             retire_arn=retire_arn,
             retire_empty_arn=retire_empty_arn,
             disrupt_arn=disrupt_arn,
+            # By name: a definition cannot refer to its own machine
+            sweep_arn=stack.format_arn(
+                service="states",
+                resource="stateMachine",
+                resource_name=self.name,
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            ),
             table=dependencies.storage.table.table_name,
             functions={name: called_function(function) for name, function in {**self.functions, **self.shared}.items()},
         )
         self.machine = LoggedStateMachine(
             self,
             "States",
-            name=f"joiner-sweep-{settings.cluster}",
+            name=self.name,
             definition=sweep_definition(parts),
             kind=sfn.StateMachineType.EXPRESS,
             settings=settings,

@@ -31,7 +31,7 @@ from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.look_digest import digest_for_disruption, is_look_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
-from joiner.lifecycle.checks.empty_claims import empty_claims
+from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
 from joiner.lifecycle.closed_pools import find_closed_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
@@ -56,6 +56,7 @@ ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
+EMPTY_AT_ONCE: Final = 100  # one execution retires so many; a request for more would hold their place in the budgets
 CLASSES_AND_POOLS: Final = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
@@ -142,6 +143,7 @@ class ClusterSurveying:
                 }
                 for each in due
             ],
+            "emptyLater": count_waiting_claims(survey, {each.claim.name for each in due if each.reason == "empty"}),
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, _kept(survey, survey.lists["nodes"])),
@@ -257,7 +259,10 @@ class ClusterSurveying:
             for due in check.look(survey):
                 found.setdefault(due.claim.name, due)
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
-        chosen = sorted(found.values(), key=lambda due: due.claim.name in owned)[:RETIRED_AT_ONCE]
+        ordered = sorted(found.values(), key=lambda due: due.claim.name in owned)
+        empty = [due for due in ordered if due.reason == "empty"][:EMPTY_AT_ONCE]
+        first = {due.claim.name for due in empty}
+        chosen = [due for due in ordered if due.reason != "empty" or due.claim.name in first][:RETIRED_AT_ONCE]
         empty = [due for due in chosen if due.reason == "empty"]
         asked, left = call_each_in_time(
             empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left

@@ -94,6 +94,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             **dict.fromkeys(("pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"), 50_000),
             "refused": "",
             "retire": asked(CLUSTER.RETIRED_AT_ONCE),
+            "emptyLater": 50_000,
             "disruption": {"due": True, "digest": "0" * 20, "unfinished": 1_000},
             "drift": {"due": True, "digest": "0" * 20, "snapshot": f"snapshots/{name(0)}/1.json.gz"},
             "survey": f"surveys/{name(0)}.json.gz",
@@ -133,7 +134,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
         {**dict.fromkeys(("drifted", "changed", "stamped", "notCompared"), 5_000), "reasons": reasons(DETECT.SHOWN)}
     ],
 }
-STARTED_BY_SWEEPS: Final = ("scale_up_arn", "retire_arn", "retire_empty_arn", "disrupt_arn")
+STARTED_BY_SWEEPS: Final = ("scale_up_arn", "retire_arn", "retire_empty_arn", "disrupt_arn", "sweep_arn")
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "find_pending_pods": [
         lambda world, _: {

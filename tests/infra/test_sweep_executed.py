@@ -24,6 +24,7 @@ NOTHING_SEEN = {
     "staleClaims": 0,
     "closedNodes": 0,
     "retire": [],
+    "emptyLater": 0,
     "disruption": {"due": False, "digest": "", "unfinished": 0},
     "drift": {"due": False, "digest": "", "snapshot": ""},
     "survey": "surveys/x.json.gz",
@@ -63,8 +64,8 @@ class Swept:
 
     def __init__(self, stage: Stage[Scripted], **scripts: Sequence[Line]) -> None:
         self.world = stage.world(**scripts)
-        self.scale_up, self.retire, self.empty, self.disrupt = (
-            self.world.machine(name) for name in ("scale-up", "retire", "empty", "disrupt")
+        self.scale_up, self.retire, self.empty, self.disrupt, self.again = (
+            self.world.machine(name) for name in ("scale-up", "retire", "empty", "disrupt", "again")
         )
         parts = SweepParts(
             integrations=ServiceIntegrations("aws"),
@@ -73,6 +74,7 @@ class Swept:
             retire_arn=self.retire,
             retire_empty_arn=self.empty,
             disrupt_arn=self.disrupt,
+            sweep_arn=self.again,
             table=self.world.table,
             functions=stage.functions,
         )
@@ -131,8 +133,28 @@ def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
         assert list(started.values()) == ([{"reason": "sweep", "claims": its}] if its else [])
         assert all(re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name) for name in started)
     assert (ended["status"], ended["states"][-1], swept.world.rings()) == ("SUCCEEDED", "What was due was started", 0)
-    others_due = {"scaleUp": False, "garbage": False, "rebuilding": False, "disruption": False, "drift": False}
+    others_due = dict.fromkeys(("scaleUp", "garbage", "rebuilding", "disruption", "drift", "anotherSweep"), False)
     assert json.loads(ended["output"])["due"] == {"emptiness": bool(empty), "retirement": bool(others), **others_due}
+
+
+@pytest.mark.parametrize(
+    ("later", "paused", "starts"), [(54, False, True), (0, False, False), (54, True, False)], ids=str
+)
+def test_another_sweep_follows_while_retirements_make_place_for_more_empty_nodes(
+    stage: Stage[Scripted], later: int, paused: bool, starts: bool
+) -> None:
+    found = {**NOTHING_SEEN, "retire": [EMPTY], "emptyLater": later}
+    swept = Swept(stage, survey_cluster=[found], survey_instances=[{**ALL_THERE, "retire": [EMPTY]}])
+    if paused:
+        swept.world.pause("true")
+    ended = swept.run()
+
+    started = swept.world.started(swept.again)
+    asked = {"after": 1, "reason": "more empty nodes than may leave at once"}
+    assert list(started.values()) == ([asked] if starts else [])
+    assert all(re.fullmatch(r"sweep-\d{8}T\d{6}-again", name) for name in started)
+    assert (ended["status"], len(swept.world.started(swept.empty))) == ("SUCCEEDED", 0 if paused else 1)
+    assert ended["states"][-1] == ("Joiner is paused" if paused else "What was due was started")
 
 
 DUE = {"due": True, "digest": "abc", "unfinished": 0}

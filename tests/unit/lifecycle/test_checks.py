@@ -9,7 +9,7 @@ import pytest
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.deleted_claims import DELETED
-from joiner.lifecycle.checks.empty_claims import EMPTY, empty_claims
+from joiner.lifecycle.checks.empty_claims import EMPTY, count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.expired_claims import EXPIRED
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
@@ -265,6 +265,30 @@ def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() ->
     assert going(DisruptionBudget("2"), asked_until={"b": AT + 1}) == ["c"]
     not_ready = (its_node("a"), its_node("b"), its_node("c", ready=False))
     assert going(DisruptionBudget("2"), nodes=not_ready) == ["b"]
+
+
+def test_nodes_that_wait_for_the_budget_are_counted_while_others_make_place_for_them() -> None:
+    four = tuple(running(name) for name in "abcd")
+    since = dict.fromkeys("abcd", AT - 60)
+
+    def waiting(*claims: NodeClaim, going: str = "", budget: str = "1", **said: Any) -> int:
+        pools = (pool(disruption=Disruption("WhenEmpty", 30, (DisruptionBudget(budget),))),)
+        return count_waiting_claims(survey(*claims, pools=pools, empty_since=since, **said), set(going))
+
+    assert waiting(*four, going="a") == 3
+    assert waiting(*four, going="abcd", budget="100%") == 0
+    assert waiting(*four, budget="0") == 0, "nothing makes place for them"
+    leaving = running("a", deletion=NOON - timedelta(seconds=5))
+    assert waiting(leaving, *four[1:]) == 3
+    assert waiting(*four, asked_until={"a": AT + 1}) == 3, "its retirement is about to begin"
+    held = running("a", deletion=NOON - timedelta(minutes=2))
+    assert waiting(held, *four[1:]) == 0, "something keeps the node that leaves: the next sweep looks"
+    gone = leaving.with_condition("InstanceTerminating", "True", at=NOON)
+    assert waiting(gone, *four[1:], going="b") == 2
+    assert waiting(gone, *four[1:]) == 0, "its place is free already"
+    assert waiting(*four, going="a", budget="1") == 3
+    since["d"] = AT - 10
+    assert waiting(*four, going="a") == 2, "one is not due yet"
 
 
 def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> None:

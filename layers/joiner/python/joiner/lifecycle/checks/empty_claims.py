@@ -2,12 +2,17 @@
 
 A node of a pool that cannot launch another one stays.
 
+Nodes that wait for the budget only are counted while it is about to allow more of them: the sweep then looks again
+after seconds.
+
 The ledger keeps the start of the emptiness between sweeps. If a node's time comes soon and before the next sweep, its
 retirement is requested now for that time: it waits, and checks the node again before it begins.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import timedelta
 from math import ceil
+from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
@@ -16,6 +21,10 @@ from joiner.lifecycle.failed_claims import failure_reason
 from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_remaining_disruptions
+
+BEGUN_WITHIN: Final = timedelta(seconds=60)
+"""A node whose retirement began earlier is held by something else, such as a PodDisruptionBudget: its place in the
+budget is not expected soon."""
 
 
 def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
@@ -44,6 +53,41 @@ def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     pools, nodes = survey.pool_of(), survey.node_of()
     left: dict[str, int] = {}
     found = []
+    for one in _due_claims(survey):
+        pool = pools[one.claim.pool_key]
+        left.setdefault(pool.key, _may_go(pool, nodes, survey))
+        if left[pool.key] > 0:
+            left[pool.key] -= 1
+            found.append(one)
+    return found
+
+
+def count_waiting_claims(survey: ClusterSurvey, going: Collection[str]) -> int:
+    """Return how many nodes would be retired now if more were allowed at once, which they will be in seconds.
+
+    `going` are names of claims whose retirement begins now. A budget allows more when an instance is terminated. Pools
+    without a retirement that has just begun or that begins now are not counted: their nodes wait for the next sweep.
+    """
+    pools = {claim.pool_key for claim in survey.claims if claim.name in going or _has_just_begun(claim, survey)}
+    return sum(
+        not one.not_before and one.claim.name not in going and one.claim.pool_key in pools
+        for one in _due_claims(survey)
+    )
+
+
+def _has_just_begun(claim: NodeClaim, survey: ClusterSurvey) -> bool:
+    """Return whether the node leaves since some seconds ago and still counts against the budgets."""
+    if claim.conditions.true("InstanceTerminating"):
+        return False
+    return _was_asked_for(claim, survey) or (
+        claim.deletion is not None and survey.now - claim.deletion < BEGUN_WITHIN
+    )
+
+
+def _due_claims(survey: ClusterSurvey) -> list[DueRetirement]:
+    """Return the claims that have been empty long enough, or will be before the next sweep."""
+    pools, nodes = survey.pool_of(), survey.node_of()
+    found = []
     for claim in sorted(
         empty_claims(survey), key=lambda each: (survey.empty_since.get(each.name, survey.at), each.name)
     ):
@@ -51,11 +95,8 @@ def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         due = _due(claim, pool, survey)
         if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
             continue
-        left.setdefault(pool.key, _may_go(pool, nodes, survey))
-        if left[pool.key] > 0:
-            left[pool.key] -= 1
-            said = f"node {nodes[claim.key].name} is empty, and goes after {empty_for(pool)} s of it"
-            found.append(DueRetirement(claim, "empty", said, due if due > survey.at else 0))
+        said = f"node {nodes[claim.key].name} is empty, and goes after {empty_for(pool)} s of it"
+        found.append(DueRetirement(claim, "empty", said, due if due > survey.at else 0))
     return found
 
 
