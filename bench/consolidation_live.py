@@ -100,12 +100,13 @@ class ShrinkingRun:
     def run(self, workload: Workload) -> Shrinking:
         up = self._up.run(workload)
         to_stderr(f"{up.running} pods run on {up.nodes} nodes, ${up.price_per_hour:.2f}/h, after {up.seconds:.0f} s")
-        before = {pod["metadata"]["uid"] for pod in self._world.kube.items(PODS)}
+        known = {pod["metadata"]["uid"] for pod in self._world.kube.items(PODS)}
+        before = len(known)
         started = time.monotonic()
         self._shrink(workload)
         found = Shrinking()
         while time.monotonic() - started < LIMIT:
-            moment = self._moment(before, time.monotonic() - started)
+            moment = self._moment(known, before, time.monotonic() - started)
             if not found.moments or moment.state != found.moments[-1].state:
                 found.moments.append(moment)
                 to_stderr(line(moment))
@@ -129,9 +130,11 @@ class ShrinkingRun:
             kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": remaining}})
         kube.merge("/apis/karpenter.sh/v1/nodepools/bench", CONSOLIDATING)
 
-    def _moment(self, before: set[str], at: float) -> Moment:
+    def _moment(self, known: set[str], before: int, at: float) -> Moment:
+        """Return the cluster now; `known` has the pods that were ever seen, `before` of them before the deletion."""
         kube = self._world.kube
         pods = [pod for pod in kube.items(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        known |= {pod["metadata"]["uid"] for pod in pods}
         claims = [claim for claim in kube.items(NODE_CLAIMS) if not _is_terminating(claim)]
         return Moment(
             at,
@@ -139,7 +142,7 @@ class ShrinkingRun:
                 sum(float(one["metadata"]["annotations"].get("joiner.dev/price-per-hour", 0)) for one in claims), 4
             ),
             nodes=len(claims),
-            recreated=sum(pod["metadata"]["uid"] not in before for pod in pods),
+            recreated=len(known) - before,
             pending=sum(pod["status"].get("phase") != "Running" for pod in pods),
         )
 

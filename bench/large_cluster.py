@@ -246,7 +246,7 @@ POOL: Final[Mapping[str, Any]] = {
                 "requirements": [],
             }
         },
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
+        "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s"},
     },
 }
 CLASS: Final[Mapping[str, Any]] = {

@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +41,11 @@ NAMES: Final = (
     "evict_pods",
     "forget_nodes",
     "rebuild_claims",
+    "find_candidates",
+    "propose_disruption",
+    "report_candidates",
+    "mark_nodes",
+    "settle_disruptions",
 )
 """In this order, because some functions need the documents of previous ones."""
 WAVE: Final = 20
@@ -277,6 +282,65 @@ def _rebuild_claims(handler: Any, world: ClusterShape, endpoint: str) -> Any:
     return handler.ClaimRebuilding(_kube(endpoint)).answer(_task(), asked, _now())
 
 
+def _find_candidates(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+    from joiner.adapters import environment
+
+    kube = _kube(endpoint)
+    view = handler.ListedCluster(kube, handler.DISRUPTED)
+    look = handler.CandidateListing(view, environment.ledger(), environment.store(), handler.AutoscalerDetection(kube))
+    return look.answer(_disruption(), _now(), _until())
+
+
+def _disruption() -> Any:
+    """Return a task whose documents are not those of the scale-up."""
+    return replace(_task(), round=2)
+
+
+def _propose_disruption(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
+    from joiner.adapters import environment
+
+    planning = handler.DisruptionPlanning(
+        environment.ledger(), environment.disruptions(), environment.store(), handler.Ceilings()
+    )
+    keys = {"snapshot": DISRUPTION_SNAPSHOT, "classes": "node-classes/up-1/1.json.gz", "proposal": "", "digest": ""}
+    answer = planning.answer(_disruption(), keys, _now(), _until())
+    return {name: answer[name] for name in ("proposal", "actions", "replacements", "remaining")}
+
+
+DISRUPTION_SNAPSHOT: Final = "snapshots/up-1/2.json.gz"
+PROPOSAL: Final = "decisions/up-1/2.json.gz"
+
+
+def _report_candidates(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+    from joiner.adapters import environment
+
+    report = handler.CandidateReport(_kube(endpoint), environment.store(), _time_left("report_candidates"))
+    return report.answer(_disruption(), PROPOSAL, DISRUPTION_SNAPSHOT, _now())
+
+
+def _mark_nodes(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+    from joiner.adapters import environment
+
+    marking = handler.NodeMarking(
+        _kube(endpoint),
+        environment.ledger(),
+        environment.disruptions(),
+        environment.empty_nodes(),
+        environment.store(),
+        time_left=_time_left("mark_nodes"),
+    )
+    answer = marking.answer(_disruption(), PROPOSAL, 0, _now(), _until())
+    return {"marked": len(answer["marked"]), "dropped": len(answer["dropped"])}
+
+
+def _settle_disruptions(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+    from joiner.adapters import environment
+
+    settling = handler.DisruptionSettling(_kube(endpoint), environment.ledger(), environment.disruptions())
+    answer = settling.answer(_disruption(), _now())
+    return {"retire": len(answer["retire"]), "waiting": answer["waiting"], "undone": len(answer["undone"])}
+
+
 RUN: Final[Mapping[str, Callable[[Any, ClusterShape, str], Any]]] = {
     "survey_cluster": _survey_cluster,
     "find_pending_pods": _find_pending_pods,
@@ -289,6 +353,11 @@ RUN: Final[Mapping[str, Callable[[Any, ClusterShape, str], Any]]] = {
     "evict_pods": _evict_pods,
     "forget_nodes": _forget_nodes,
     "rebuild_claims": _rebuild_claims,
+    "find_candidates": _find_candidates,
+    "propose_disruption": _propose_disruption,
+    "report_candidates": _report_candidates,
+    "mark_nodes": _mark_nodes,
+    "settle_disruptions": _settle_disruptions,
 }
 
 

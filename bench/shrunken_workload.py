@@ -61,9 +61,7 @@ def shrunken(found: Plan, catalogue: Catalogue, seed: int) -> Snapshot:
     by_key = {f"default/{pod['metadata']['name']}": pod for pod in pending_pods()}
     lists: dict[str, list[Any]] = {"nodepools": [POOL], "pods": [], "nodes": [], "nodeclaims": []}
     for planned in found.nodes:
-        claim, node = claim_and_node(
-            planned.name, planned.instance_type, planned.zone, catalogue, planned.allocatable
-        )
+        claim, node = claim_and_node(planned.name, planned.instance_type, planned.zone, catalogue, planned.allocatable)
         lists["nodeclaims"].append(claim)
         lists["nodes"].append(node)
         lists["pods"] += [running(by_key[key], node["metadata"]["name"]) for key in planned.pods if key in kept]

@@ -8,8 +8,8 @@ Each follow-up is started by itself. One that cannot be started stops no other, 
 nodes, the most frequent retirement, are retired by an Express execution, whose state transitions are free; other nodes
 by a Standard execution.
 
-If more nodes are empty than may leave at once, and a retirement is about to make place for them, the sweep starts another
-one, so that they do not wait for the next minute.
+If more nodes are empty than may leave at once, and a retirement is about to make place for them, the sweep starts
+another one, so that they do not wait for the next minute.
 
 One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
 """

@@ -79,9 +79,7 @@ def _has_just_begun(claim: NodeClaim, survey: ClusterSurvey) -> bool:
     """Return whether the node leaves since some seconds ago and still counts against the budgets."""
     if claim.conditions.true("InstanceTerminating"):
         return False
-    return _was_asked_for(claim, survey) or (
-        claim.deletion is not None and survey.now - claim.deletion < BEGUN_WITHIN
-    )
+    return _was_asked_for(claim, survey) or (claim.deletion is not None and survey.now - claim.deletion < BEGUN_WITHIN)
 
 
 def _due_claims(survey: ClusterSurvey) -> list[DueRetirement]:
