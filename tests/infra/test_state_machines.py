@@ -69,7 +69,8 @@ def test_a_start_that_fails_in_a_sweep_prevents_no_other_start(
         "Start a scale-up": "Is there garbage?",
         "Collect garbage": "Are claims missing?",
         "Rebuild claims": "Is drift to be detected?",
-        "Start a disruption": "Give the turn back",
+        "Start a disruption": "Do more empty nodes wait?",
+        "Sweep again": "Give the turn back",
     }.items():
         assert {states[name]["Next"], *(each["Next"] for each in states[name]["Catch"])} == {onward}, name
 

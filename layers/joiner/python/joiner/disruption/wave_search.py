@@ -45,8 +45,9 @@ FAILED_REPACKS: Final = 4
 LEAST_DIFFERENCE: Final = 1e-9
 REPACK_ATTEMPTS: Final = 4
 REPACK_EFFORT: Final = Effort(steps=0)
-LEAST_REPACK_SHARE: Final = 0.03
-"""A repack must save this share of the price of its nodes, because it moves all of their pods."""
+LEAST_REPACK_SHARE: Final = 0.05
+"""A repack must save this share of the price of its nodes, because it moves all of their pods. With 3 %, a pool a few
+percent above its bound would be replaced as a whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
