@@ -28,6 +28,7 @@ up.
 
 BEGINS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 180.0
+DISRUPTS_WITHIN: Final = 60.0
 BORNE_FOR: Final = 10.0
 """Seconds of a fault that stays: a retirement goes on for half an hour against it, so it ends first."""
 
@@ -146,7 +147,12 @@ class Rig:
         known = self._newest(way.machine)
         if way.machine == DISRUPT:
             self.troubles.look_for_nodes_to_disrupt()
-        elif way.stage:
+            with suppress(WatchTimeout):
+                self.rest(limit=DISRUPTS_WITHIN)
+            self.troubles.a_minute_later()
+            self.actor.sweep()  # its disruption settles what the first one left
+            return
+        if way.stage:
             STAGES[way.stage].ask(self.actor)
         else:
             self.troubles.ask_for(way, *CROWD) if way.goes_up else self.troubles.let_nodes_go(way)

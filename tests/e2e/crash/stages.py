@@ -39,6 +39,9 @@ class Stage:
     launches: int
     evictions: int
     fillers: Sequence[str] = ()
+    cheap: str = "m5.large"
+    """The type of its replacements: of which a way that falls short has none."""
+
     changed: bool = False
     """The labels of the pool have changed since its nodes were launched."""
 

@@ -146,8 +146,9 @@ def test_after_any_crash_the_next_sweeps_make_all_well(
     assert trial.wrong == {}
     if ALL_WAYS:
         assert trial.struck > len(trial.verdicts) / 2, "most of it was not met: the recorded run was another"
-        assert RECORDED or rig.not_struck() == [], (
-            "the table strikes no such call: bring it about on one of the ways, or name the reason in `grants`"
+        unmet = [] if RECORDED else rig.not_struck()
+        assert unmet == [], (
+            f"the table strikes no such calls: {unmet}; bring them about on one of the ways, or name the reason"
         )
     else:
         assert trial.struck >= ENOUGH + len(CONSOLIDATIONS), "a case was not met: the recorded run was another"

@@ -73,6 +73,8 @@ class Troubles:
         if way.stage:
             self.actor.clean()
             STAGES[way.stage].prepare(self.actor)
+            if way.short:
+                self.actor.knob("capacity", instanceType=STAGES[way.stage].cheap, available=0)
             return
         if way.goes_up:
             self.keep_empty_nodes()

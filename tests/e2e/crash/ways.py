@@ -75,6 +75,7 @@ WAYS: Final = (
     CONSOLIDATION,
     Way("consolidation with a replacement", DISRUPT, goes_up=False, stage="an oversized node"),
     Way("replacement of a drifted node", DISRUPT, goes_up=False, stage="a drifted node"),
+    Way("consolidation that falls short", DISRUPT, goes_up=False, stage="an oversized node", short=True),
     Way("sweep that finds drift", SWEEP, goes_up=False, stage="an outdated node"),
 )
 """In the order in which they are recorded. Between two that go up is a plain way down. Those with a stage come last."""

@@ -220,26 +220,50 @@ def test_nothing_is_marked_without_the_lease(grown: World) -> None:
     assert not is_tainted(grown, "node-1")
 
 
+def failing_from(number: int) -> Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]:
+    """A fault: the answers to this call of the API server and to all that follow are lost; reads are not done."""
+    calls = 0
+
+    def fails(method: str, _path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls < number:
+            return answer()
+        if method == "PATCH":
+            answer()
+        raise Unreachable("as the test says")
+
+    return fails
+
+
 def test_a_mark_that_fails_at_any_call_leaves_a_record_of_each_tainted_node(make_world: MakeWorld) -> None:
     for number in range(1, 12):
-        world, calls = grow(make_world()), 0
-
-        def fails(method: str, _path: str, answer: Callable[[], dict[str, Any]], last: int = number) -> dict[str, Any]:
-            nonlocal calls
-            calls += 1
-            if calls < last:
-                return answer()
-            if method == "PATCH":
-                answer()  # done, and the answer is lost
-            raise Unreachable("as the test says")
-
-        world.kube.fault = fails
+        world = grow(make_world())
+        world.kube.fault = failing_from(number)
         with suppress(KubeError):
             marked(world, REMOVED)
         world.kube.fault = None
 
         if is_tainted(world, "node-1"):
             assert [record.claims for record in records(world).all()] == [("default-1",)], number
+
+
+def test_an_action_without_a_place_for_a_pod_is_undone_whichever_call_of_its_mark_fails(make_world: MakeWorld) -> None:
+    """A pod was bound before the taint. The next execution opens the node; it does not retire it."""
+    bound = DisruptionAction("Underutilized", ("default-1",), moves={"default/other": "node-2"})
+    left_over = []
+    for number in range(1, 12):
+        world = grow(make_world())
+        world.kube.fault = failing_from(number)
+        with suppress(KubeError):
+            marked(world, bound)
+        world.kube.fault = None
+        left_over.append(bool(records(world).all()))
+
+        assert settled(world)["retire"] == [], number
+        assert (is_tainted(world, "node-1"), reason_of(world, "default-1"), records(world).all()) == (False, "", [])
+
+    assert any(left_over), "the mark failed after its record was written"
 
 
 def test_a_look_counts_the_nodes_that_may_be_candidates_and_stores_them(grown: World) -> None:
