@@ -35,6 +35,7 @@ from joiner.pools import NodeClaim
 from joiner.reporting.events import Event
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "s3")
 
 NODES_SHOWN: Final = 50
 

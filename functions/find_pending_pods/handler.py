@@ -43,6 +43,7 @@ from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "s3")
 
 NOTHING: Mapping[str, Any] = {
     "complete": True,

@@ -30,6 +30,7 @@ from joiner.launching.launch_outcome import EVERY, CapacityShortage, list_instan
 from joiner.names import NAME_TAG, NODECLAIM
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
 
 CODES_SHOWN: Final = 5  # the results of all groups of a pass are one result of a Map, limited to 256 KiB
 

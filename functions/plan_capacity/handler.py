@@ -22,6 +22,7 @@ from joiner.planning import Ceilings, Plan, PlanTolerances, Snapshot, plan
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "s3")
 
 SHOWN: Final = 20  # kinds of nodes in the summary
 REASONS_SHOWN: Final = 10

@@ -30,6 +30,7 @@ from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "s3")
 
 WAVE_BYTES: Final = 300_000
 """Names of claims of one wave, in bytes: a wave is one item of the table, and DynamoDB refuses items above 400 KB."""

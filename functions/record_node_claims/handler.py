@@ -40,6 +40,7 @@ from joiner.reporting import plan_events as telling
 from joiner.reporting.events import Event, Subject
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "s3")
 
 GROUPS_AT_ONCE: Final = 150
 """Maximum of new launches in one pass, and of open ones.

@@ -25,6 +25,7 @@ from joiner.lifecycle.launch_failures import back_off_id_of_class
 from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
 
 
 class NodeClassResolver:

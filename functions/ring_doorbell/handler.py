@@ -26,6 +26,7 @@ from joiner.adapters.ledger_items import STORED_AFTER, DoorbellSecrets
 from joiner.adapters.sweep_slot import SweepSlot
 
 logger = Logger()
+environment.prepare_clients("dynamodb", "stepfunctions")
 
 SECRETS_KEPT: Final = timedelta(minutes=5)
 """How long secrets are cached. A sandbox may live for hours; a replaced secret is dropped this long after its validity

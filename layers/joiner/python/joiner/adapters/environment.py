@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import boto3
 from botocore.config import Config
+from botocore.session import Session, get_session
 
 from joiner.adapters.parallel import TimeLeft
 from joiner.adapters.payload import ClusterFacts, Task
@@ -93,20 +93,31 @@ def time_left(context: Any) -> TimeLeft:
 
 
 @functools.cache
-def _session() -> boto3.Session:
-    return boto3.Session()
+def _session() -> Session:
+    return get_session()  # boto3 would import its resources and S3 transfers too, a tenth of a cold start
 
 
 @functools.cache
 def client(service: str, region_name: str = "") -> Any:
-    """Return the boto3 client of a service."""
-    return _session().client(service, region_name=region_name or None, config=_CALLS)  # type: ignore[call-overload]  # any service
+    """Return the botocore client of a service, which boto3 returns, too."""
+    return _session().create_client(service, region_name=region_name or region(), config=_CALLS)
+
+
+def prepare_clients(*services: str) -> None:
+    """Create the clients of these services while Lambda initializes a sandbox; elsewhere, do nothing.
+
+    The initialization has a whole core, whatever the memory of the function. EC2's client alone takes 0.2 s of a core,
+    and 0.7 s of the first invocation of a function with 512 MB.
+    """
+    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        for service in services:
+            client(service)
 
 
 @functools.cache
 def fleet_client() -> Any:
     """Return the client for CreateFleet, with a long timeout and without retries."""
-    return _session().client("ec2", config=_FLEETS)
+    return _session().create_client("ec2", region_name=region(), config=_FLEETS)
 
 
 def ceilings() -> "Ceilings":

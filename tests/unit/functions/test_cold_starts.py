@@ -1,0 +1,41 @@
+"""Functions on the way from a pod to its node create their AWS clients while Lambda initializes a sandbox."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+COUNT = """
+from functions.{} import handler
+from joiner.adapters import environment
+print(environment.client.cache_info().currsize)
+"""
+IN_LAMBDA = {"AWS_LAMBDA_FUNCTION_NAME": "joiner-any", "AWS_REGION": "us-east-1"}
+
+
+def clients_after_import(function: str, variables: Mapping[str, str]) -> int:
+    """Return the number of clients that a new process has after the import of the handler."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    found = subprocess.run(
+        [sys.executable, "-c", COUNT.format(function)],
+        env={**clean, "AWS_EC2_METADATA_DISABLED": "true", **variables},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return int(found.stdout)
+
+
+@pytest.mark.parametrize(("function", "clients"), [("ring_doorbell", 2), ("launch_instances", 4)])
+def test_in_lambda_the_clients_exist_before_the_first_invocation(function: str, clients: int) -> None:
+    assert clients_after_import(function, IN_LAMBDA) == clients
+
+
+def test_elsewhere_a_handler_is_imported_without_a_client() -> None:
+    assert clients_after_import("launch_instances", {}) == 0
