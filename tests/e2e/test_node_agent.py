@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from joiner.cluster import Taint
+from joiner.launching.image_families import FAMILIES
+from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.pools.node_class import ImageFamily
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.control_plane.kube_api import KubeApi, Object
 from joiner_local.control_plane.pki import CertificateAuthority
@@ -189,6 +193,67 @@ def test_an_instance_becomes_the_node_that_its_user_data_describes(nodes: Nodes)
     assert allocatable["memory"] == "6903Mi"  # what plans expect of the type
     assert int(allocatable["ephemeral-storage"]) > 34 * 2**30  # of the 40 GiB asked for
     assert node["status"]["nodeInfo"]["kubeletVersion"].startswith("v1.")
+
+
+@dataclass(frozen=True, slots=True)
+class FactsOfCluster:
+    """The response of DescribeCluster, as launches use it."""
+
+    name: str
+    endpoint: str
+    certificate_authority: str
+    version: str
+    service_cidr: str
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> "FactsOfCluster":
+        network = described["kubernetesNetworkConfig"]
+        authority = described["certificateAuthority"]["data"]
+        return cls(
+            described["name"], described["endpoint"], authority, described["version"], network["serviceIpv4Cidr"]
+        )
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "index", "disks"),
+    [
+        ("Bottlerocket", "1.36", 0, {"/dev/xvdb": 30}),
+        ("Bottlerocket", "1.36", 1, {}),
+        ("AL2", "1.32", 0, {"/dev/xvda": 30}),
+    ],
+)
+def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
+    nodes: Nodes, family: ImageFamily, version: str, index: int, disks: dict[str, int]
+) -> None:
+    parameter = FAMILIES[family].list_parameters(version, "latest")[index]
+    image = nodes.pad.ssm.get_parameter(Name=parameter.name)["Parameter"]["Value"]
+    facts = FactsOfCluster.of(nodes.cluster)
+    taints = (Taint("joiner.dev/filling", "NoSchedule"), Taint("karpenter.sh/unregistered", "NoExecute"))
+    settings = NodeSettings(facts, {"team": "a"}, taints, {"maxPods": 20, "kubeReserved": {"cpu": "100m"}})
+    mappings = [{"DeviceName": name, "Ebs": {"VolumeSize": size}} for name, size in disks.items()]
+    (identity,) = nodes.pad.launch(
+        nodes.pad.override(
+            "m6g.large" if parameter.arch == "arm64" else "m5.large",
+            ImageId=image,
+            **({"BlockDeviceMappings": mappings} if mappings else {}),
+        ),
+        user_data=FAMILIES[family].write_user_data(settings).encode(),
+    )
+    nodes.ids.append(identity)
+
+    node = nodes.joined(identity)
+
+    assert sorted(node["spec"]["taints"], key=lambda taint: str(taint["key"])) == [FILLING, UNREGISTERED]
+    assert (node["metadata"]["labels"]["team"], node["metadata"]["labels"]["kubernetes.io/arch"]) == (
+        "a",
+        parameter.arch,
+    )
+    capacity, allocatable = node["status"]["capacity"], node["status"]["allocatable"]
+    assert (allocatable["cpu"], allocatable["pods"]) == ("1900m", "20")
+    reserved = int(capacity["memory"].removesuffix("Ki")) // 1024 - int(allocatable["memory"].removesuffix("Mi"))
+    assert reserved == 100 + 255 + 11 * (20 if family == "Bottlerocket" else 29)
+    size = next(iter(disks.values()), 20)
+    assert size - 1 < int(capacity["ephemeral-storage"].removesuffix("Ki")) / 2**20 <= size
 
 
 def test_a_node_without_an_access_entry_does_not_register(nodes: Nodes) -> None:

@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from joiner_local.aws_sessions import aws_session
 from joiner_local.node_agent.node_capacity import InstanceHardware
 from joiner_local.node_agent.node_objects import Ec2Instance
+from joiner_local.node_agent.node_registration import Unbootable
 
 log = logging.getLogger(__name__)
 
@@ -130,20 +131,23 @@ class InstanceReader:
             self._images[image_id] = self.ec2.describe_images(ImageIds=[image_id])["Images"][0].get("Name", "")
         return self._images[image_id]
 
-    def machine(self, instance: Ec2Instance) -> InstanceHardware:
+    def machine(self, instance: Ec2Instance, data_device: str = "") -> InstanceHardware:
+        """Return the hardware of an instance. `data_device` is the volume with the files of pods; "": the root."""
         if instance.instance_type not in self._types:
             found = self.ec2.describe_instance_types(InstanceTypes=[instance.instance_type])["InstanceTypes"]
             self._types[instance.instance_type] = found[0]
-        volume = self.ec2.describe_volumes(VolumeIds=[self._root_volume(instance)])["Volumes"][0]
+        volume = self.ec2.describe_volumes(VolumeIds=[self._volume(instance, data_device)])["Volumes"][0]
         return InstanceHardware.from_ec2(self._types[instance.instance_type], root_gib=volume["Size"])
 
-    def _root_volume(self, instance: Ec2Instance) -> str:
-        """Return the root volume. An instance is visible a moment before its volume is attached."""
+    def _volume(self, instance: Ec2Instance, device: str) -> str:
+        """Return a volume. An instance is visible a moment before its volumes are attached."""
         end = time.monotonic() + ATTACHED_WITHIN
-        while not instance.root_volume and time.monotonic() < end:
+        while not (found := instance.volumes.get(device or instance.root_device)) and time.monotonic() < end:
             time.sleep(0.1)
             (instance,) = self.instances([instance.id])
-        return instance.root_volume
+        if not found:
+            raise Unbootable(f"the instance has no volume {device or instance.root_device}")
+        return found
 
     def terminate(self, instance_id: str) -> None:
         self.ec2.terminate_instances(InstanceIds=[instance_id])

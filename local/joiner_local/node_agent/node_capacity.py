@@ -92,17 +92,26 @@ class NodeCapacity:
     allocatable: Amounts
 
     @classmethod
-    def of(cls, machine: InstanceHardware, kubelet: Mapping[str, Any], local_storage: str = "") -> "NodeCapacity":
+    def of(
+        cls,
+        machine: InstanceHardware,
+        kubelet: Mapping[str, Any],
+        local_storage: str = "",
+        *,
+        own_pods: bool = False,
+    ) -> "NodeCapacity":
         """Return the capacity. `kubelet` is a KubeletConfiguration; raises Unbootable where a kubelet would not
-        start with it.
+        start with it. With `own_pods`, memory is reserved for the pods that the kubelet allows.
         """
         try:
-            return cls._of(machine, kubelet, local_storage)
+            return cls._of(machine, kubelet, local_storage, own_pods=own_pods)
         except (InvalidField, TypeError, ValueError, AttributeError) as error:
             raise Unbootable(f"the kubelet's configuration is not valid: {error}") from error
 
     @classmethod
-    def _of(cls, machine: InstanceHardware, kubelet: Mapping[str, Any], local_storage: str) -> "NodeCapacity":
+    def _of(
+        cls, machine: InstanceHardware, kubelet: Mapping[str, Any], local_storage: str, *, own_pods: bool
+    ) -> "NodeCapacity":
         disk = (
             machine.instance_store
             if local_storage == "RAID0" and machine.instance_store
@@ -114,7 +123,7 @@ class NodeCapacity:
         capacity = {"cpu": machine.cpus * 1000, "memory": machine.memory, "ephemeral-storage": disk, "pods": pods}
         by_rule = {
             "cpu": f"{reserved_cpu(machine.cpus)}m",
-            "memory": f"{255 + 11 * machine.pods}Mi",
+            "memory": f"{255 + 11 * (pods if own_pods else machine.pods)}Mi",
             "ephemeral-storage": "1Gi",
         }
         kept = _amounts({**by_rule, **(kubelet.get("kubeReserved") or {})})

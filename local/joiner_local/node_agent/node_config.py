@@ -5,23 +5,21 @@ User data is a NodeConfig document, or MIME multipart with parts of type `applic
 precedence, field by field (amazon-eks-ami, nodeadm: "Merging multiple configuration objects"). Parts of other types are
 scripts, which are not run here.
 
->>> NodeConfig.read(b"apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: {cluster: {name: demo}}")
+>>> read_node_config(b"apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: {cluster: {name: demo}}")
 Traceback (most recent call last):
 joiner_local.node_agent.node_registration.Unbootable: spec.cluster.apiServerEndpoint is missing in the NodeConfig
 """
 
-import base64
-import binascii
 import email
 import email.policy
 import gzip
 import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import yaml
 
+from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
 from joiner_local.node_agent.node_registration import Registration, Unbootable, read_flags, read_taints
 
 MEDIA_TYPE: Final = "application/node.eks.aws"
@@ -31,52 +29,37 @@ SCRIPT: Final = b"#!"
 KUBELET_KEYS: Final = frozenset({"config", "flags", "maxPodsExpression"})
 
 
-@dataclass(frozen=True, slots=True)
-class NodeConfig:
-    """`certificate_authority` is PEM. `kubelet` is the inline KubeletConfiguration. `local_storage` is RAID0, RAID10,
-    Mount or "".
-    """
-
-    cluster: str
-    endpoint: str
-    certificate_authority: bytes
-    cidr: str
-    registration: Registration
-    kubelet: Mapping[str, Any] = field(default_factory=dict)
-    local_storage: str = ""
-
-    @classmethod
-    def read(cls, user_data: bytes) -> "NodeConfig":
-        """Parse user data. Raises Unbootable."""
-        merged: dict[str, Any] = {}
-        for document in _documents(user_data):
-            merged = merge(merged, document)
-        if not merged:
-            raise Unbootable("the user data holds no NodeConfig")
-        spec = _mapping(merged.get("spec"), "spec")
-        cluster = _mapping(spec.get("cluster"), "spec.cluster")
-        for name in ("name", "apiServerEndpoint", "certificateAuthority", "cidr"):
-            if not cluster.get(name) or not isinstance(cluster[name], str):
-                raise Unbootable(f"spec.cluster.{name} is missing in the NodeConfig")
-        kubelet = _mapping(spec.get("kubelet") or {}, "spec.kubelet")
-        if unknown := kubelet.keys() - KUBELET_KEYS:
-            raise Unbootable(f"spec.kubelet.{min(unknown)} is no field of a NodeConfig")
-        config = _mapping(kubelet.get("config") or {}, "spec.kubelet.config")
-        flags = kubelet.get("flags") or []
-        if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
-            raise Unbootable("spec.kubelet.flags is not a list of strings")
-        from_flags = read_flags(flags)
-        return cls(
-            cluster=cluster["name"],
-            endpoint=cluster["apiServerEndpoint"],
-            certificate_authority=_certificate(cluster["certificateAuthority"]),
-            cidr=_cidr(cluster["cidr"]),
-            registration=Registration(
-                from_flags.labels, (*from_flags.taints, *read_taints(config.get("registerWithTaints") or []))
-            ),
-            kubelet=config,
-            local_storage=_local_storage(spec),
-        )
+def read_node_config(user_data: bytes) -> BootSettings:
+    """Parse user data. Raises Unbootable."""
+    merged: dict[str, Any] = {}
+    for document in _documents(user_data):
+        merged = merge(merged, document)
+    if not merged:
+        raise Unbootable("the user data holds no NodeConfig")
+    spec = _mapping(merged.get("spec"), "spec")
+    cluster = _mapping(spec.get("cluster"), "spec.cluster")
+    for name in ("name", "apiServerEndpoint", "certificateAuthority", "cidr"):
+        if not cluster.get(name) or not isinstance(cluster[name], str):
+            raise Unbootable(f"spec.cluster.{name} is missing in the NodeConfig")
+    kubelet = _mapping(spec.get("kubelet") or {}, "spec.kubelet")
+    if unknown := kubelet.keys() - KUBELET_KEYS:
+        raise Unbootable(f"spec.kubelet.{min(unknown)} is no field of a NodeConfig")
+    config = _mapping(kubelet.get("config") or {}, "spec.kubelet.config")
+    flags = kubelet.get("flags") or []
+    if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+        raise Unbootable("spec.kubelet.flags is not a list of strings")
+    from_flags = read_flags(flags)
+    return BootSettings(
+        cluster=cluster["name"],
+        endpoint=cluster["apiServerEndpoint"],
+        certificate_authority=decode_certificate("spec.cluster.certificateAuthority", cluster["certificateAuthority"]),
+        cidr=_cidr(cluster["cidr"]),
+        registration=Registration(
+            from_flags.labels, (*from_flags.taints, *read_taints(config.get("registerWithTaints") or []))
+        ),
+        kubelet=config,
+        local_storage=_local_storage(spec),
+    )
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,16 +104,6 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unbootable(f"{where} is not a mapping")
     return value
-
-
-def _certificate(encoded: str) -> bytes:
-    try:
-        pem = base64.b64decode("".join(encoded.split()), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise Unbootable(f"spec.cluster.certificateAuthority is not base64: {error}") from error
-    if b"-----BEGIN CERTIFICATE-----" not in pem:
-        raise Unbootable("spec.cluster.certificateAuthority holds no certificate")
-    return pem
 
 
 def _cidr(text: str) -> str:

@@ -16,9 +16,10 @@ import urllib3
 from joiner.adapters.tls import InvalidAuthority
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
+from joiner_local.node_agent.boot_settings import BootSettings
+from joiner_local.node_agent.image_software import ImageSoftware, software_of
 from joiner_local.node_agent.instance_source import InstanceReader, JoinedCluster
 from joiner_local.node_agent.node_capacity import NodeCapacity
-from joiner_local.node_agent.node_config import NodeConfig
 from joiner_local.node_agent.node_identity import assume_profile_role
 from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance, NodeSoftware, Object, registered
 from joiner_local.node_agent.node_registration import Unbootable
@@ -42,10 +43,16 @@ class NodeJoining:
     def join(self, instance: Ec2Instance, *, ready_after: float, fault: str = "") -> None:
         """Join. Raises Unbootable or NotYet."""
         facts = self.aws.cluster(self.cluster)
-        software = _software(self.aws.image_name(instance.image_id), facts)
-        config = NodeConfig.read(self.aws.user_data(instance.id))
+        image = software_of(self.aws.image_name(instance.image_id))
+        software = _software(image, facts)
+        config = image.read(self.aws.user_data(instance.id))
         _check_cluster(config, facts)
-        room = NodeCapacity.of(self.aws.machine(instance), config.kubelet, config.local_storage)
+        room = NodeCapacity.of(
+            self.aws.machine(instance, image.data_device),
+            config.kubelet,
+            config.local_storage,
+            own_pods=image.own_pods,
+        )
         node = registered(instance, config.registration, room, software, ready_after=ready_after, now=datetime.now(UTC))
         if fault == "not-ready":
             node["metadata"]["labels"][FAULT] = fault
@@ -70,22 +77,19 @@ class NodeJoining:
         return path
 
 
-def _software(image: str, facts: JoinedCluster) -> NodeSoftware:
-    """Return the software by the image's name, which also determines how user data is read."""
-    if not image.startswith("amazon-eks-node-al2023-"):
-        # Other families are added here: Amazon Linux 2's bootstrap arguments, Bottlerocket's TOML.
-        raise Unbootable(f"the node agent cannot boot the image {image or '(unknown)'} yet, only Amazon Linux 2023")
-    version = image.rpartition("-v")[0].rpartition("-")[2]
+def _software(image: ImageSoftware, facts: JoinedCluster) -> NodeSoftware:
+    """Return what the node reports of its software. Raises Unbootable if the kubelet is newer than the cluster."""
+    version = image.kubelet or facts.version
     if _minor(version) > _minor(facts.version):
         raise Unbootable(f"a kubelet of {version} does not work with a control plane of {facts.version}")
-    return NodeSoftware("Amazon Linux 2023.9.20261027", f"v{version}.0-eks-local")
+    return NodeSoftware(image.os_image, f"v{version}.0-eks-local")
 
 
 def _minor(version: str) -> int:
     return int(version.split(".")[1])
 
 
-def _check_cluster(config: NodeConfig, facts: JoinedCluster) -> None:
+def _check_cluster(config: BootSettings, facts: JoinedCluster) -> None:
     """Refuse another endpoint: it might be a real cluster."""
     if config.endpoint.rstrip("/") != facts.endpoint:
         raise Unbootable(

@@ -40,7 +40,8 @@ class Ec2Instance:
     architecture: str
     image_id: str
     profile_arn: str
-    root_volume: str
+    root_device: str
+    volumes: Mapping[str, str]  # device name -> volume id
 
     @classmethod
     def from_ec2(cls, answer: Mapping[str, Any]) -> "Ec2Instance":
@@ -58,7 +59,8 @@ class Ec2Instance:
             architecture=answer["Architecture"],
             image_id=answer["ImageId"],
             profile_arn=answer.get("IamInstanceProfile", {}).get("Arn", ""),
-            root_volume=volumes.get(answer.get("RootDeviceName", ""), ""),
+            root_device=answer.get("RootDeviceName", ""),
+            volumes=volumes,
         )
 
     @property

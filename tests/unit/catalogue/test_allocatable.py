@@ -49,6 +49,32 @@ def test_kubelet_settings_change_what_they_name(kubelet: dict[str, Any], changed
     assert compute_allocatable(LARGE, node_class(kubelet)).to_kube() == {**USUAL, **changed}
 
 
+@pytest.mark.parametrize(
+    ("kubelet", "changed"),
+    [
+        ({}, {}),
+        ({"podsPerCore": 4}, {}),  # Bottlerocket has no such setting
+        ({"maxPods": 10}, {"pods": "10", "memory": "7112Mi"}),  # memory is reserved for 10 pods, and not for 29
+        ({"maxPods": 110}, {"pods": "110", "memory": "6012Mi"}),
+    ],
+)
+def test_bottlerocket_reserves_memory_for_the_pods_that_its_kubelet_allows(
+    kubelet: dict[str, Any], changed: dict[str, str]
+) -> None:
+    there = node_class(kubelet, ami_family="Bottlerocket")
+
+    assert compute_allocatable(LARGE, there).to_kube() == {**USUAL, **changed}
+
+
+def test_pods_files_of_bottlerocket_are_on_its_second_volume() -> None:
+    disks = (BlockDevice("/dev/xvda", 8), BlockDevice("/dev/xvdb", 100))
+
+    assert (
+        compute_capacity(LARGE, node_class(ami_family="Bottlerocket", block_devices=disks))["ephemeral-storage"]
+        == 100 * 2**30
+    )
+
+
 def test_a_provisioners_own_kubelet_settings_replace_those_of_its_class() -> None:
     pool = NodePool(
         "default",

@@ -46,12 +46,14 @@ def plan(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> Answer
 
 
 OF_NODE_POOLS: Mapping[str, tuple[dict[str, Any], str]] = {
-    "Bottlerocket": (alias("bottlerocket@latest"), "Bottlerocket is not supported yet: set amiFamily to AL2023"),
-    "AL2": (alias("al2@latest"), "AL2 is not supported yet: set amiFamily to AL2023"),
-    "Windows": (alias("windows2022@latest"), "Windows2022 is not supported yet: set amiFamily to AL2023"),
+    "Bottlerocket with a script": (
+        alias("bottlerocket@latest", userData="#!/bin/sh\nreboot"),
+        "spec.userData: Bottlerocket reads TOML, and this is none",
+    ),
+    "Windows": (alias("windows2022@latest"), "Windows2022 is not supported yet: set amiFamily to one of AL2023, AL2"),
     "an alias of another family in Custom": (
-        alias("bottlerocket@latest", amiFamily="Custom", userData="x"),
-        "the alias bottlerocket@latest is not supported yet: use al2023@latest",
+        alias("windows2022@latest", amiFamily="Custom", userData="x"),
+        "the alias windows2022@latest is not supported yet: use al2023@latest",
     ),
     "an SSM parameter": (
         node_class(amiFamily="AL2023", amiSelectorTerms=[{"ssmParameter": "/my/image"}]),
@@ -81,10 +83,29 @@ def test_a_class_that_the_cluster_refuses_gets_no_node_and_its_reason(
     assert "the plan has no nodes of it" in answer.err
 
 
-@pytest.mark.parametrize("family", ["AL2", "Bottlerocket", "Windows2019", "Ubuntu"])
-def test_a_legacy_class_of_an_unsupported_family_gets_no_node(family: str, tmp_path: Path, catalogue: Path) -> None:
+@pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Custom"])
+def test_a_class_of_each_family_of_linux_gets_nodes(family: str, tmp_path: Path, catalogue: Path) -> None:
+    images = {"amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}]} if family == "Custom" else {}
+    named = node_class(amiFamily=family, **images) if images else alias(f"{family.lower()}@latest")
+
+    answer = plan(tmp_path, catalogue, pool(), named)
+
+    assert (answer.exit_code, len(answer.json["nodes"]), answer.json["pending"]) == (0, 1, [])
+
+
+@pytest.mark.parametrize("family", ["AL2", "Bottlerocket", "Ubuntu"])
+def test_a_legacy_class_of_each_family_of_linux_gets_nodes(family: str, tmp_path: Path, catalogue: Path) -> None:
     images = {"amiSelector": {"aws-ids": "ami-0123456789abcdef0"}} if family == "Ubuntu" else {}
-    legacy = {"amiFamily": family, **images}
+    manifests = [provisioner(providerRef={"name": "default"}), template(amiFamily=family, **images)]
+
+    answer = plan(tmp_path, catalogue, *manifests)
+
+    assert (answer.exit_code, len(answer.json["nodes"]), answer.json["pending"]) == (0, 1, [])
+
+
+@pytest.mark.parametrize("family", ["Windows2019", "Windows2022"])
+def test_a_legacy_class_of_an_unsupported_family_gets_no_node(family: str, tmp_path: Path, catalogue: Path) -> None:
+    legacy = {"amiFamily": family}
     inline = provisioner(provider={**legacy, "instanceProfile": "p"})
     for manifests in ([inline], [provisioner(providerRef={"name": "default"}), template(**legacy)]):
         answer = plan(tmp_path, catalogue, *manifests)
@@ -95,11 +116,11 @@ def test_a_legacy_class_of_an_unsupported_family_gets_no_node(family: str, tmp_p
 
 
 def test_explain_gives_the_same_reason(tmp_path: Path, catalogue: Path) -> None:
-    files = write(tmp_path, pool(), alias("bottlerocket@latest"), pod("a"))
+    files = write(tmp_path, pool(), alias("windows2022@latest"), pod("a"))
     answer = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
 
     assert answer.exit_code == 2
-    assert "default: its class EC2NodeClass/default is not ready: Bottlerocket is not supported yet" in answer.out
+    assert "default: its class EC2NodeClass/default is not ready: Windows2022 is not supported yet" in answer.out
     assert "FIRST RULE" not in answer.out
     assert "What would have to change" not in answer.out
 

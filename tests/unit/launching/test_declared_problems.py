@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from joiner import names
 from joiner.launching import find_declared_problems
 from joiner.pools import BlockDevice, ImageTerm, KubeletConfiguration, NodeClass
 from tests.unit.launching.world import CEILINGS, TEMPLATE, resolved
@@ -15,9 +16,9 @@ KEY = "arn:aws:kms:us-east-1:123456789012:key/99999999-12ab-34cd-56ef-1234567890
 CASES: dict[str, tuple[NodeClass, list[str]]] = {
     "a good class": (MODERN, []),
     "no family": (TEMPLATE, ["FamilyAssumed"]),
-    "another family": (replace(MODERN, ami_family="Bottlerocket"), ["FamilyNotSupported"]),
+    "another family": (replace(MODERN, ami_family="Windows2022"), ["FamilyNotSupported"]),
     "another alias": (
-        replace(CUSTOM, image_terms=(ImageTerm(alias="al2@latest"),), user_data="x"),
+        replace(CUSTOM, image_terms=(ImageTerm(alias="windows2022@latest"),), user_data=names.UNREGISTERED),
         ["TermNotSupported"],
     ),
     "an SSM parameter": (replace(MODERN, image_terms=(ImageTerm(ssm_parameter="/a"),)), ["TermNotSupported"]),

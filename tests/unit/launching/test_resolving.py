@@ -136,7 +136,7 @@ def test_without_any_profile_the_class_says_so() -> None:
     assert errors(there.problems) == [("InstanceProfileReady", "InstanceProfileMissing")]
 
 
-@pytest.mark.parametrize("family", ["AL2", "Bottlerocket", "Windows2022", "Ubuntu"])
+@pytest.mark.parametrize("family", ["Windows2022", "Windows2025"])
 def test_a_family_without_user_data_of_ours_is_refused_rather_than_guessed(family: Any) -> None:
     assert errors(resolved(replace(TEMPLATE, ami_family=family)).problems) == [("AMIsReady", "FamilyNotSupported")]
 

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Resources, Taint
+from joiner.launching.image_families.mime_parts import read_user_parts, write_multipart
+from joiner.launching.image_families.node_settings import UserDataRefused
 from joiner.launching.user_data import (
-    UserDataRefused,
     build_user_data,
     choose_registration_taints,
-    read_user_parts,
-    write_multipart,
 )
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 from tests.unit.launching.world import CLUSTER, MODERN, POOL, TEMPLATE, wanted

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_local.node_agent.node_config import NodeConfig
+from joiner_local.node_agent.node_config import read_node_config
 from joiner_local.node_agent.node_registration import Unbootable
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -36,7 +36,7 @@ NODE_CONFIG = "application/node.eks.aws"
 
 def test_a_bare_node_config_is_read() -> None:
     taints = [{"key": "joiner.dev/filling", "effect": "NoSchedule"}]
-    config = NodeConfig.read(
+    config = read_node_config(
         document(
             kubelet={
                 "config": {"maxPods": 20, "registerWithTaints": taints},
@@ -53,13 +53,13 @@ def test_a_bare_node_config_is_read() -> None:
 
 
 def test_the_node_config_of_a_multipart_message_is_read() -> None:
-    config = NodeConfig.read(multipart(("text/x-shellscript", b"#!/bin/bash\necho hi"), (NODE_CONFIG, document())))
+    config = read_node_config(multipart(("text/x-shellscript", b"#!/bin/bash\necho hi"), (NODE_CONFIG, document())))
 
     assert config.cluster == "demo"
 
 
 def test_user_data_may_be_compressed() -> None:
-    assert NodeConfig.read(gzip.compress(multipart((NODE_CONFIG, document())))).cluster == "demo"
+    assert read_node_config(gzip.compress(multipart((NODE_CONFIG, document())))).cluster == "demo"
 
 
 def test_later_parts_win_field_by_field() -> None:
@@ -70,7 +70,7 @@ def test_later_parts_win_field_by_field() -> None:
         instance={"localStorage": {"strategy": "RAID0"}},
     )
 
-    config = NodeConfig.read(multipart((NODE_CONFIG, first), (NODE_CONFIG, second)))
+    config = read_node_config(multipart((NODE_CONFIG, first), (NODE_CONFIG, second)))
 
     assert config.kubelet == {"maxPods": 20, "kubeReserved": {"cpu": "1"}}
     assert (config.registration.labels, config.local_storage) == ({"b": "2"}, "RAID0")
@@ -105,11 +105,11 @@ def test_later_parts_win_field_by_field() -> None:
 )
 def test_a_node_with_such_user_data_never_joins(user_data: bytes, why: str) -> None:
     with pytest.raises(Unbootable, match=why):
-        NodeConfig.read(user_data)
+        read_node_config(user_data)
 
 
 def test_labels_of_nodes_own_domains_may_be_registered() -> None:
-    config = NodeConfig.read(
+    config = read_node_config(
         document(kubelet={"flags": ["--node-labels=node.kubernetes.io/role=a,topology.kubernetes.io/zone=us-east-1a"]})
     )
 
@@ -117,7 +117,7 @@ def test_labels_of_nodes_own_domains_may_be_registered() -> None:
 
 
 def test_taints_may_come_by_flag_too() -> None:
-    config = NodeConfig.read(document(kubelet={"flags": ["--register-with-taints=a=b:NoSchedule,c:NoExecute"]}))
+    config = read_node_config(document(kubelet={"flags": ["--register-with-taints=a=b:NoSchedule,c:NoExecute"]}))
 
     assert config.registration.taints == (
         {"key": "a", "effect": "NoSchedule", "value": "b"},

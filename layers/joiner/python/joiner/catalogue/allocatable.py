@@ -9,9 +9,9 @@ AL2023. The kubelet's reserve grows with the number of pods that the network int
 """
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
+from joiner.catalogue.family_capacity import family_capacity
 from joiner.catalogue.instance_types import InstanceType, Interfaces
 from joiner.cluster import InvalidField, Resources
 from joiner.cluster.quantities import parse_amount
@@ -26,9 +26,6 @@ ROOT_VOLUME_GIB: Final = 20
 LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
 PODS_WITHOUT_INTERFACES: Final = 110  # the default of the kubelet
 
-ROOT_DEVICES: Final[Mapping[str, str]] = {"Bottlerocket": "/dev/xvdb", "Ubuntu": "/dev/sda1"}
-"""The volume for the files of pods; /dev/xvda for every other family."""
-
 
 def compute_allocatable(
     instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
@@ -42,6 +39,7 @@ def compute_allocatable(
         instance_type.interfaces,
         kubelet,
         known=instance_type.allocatable,
+        for_own_pods=family_capacity(node_class).reserves_for_own_pods,
     )
 
 
@@ -49,14 +47,15 @@ def compute_capacity(
     instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
 ) -> Resources:
     """Return the capacity of a node of this type; it counts against the limits of its pool."""
-    kubelet = _kubelet(node_class, pool)
-    if kubelet.max_pods is None and not kubelet.pods_per_core and _says_nothing(node_class):
+    kubelet, family = _kubelet(node_class, pool), family_capacity(node_class)
+    per_core = kubelet.pods_per_core if family.pods_per_core else None
+    if kubelet.max_pods is None and not per_core and _says_nothing(node_class):
         return instance_type.capacity
     own = dict(instance_type.capacity)
     if kubelet.max_pods is not None:
         own[PODS] = kubelet.max_pods
-    if kubelet.pods_per_core:
-        own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), kubelet.pods_per_core * instance_type.vcpus)
+    if per_core:
+        own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), per_core * instance_type.vcpus)
     if not _says_nothing(node_class):
         own[EPHEMERAL_STORAGE] = _storage(instance_type, node_class)
     return Resources(own)
@@ -78,13 +77,22 @@ def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfa
 
 
 def subtract_reserves(
-    has: Resources, interfaces: Interfaces | None, kubelet: KubeletConfiguration, *, known: Resources | None = None
+    has: Resources,
+    interfaces: Interfaces | None,
+    kubelet: KubeletConfiguration,
+    *,
+    known: Resources | None = None,
+    for_own_pods: bool = False,
 ) -> Resources:
     """Return ``has`` less the reserves.
 
-    ``known`` is the allocatable with the defaults, for a type without other data.
+    ``known`` is the allocatable with the defaults, for a type without other data. With ``for_own_pods``, the kubelet
+    reserves memory for the pods in ``has``.
     """
-    reserved = _kube_reserved(has, interfaces) if interfaces or known is None else _as_before(has, known)
+    if interfaces is None and known is not None:
+        reserved = _as_before(has, known)
+    else:
+        reserved = _kube_reserved(has, None if for_own_pods else interfaces)
     reserved.update(kubelet.kube_reserved or {})
     for name, amount in (kubelet.system_reserved or {}).items():
         reserved[name] = reserved.get(name, 0) + amount
@@ -136,13 +144,13 @@ def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:
     if node_class.instance_store_policy == "RAID0" and local:
         return int(local) * GB
     devices = node_class.block_devices
-    device = ROOT_DEVICES.get(node_class.ami_family or "", "/dev/xvda")
+    family = family_capacity(node_class)
     chosen = next((one for one in devices if one.root), None)
     if chosen is None and node_class.ami_family == "Custom" and devices:
         chosen = devices[-1]
     if chosen is None:
-        chosen = next((one for one in devices if one.device_name == device), None)
-    return chosen.size_gib * GIB if chosen and chosen.size_gib else ROOT_VOLUME_GIB * GIB
+        chosen = next((one for one in devices if one.device_name == family.pods_device), None)
+    return (chosen.size_gib if chosen and chosen.size_gib else family.volume_gib) * GIB
 
 
 def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> KubeletConfiguration:

@@ -12,6 +12,7 @@ The package is pure: the adapters call EC2. It may use ``pools`` and ``catalogue
 
 from joiner.launching.block_devices import EbsDefaults
 from joiner.launching.declared_problems import find_declared_problems
+from joiner.launching.image_families.node_settings import ClusterDescription
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim, group_launches
 from joiner.launching.launch_offering import LaunchOffering
@@ -27,7 +28,6 @@ from joiner.launching.launch_outcome import (
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import ImageQuery, NodeClassQueries, build_queries
 from joiner.launching.node_class_resolution import NodeClassAnswers, resolve_node_class
-from joiner.launching.user_data import ClusterDescription
 
 __all__ = [
     "AllowedResources",

@@ -4,10 +4,11 @@
 """
 
 from joiner.launching.block_devices import find_declared_volume_problems
+from joiner.launching.image_families import FAMILIES, default_devices
+from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_owners import find_owner_problems
-from joiner.launching.launch_template_content import FAMILY_DEVICES
 from joiner.launching.node_class_policy import NodeClassPolicy
-from joiner.launching.node_images import SUPPORTED, SUPPORTED_ALIAS, choose_family, find_alias
+from joiner.launching.node_images import choose_family, choose_image_family, find_alias
 from joiner.launching.user_data import LIMIT_BYTES
 from joiner.pools import NodeClass, NodeClassProblem
 
@@ -17,34 +18,37 @@ def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
 
     ``ceilings`` are the limits of the settings; None if they are unknown.
 
-    >>> [problem.reason for problem in find_declared_problems(NodeClass("default", ami_family="Bottlerocket"))]
-    ['FamilyNotSupported']
+    >>> script = NodeClass("default", ami_family="Bottlerocket", user_data="reboot")
+    >>> [problem.reason for problem in find_declared_problems(script)]
+    ['InvalidUserData']
     """
-    devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), ())
+    devices = node_class.block_devices or default_devices(choose_family(node_class))
     owners = find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")) if ceilings else []
     return [
         *owners,
-        *(find_family_problems(node_class) or find_assumed_family(node_class)),
+        *find_family_problems(node_class),
+        *find_assumed_family(node_class),
         *(_role_problems(node_class, ceilings) if ceilings else []),
-        *find_custom_problems(node_class),
         *find_user_data_problems(node_class),
         *find_declared_volume_problems(devices, ceilings, field=field_path(node_class, "blockDeviceMappings")),
     ]
 
 
-def find_family_problems(node_class: NodeClass) -> list[NodeClassProblem]:
-    """Return the problem of images that Joiner cannot launch yet."""
-    family, alias = choose_family(node_class), find_alias(node_class)
-    remedy = "set amiFamily to AL2023, or to Custom with userData of your own"
-    if family not in SUPPORTED:
+def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeClassProblem]:
+    """Return the problems of a class's image family; ``version`` is that of the cluster, if it is known."""
+    family, alias, of_images = choose_family(node_class), find_alias(node_class), choose_image_family(node_class)
+    if family not in FAMILIES:
+        remedy = f"set amiFamily to one of {', '.join(FAMILIES)}"
         return [NodeClassProblem("AMIsReady", "FamilyNotSupported", f"{family} is not supported yet: {remedy}")]
-    if alias and not alias.startswith(SUPPORTED_ALIAS):
-        message = f"the alias {alias} is not supported yet: use {SUPPORTED_ALIAS}latest, or name the image by id"
+    if alias and of_images is None:
+        message = f"the alias {alias} is not supported yet: use al2023@latest, or name the image by id"
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
     if any(term.ssm_parameter for term in node_class.image_terms):
         message = "ssmParameter is not supported yet: name the image by alias, id, name or tags"
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
-    return []
+    ended = FAMILIES[of_images].explain_missing_images(version) if of_images else ""
+    images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended)] if ended else []
+    return [*images, *FAMILIES[family].find_problems(node_class)]
 
 
 def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
@@ -56,25 +60,6 @@ def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
         "Kubernetes 1.33 on)"
     )
     return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
-
-
-def find_custom_problems(node_class: NodeClass) -> list[NodeClassProblem]:
-    """Return warnings about a class of the family Custom: its user data is sent as it is written."""
-    if choose_family(node_class) != "Custom":
-        return []
-    found = []
-    if not node_class.user_data:
-        message = "it is not set: nodes of the family Custom join only if the image itself makes them"
-        found.append(("userData", "UserDataMissing", message))
-    without_effect = "it has no effect with the family Custom: write it into userData"
-    if node_class.kubelet is not None:
-        found.append(("kubelet", "WithoutEffect", without_effect))
-    if node_class.instance_store_policy:
-        found.append(("instanceStorePolicy", "WithoutEffect", without_effect))
-    return [
-        NodeClassProblem("ValidationSucceeded", reason, f"{field_path(node_class, name)}: {message}", "warning")
-        for name, reason, message in found
-    ]
 
 
 def find_user_data_problems(node_class: NodeClass) -> list[NodeClassProblem]:
@@ -120,13 +105,3 @@ def role_remedy(ceilings: NodeClassPolicy) -> str:
     return (
         f"the settings (nodeRoles) name {named}: add it there, in clusters/NAME.yaml, and deploy; or use one of those"
     )
-
-
-def field_path(node_class: NodeClass, name: str) -> str:
-    """Return the path of a field in the manifest of the class.
-
-    >>> [field_path(NodeClass("default", kind), "subnetSelector") for kind in ("Inline", "EC2NodeClass")]
-    ['spec.provider.subnetSelector', 'spec.subnetSelectorTerms']
-    """
-    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
-    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"

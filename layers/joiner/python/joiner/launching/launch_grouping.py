@@ -15,10 +15,11 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.launching.fleet_request import build_fleet_request, limit_offerings
+from joiner.launching.image_families.node_settings import ClusterDescription, UserDataRefused
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags
-from joiner.launching.user_data import ClusterDescription, UserDataRefused, build_user_data
+from joiner.launching.user_data import build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
 
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects

@@ -12,16 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from joiner import names
+from joiner.launching.image_families import default_devices
 from joiner.launching.launch import LaunchTemplate
 from joiner.pools import BlockDevice, NodeClass, NodePool, ResolvedNodeClass
-from joiner.pools.node_class import ImageFamily
-
-FAMILY_DEVICES: Mapping[ImageFamily, tuple[BlockDevice, ...]] = {
-    "AL2": (BlockDevice("/dev/xvda", 20, "gp3", encrypted=True),),
-    "AL2023": (BlockDevice("/dev/xvda", 20, "gp3", encrypted=True),),
-}
-"""The volumes of a node whose class names none; a custom image keeps its own volumes."""
-
 
 TAGGED: Mapping[bool, tuple[str, ...]] = {
     False: ("network-interface",),
@@ -69,7 +62,7 @@ def build_launch_template(
     else:
         public = node_class.associate_public_ip_address
         data["NetworkInterfaces"] = [{"DeviceIndex": 0, "AssociatePublicIpAddress": public, "Groups": groups}]
-    if devices := node_class.block_devices or FAMILY_DEVICES.get(resolved.ami_family, ()):
+    if devices := node_class.block_devices or default_devices(resolved.ami_family):
         data["BlockDeviceMappings"] = [build_device_mapping(device) for device in devices]
     digest = hashlib.sha256(json.dumps([data, tags], sort_keys=True).encode()).hexdigest()[:16]
     return LaunchTemplate(name=f"joiner/{cluster}/{digest}", data=data, tags=tags)

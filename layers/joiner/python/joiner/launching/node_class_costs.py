@@ -1,7 +1,7 @@
 """The costs of the nodes of a class beside their instances, from its volumes and the region."""
 
 from joiner.catalogue.volume_prices import PUBLIC_IPV4_PER_HOUR, price_volumes
-from joiner.launching.launch_template_content import FAMILY_DEVICES
+from joiner.launching.image_families import default_devices
 from joiner.launching.node_images import choose_family
 from joiner.pools import BlockDevice, NodeClass
 from joiner.pools.node_costs import NodeCosts
@@ -14,5 +14,5 @@ DEFAULT_OVERHEAD_PRICE = 0.01
 
 def compute_node_costs(node_class: NodeClass, region: str, overhead_price: float) -> NodeCosts:
     """Return the costs of a node of this class. The address counts only in subnets that give one."""
-    devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), IMAGE_DEVICES)
+    devices = node_class.block_devices or default_devices(choose_family(node_class)) or IMAGE_DEVICES
     return NodeCosts(price_volumes(devices, region), PUBLIC_IPV4_PER_HOUR, overhead_price)

@@ -12,24 +12,23 @@ from joiner import names
 from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
 from joiner.launching.declared_problems import (
     allowed_roles,
-    field_path,
     find_assumed_family,
-    find_custom_problems,
     find_family_problems,
     find_user_data_problems,
     find_wrong_role,
     role_remedy,
 )
+from joiner.launching.image_families import default_devices
+from joiner.launching.image_families.image_family import field_path
+from joiner.launching.image_families.image_parameters import ARCHITECTURES, requirements_of
 from joiner.launching.image_owners import find_owner_problems
-from joiner.launching.launch_template_content import FAMILY_DEVICES
 from joiner.launching.node_class_costs import compute_node_costs
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_images import (
-    ARCHITECTURES,
     choose_family,
+    choose_image_family,
     list_image_parameters,
-    requirements_of,
     sort_newest_first,
 )
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
@@ -96,7 +95,6 @@ def resolve_node_class(
             *_image_problems(node_class, images, ceilings, kubernetes_version),
             *_missing_images(node_class, images, ceilings),
             *profile_problems,
-            *find_custom_problems(node_class),
             *find_user_data_problems(node_class),
             *_volume_problems(node_class, found, ceilings),
             *_network_problems(ip_family),
@@ -182,7 +180,7 @@ def _volume_problems(
     node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
 ) -> list[NodeClassProblem]:
     world = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
-    devices = node_class.block_devices or FAMILY_DEVICES.get(choose_family(node_class), ())
+    devices = node_class.block_devices or default_devices(choose_family(node_class))
     return find_volume_problems(devices, world, ceilings, field=field_path(node_class, "blockDeviceMappings"))
 
 
@@ -243,29 +241,25 @@ def _missing_images(
 def _image_problems(
     node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str
 ) -> list[NodeClassProblem]:
-    if unsupported := find_family_problems(node_class):
-        return unsupported
-    family = choose_family(node_class)
-    if not images and list_image_parameters(node_class, version):
+    problems = find_family_problems(node_class, version)
+    if any(problem.condition == "AMIsReady" and problem.severity == "error" for problem in problems):
+        return problems
+    if images:
+        return [*problems, *find_assumed_family(node_class)]
+    family = choose_image_family(node_class)
+    if family:
         message = (
-            f"AWS has no {family} image of this release for Kubernetes {version}: use al2023@latest, or "
-            f"a release that exists for it"
+            f"AWS has no {family} image of this release for Kubernetes {version}: use {family.lower()}@latest, or a "
+            f"release that exists for it"
         )
-        return [NodeClassProblem("AMIsReady", "AMIsNotFound", message)]
-    if not images:
+    else:
         owners = (
             f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)"
             if ceilings.image_owners
             else ""
         )
-        return [
-            NodeClassProblem(
-                "AMIsReady",
-                "AMIsNotFound",
-                f"the selector finds no image{owners}: change it, or have the owner allowed",
-            )
-        ]
-    return find_assumed_family(node_class)
+        message = f"the selector finds no image{owners}: change it, or have the owner allowed"
+    return [*problems, NodeClassProblem("AMIsReady", "AMIsNotFound", message)]
 
 
 def _instance_profile(

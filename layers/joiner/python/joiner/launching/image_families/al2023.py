@@ -1,0 +1,71 @@
+"""Amazon Linux 2023: nodeadm reads MIME parts of NodeConfig documents.
+
+Later parts take precedence in nodeadm. Joiner's part is a NodeConfig in JSON, which is valid YAML with every value
+quoted. Sources: nodeadm's API reference (node.eks.aws/v1alpha1); Amazon EKS user guide, "Retrieve recommended Amazon
+Linux AMI IDs".
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from joiner.launching.image_families.image_family import encrypted_volume
+from joiner.launching.image_families.image_parameters import ARCHITECTURES, LATEST, VARIANTS, ImageParameter
+from joiner.launching.image_families.mime_parts import NODE_CONFIG, MimePart, read_user_parts, write_multipart
+from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.node_class import ImageFamily
+
+
+class AmazonLinux2023:
+    """See ``FamilyOfImages``."""
+
+    name: ImageFamily = "AL2023"
+    devices = (encrypted_volume("/dev/xvda", 20),)
+
+    def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        return tuple(
+            ImageParameter.of(_path(version, architecture, variant, release), arch, variant)
+            for variant in VARIANTS
+            for architecture, arch in ARCHITECTURES.items()
+            if (architecture, variant) != ("arm64", "neuron")  # Amazon builds none
+        )
+
+    def explain_missing_images(self, version: str) -> str:  # noqa: ARG002 - the interface
+        return ""
+
+    def find_problems(self, node_class: NodeClass) -> Iterable[NodeClassProblem]:  # noqa: ARG002 - the interface
+        return ()
+
+    def write_user_data(self, settings: NodeSettings) -> str:
+        config = MimePart(NODE_CONFIG, json.dumps(build_node_config(settings), indent=2))
+        return write_multipart([*read_user_parts(settings.own), config])
+
+
+def _path(version: str, architecture: str, variant: str, release: str) -> str:
+    named = (
+        "recommended" if release == LATEST else f"amazon-eks-node-al2023-{architecture}-{variant}-{version}-{release}"
+    )
+    return f"/aws/service/eks/optimized-ami/{version}/amazon-linux-2023/{architecture}/{variant}/{named}/image_id"
+
+
+def build_node_config(settings: NodeSettings) -> dict[str, Any]:
+    """Return the NodeConfig for nodeadm; every value is checked."""
+    spec: dict[str, Any] = {
+        "cluster": {
+            "name": settings.cluster_name,
+            "apiServerEndpoint": settings.endpoint,
+            "certificateAuthority": settings.certificate_authority,
+            "cidr": settings.service_cidr,
+        },
+        "kubelet": {
+            "config": {
+                **settings.kubelet,
+                "registerWithTaints": [taint.to_kube() for taint in settings.checked_taints()],
+            },
+            "flags": [f"--node-labels={','.join(f'{key}={value}' for key, value in settings.checked_labels())}"],
+        },
+    }
+    if settings.raid0:
+        spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
+    return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}

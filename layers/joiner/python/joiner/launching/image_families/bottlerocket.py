@@ -1,0 +1,155 @@
+"""Bottlerocket: user data is TOML. The user's settings are kept; those that make the node join are Joiner's.
+
+Sources: Bottlerocket, "Settings reference" (settings.kubernetes, settings.bootstrap-commands); Karpenter, "NodeClasses"
+(spec.userData for Bottlerocket, spec.instanceStorePolicy).
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
+from joiner.launching.image_families.image_parameters import ARCHITECTURES, ImageParameter
+from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
+from joiner.launching.image_families.toml_text import write_toml
+from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.node_class import ImageFamily
+
+PATHS: Mapping[str, str] = {"standard": "", "nvidia": "-nvidia", "neuron": "-nvidia"}
+"""Variants of Bottlerocket by the devices of a node; Karpenter uses the same for Neuron."""
+
+SETTINGS: Mapping[str, str] = {
+    "maxPods": "max-pods",
+    "systemReserved": "system-reserved",
+    "kubeReserved": "kube-reserved",
+    "evictionHard": "eviction-hard",
+    "evictionSoft": "eviction-soft",
+    "evictionSoftGracePeriod": "eviction-soft-grace-period",
+    "evictionMaxPodGracePeriod": "eviction-max-pod-grace-period",
+    "imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
+    "imageGCLowThresholdPercent": "image-gc-low-threshold-percent",
+    "cpuCFSQuota": "cpu-cfs-quota-enforced",
+}
+"""Kubelet settings -> settings.kubernetes."""
+
+WRITTEN_AS_TEXT = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
+
+PLANNED = ("maxPods", "systemReserved", "kubeReserved", "evictionHard")
+"""Settings that decide how many pods fit on a node."""
+
+REPLACED = ("api-server", "cluster-certificate", "cluster-name", "node-taints")
+"""Settings of settings.kubernetes that are Joiner's, whatever the user writes."""
+
+MOUNT_COMMAND = "000-mount-instance-storage"
+MOUNTED = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+
+
+class Bottlerocket:
+    """See ``FamilyOfImages``. The first volume is the system, the second one has the files of pods."""
+
+    name: ImageFamily = "Bottlerocket"
+    devices = (encrypted_volume("/dev/xvda", 4), encrypted_volume("/dev/xvdb", 20))
+
+    def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        return tuple(
+            ImageParameter.of(
+                f"/aws/service/bottlerocket/aws-k8s-{version}{suffix}/{architecture}/{release.removeprefix('v')}/image_id",
+                arch,
+                variant,
+            )
+            for variant, suffix in PATHS.items()
+            for architecture, arch in ARCHITECTURES.items()
+            if (architecture, variant) != ("arm64", "neuron")  # there is no such instance type
+        )
+
+    def explain_missing_images(self, version: str) -> str:  # noqa: ARG002 - the interface
+        return ""
+
+    def find_problems(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        if node_class.kubelet and node_class.kubelet.pods_per_core:
+            message = "Bottlerocket has no such setting: use maxPods"
+            yield warn(node_class, "kubelet.podsPerCore", "WithoutEffect", message)
+        try:
+            said = read_own_settings(node_class.user_data or "")
+        except UserDataRefused as refused:
+            yield refuse(node_class, "userData", refused.reason, str(refused))
+            return
+        ours = said.get("settings", {}).get("kubernetes", {})
+        for name in REPLACED:
+            if name in ours:
+                remedy = "set the taints of the pool" if name == "node-taints" else "remove it"
+                message = f"settings.kubernetes.{name} is replaced by the node's own value: {remedy}"
+                yield warn(node_class, "userData", "WithoutEffect", message)
+        for name in PLANNED:
+            if SETTINGS[name] in ours:
+                message = (
+                    f"plans do not know settings.kubernetes.{SETTINGS[name]}: set kubelet.{name} in the class instead"
+                )
+                yield warn(node_class, "userData", "NotPlanned", message)
+
+    def write_user_data(self, settings: NodeSettings) -> str:
+        return write_toml(build_settings(settings))
+
+
+def read_own_settings(text: str) -> dict[str, Any]:
+    """Return the user's TOML; raises UserDataRefused if Bottlerocket could not read it.
+
+    >>> read_own_settings("[settings.motd")
+    Traceback (most recent call last):
+    joiner.launching.image_families.node_settings.UserDataRefused: Bottlerocket reads TOML, and this is none...
+    """
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserDataRefused("InvalidUserData", f"Bottlerocket reads TOML, and this is none: {error}") from error
+    for path in (("settings",), ("settings", "kubernetes"), ("settings", "kubernetes", "node-labels")):
+        table: Any = said
+        for name in path:
+            table = table.get(name, {})
+        if not isinstance(table, dict):
+            raise UserDataRefused("InvalidUserData", f"{'.'.join(path)} must be a table of TOML")
+    if other := said.keys() - {"settings"}:
+        raise UserDataRefused("InvalidUserData", f"Bottlerocket reads only the table settings, and not {min(other)}")
+    return said
+
+
+def build_settings(settings: NodeSettings) -> dict[str, Any]:
+    """Return the user's settings with those of the node; every value of the node's is checked."""
+    said = read_own_settings(settings.own)
+    all_settings = said.setdefault("settings", {})
+    kubernetes = all_settings.setdefault("kubernetes", {})
+    labels = kubernetes.get("node-labels", {}) | dict(settings.checked_labels())
+    taints: dict[str, list[str]] = {}
+    for taint in settings.checked_taints():
+        taints.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
+    kubernetes |= {
+        "api-server": settings.endpoint,
+        "cluster-certificate": "".join(settings.certificate_authority.split()),
+        "cluster-name": settings.cluster_name,
+        "node-labels": labels,
+        "node-taints": taints,
+    }
+    if settings.kubelet.get("clusterDNS") or "cluster-dns-ip" not in kubernetes:
+        kubernetes["cluster-dns-ip"] = settings.cluster_dns()[0]
+    for field, name in SETTINGS.items():
+        value = settings.kubelet.get(field)
+        if value is not None:
+            kubernetes[name] = str(value) if field in WRITTEN_AS_TEXT else _value(value)
+    if "autoscaling" in all_settings:
+        # A node that waits for the state InService of an Auto Scaling group, which it has not, would never start
+        all_settings["autoscaling"]["should-wait"] = False
+    if settings.raid0:
+        all_settings.setdefault("bootstrap-commands", {})[MOUNT_COMMAND] = {
+            "commands": [
+                ["apiclient", "ephemeral-storage", "init"],
+                ["apiclient", "ephemeral-storage", "bind", "--dirs", *MOUNTED],
+            ],
+            "mode": "always",
+            "essential": True,
+        }
+    return said
+
+
+def _value(said: Any) -> Any:
+    """Return a setting as Bottlerocket types it: amounts and thresholds are texts."""
+    return {key: str(one) for key, one in said.items()} if isinstance(said, Mapping) else said

@@ -1,0 +1,64 @@
+"""User data as MIME parts, which cloud-init and nodeadm read.
+
+The user's parts are first and Joiner's part is last. Source: cloud-init, "User data formats" (MIME multi-part archive).
+"""
+
+import email
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from email.message import Message
+
+SHELL_SCRIPT = "text/x-shellscript"
+NODE_CONFIG = "application/node.eks.aws"
+
+
+@dataclass(frozen=True, slots=True)
+class MimePart:
+    """One MIME part: its body as written, and its other headers, such as the encoding."""
+
+    content_type: str
+    text: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def read_user_parts(text: str) -> list[MimePart]:
+    """Return the user's parts: MIME unchanged, a NodeConfig as one part, any other text as a shell script.
+
+    >>> [part.content_type for part in read_user_parts("apiVersion: node.eks.aws/v1alpha1")]
+    ['application/node.eks.aws']
+    >>> [part.content_type for part in read_user_parts("#!/bin/sh")]
+    ['text/x-shellscript']
+    """
+    if not text.strip():
+        return []
+    if re.match(r"(mime-version|content-type):", text.lstrip(), re.IGNORECASE):
+        message = email.message_from_string(text.lstrip())
+        return [_as_it_is(part) for part in message.walk() if not part.is_multipart()]
+    if re.search(r"^\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
+        return [MimePart(NODE_CONFIG, text)]
+    return [MimePart(SHELL_SCRIPT, text)]
+
+
+def _as_it_is(part: Message) -> MimePart:
+    """Return a part with its headers. Without the encoding and the character set, its body could not be read."""
+    kept = tuple(
+        (name, str(value)) for name, value in part.items() if name.lower() not in ("content-type", "mime-version")
+    )
+    return MimePart(str(part.get("Content-Type", part.get_content_type())), str(part.get_payload()), kept)
+
+
+def write_multipart(parts: Iterable[MimePart]) -> str:
+    """Return the parts as one MIME document.
+
+    Equal parts give an equal document, because the boundary is a counter, not random.
+    """
+    listed = list(parts)
+    number, boundary = 0, "//"
+    while any(f"--{boundary}" in part.text for part in listed):
+        number, boundary = number + 1, f"//{number + 1}"
+    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
+    for part in listed:
+        headers = [f"{name}: {value}" for name, value in (("Content-Type", part.content_type), *part.headers)]
+        lines += [f"--{boundary}", *headers, "", part.text.rstrip("\n"), ""]
+    return "\n".join([*lines, f"--{boundary}--", ""])

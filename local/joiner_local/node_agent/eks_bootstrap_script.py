@@ -1,0 +1,104 @@
+"""The shell script in the user data of an Amazon Linux 2 or Ubuntu instance: the call of `/etc/eks/bootstrap.sh`.
+
+cloud-init runs each part of type `text/x-shellscript`, in their order; other scripts are not run here. The arguments
+are those of amazon-eks-ami's `bootstrap.sh`: an option takes the next word, and the one other word is the cluster.
+"""
+
+import email
+import email.policy
+import gzip
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
+from joiner_local.node_agent.kubelet_flags import read_kubelet_flags
+from joiner_local.node_agent.node_config import GZIP, SCRIPT
+from joiner_local.node_agent.node_registration import Unbootable, read_flags
+
+BOOTSTRAP: Final = "/etc/eks/bootstrap.sh"
+SHELL_SCRIPT: Final = "text/x-shellscript"
+OPTIONS: Final = frozenset(
+    {
+        "--apiserver-endpoint",
+        "--b64-cluster-ca",
+        "--cluster-id",
+        "--container-runtime",
+        "--containerd-config-file",
+        "--dns-cluster-ip",
+        "--docker-config-json",
+        "--enable-docker-bridge",
+        "--enable-local-outpost",
+        "--ip-family",
+        "--kubelet-extra-args",
+        "--local-disks",
+        "--mount-bpf-fs",
+        "--pause-container-account",
+        "--pause-container-version",
+        "--service-ipv6-cidr",
+        "--use-max-pods",
+    }
+)
+
+
+def read_bootstrap_script(user_data: bytes) -> BootSettings:
+    """Parse user data. Raises Unbootable."""
+    calls = [call for script in _scripts(user_data) for call in _calls(script)]
+    if not calls:
+        raise Unbootable(f"no script of the user data calls {BOOTSTRAP}")
+    cluster, options = _arguments(calls[-1])
+    for name in ("--apiserver-endpoint", "--b64-cluster-ca"):
+        if not options.get(name):
+            # the real script then asks EKS, which needs a permission that nodes have not by default
+            raise Unbootable(f"{BOOTSTRAP} has no {name}")
+    disks = options.get("--local-disks", "")
+    if disks not in ("", "raid0", "raid10", "mount"):
+        raise Unbootable(f"{BOOTSTRAP} knows no --local-disks {disks}")
+    flags = shlex.split(options.get("--kubelet-extra-args", ""))
+    kubelet = read_kubelet_flags(flags)
+    if dns := options.get("--dns-cluster-ip"):
+        kubelet["clusterDNS"] = [dns]
+    return BootSettings(
+        cluster=cluster,
+        endpoint=options["--apiserver-endpoint"],
+        certificate_authority=decode_certificate("--b64-cluster-ca", options["--b64-cluster-ca"]),
+        registration=read_flags(flags),
+        kubelet=kubelet,
+        local_storage={"raid0": "RAID0", "raid10": "RAID10", "mount": "Mount"}.get(disks, ""),
+    )
+
+
+def _scripts(user_data: bytes) -> Iterator[str]:
+    raw = gzip.decompress(user_data) if user_data.startswith(GZIP) else user_data
+    message = email.message_from_bytes(raw, policy=email.policy.default)
+    if "content-type" in message:
+        for part in message.walk():
+            if part.get_content_type() == SHELL_SCRIPT:
+                content = part.get_payload(decode=True)
+                yield content.decode(errors="replace") if isinstance(content, bytes) else ""
+    elif raw.startswith(SCRIPT):
+        yield raw.decode(errors="replace")
+
+
+def _calls(script: str) -> Iterator[list[str]]:
+    """Yield the words of each line that calls the bootstrap script."""
+    for line in script.replace("\\\n", " ").splitlines():
+        if line.strip().startswith(BOOTSTRAP):
+            try:
+                yield shlex.split(line, comments=True)[1:]
+            except ValueError as error:
+                raise Unbootable(f"the call of {BOOTSTRAP} is quoted wrongly: {error}") from error
+
+
+def _arguments(words: list[str]) -> tuple[str, dict[str, str]]:
+    left, options, others = iter(words), dict[str, str](), list[str]()
+    for word in left:
+        if word in OPTIONS:
+            options[word] = next(left, "")
+        elif word.startswith("--"):
+            raise Unbootable(f"{BOOTSTRAP} knows no option {word}")
+        else:
+            others.append(word)
+    if len(others) != 1:
+        raise Unbootable(f"{BOOTSTRAP} takes one cluster name, and not {' '.join(others) or 'none'}")
+    return others[0], options
