@@ -230,13 +230,13 @@ def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
     facts = FactsOfCluster.of(nodes.cluster)
     taints = (Taint("joiner.dev/filling", "NoSchedule"), Taint("karpenter.sh/unregistered", "NoExecute"))
     settings = NodeSettings(facts, {"team": "a"}, taints, {"maxPods": 20, "kubeReserved": {"cpu": "100m"}})
-    mappings = [{"DeviceName": name, "Ebs": {"VolumeSize": size}} for name, size in disks.items()]
+    more: dict[str, Any] = {"ImageId": image}
+    if disks:
+        more["BlockDeviceMappings"] = [
+            {"DeviceName": name, "Ebs": {"VolumeSize": size}} for name, size in disks.items()
+        ]
     (identity,) = nodes.pad.launch(
-        nodes.pad.override(
-            "m6g.large" if parameter.arch == "arm64" else "m5.large",
-            ImageId=image,
-            **({"BlockDeviceMappings": mappings} if mappings else {}),
-        ),
+        nodes.pad.override("m6g.large" if parameter.arch == "arm64" else "m5.large", **more),
         user_data=FAMILIES[family].write_user_data(settings).encode(),
     )
     nodes.ids.append(identity)
