@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from joiner import names
 from tests.unit.cli.running import Answer, joiner, pod, pool, write
 
 ANY = {"a": "b"}
@@ -142,7 +143,7 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
 
 def test_the_images_in_the_status_of_a_class_choose_the_architecture(tmp_path: Path, catalogue: Path) -> None:
     arm = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]
-    chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, userData="x")
+    chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, userData=f"start {names.UNREGISTERED}")
     answer = plan(tmp_path, catalogue, pool(), {**chosen, "status": {"amis": [{**IMAGE[0], "requirements": arm}]}})
 
     assert answer.json["problems"] == []
