@@ -91,7 +91,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         ),
         updates_items=("EMPTY",),
         deletes_items=("EMPTY",),
-        writes_documents=("snapshots", "surveys"),
+        reads_documents=("pod-events",),
+        writes_documents=("pod-events", "snapshots", "surveys"),
         groups=(VIEWERS, TELLERS),
     ),
     "survey_instances": FunctionConfiguration(
@@ -277,7 +278,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         gets_items=("PROPOSED",),
         queries_items=("BACKOFF", "DISRUPTION", "MOVED", "UNAVAILABLE"),
         updates_items=("LEASE", "PROPOSED"),
-        reads_documents=("catalogue", "decisions", "node-classes", "snapshots"),
+        reads_documents=("catalogue", "decisions", "node-classes", "pod-events", "snapshots"),
         writes_documents=("decisions",),
     ),
     "report_candidates": FunctionConfiguration(
@@ -285,7 +286,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=1769,
-        reads_documents=("decisions", "snapshots"),
+        reads_documents=("decisions", "pod-events", "snapshots"),
         groups=(VIEWERS, RECORDERS),
     ),
     "mark_nodes": FunctionConfiguration(

@@ -28,12 +28,13 @@ EXPIRING_PREFIXES: Final = (
     "catalogue/2",
 )
 """Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`). They expire with the logs that refer to
-them. The latest catalogue does not expire."""
+them. The latest catalogue and the pod events of the last sweep do
+not expire."""
 
-AWAITED_DOCUMENTS: Final = ("catalogue",)
+AWAITED_DOCUMENTS: Final = ("catalogue", "pod-events")
 """Documents that a function may ask for before they exist: a missing catalogue is `NoCatalogue`, which the state
-machine retries. Every other document was written by the execution that asks for it, and is an error if it is
-missing."""
+machine retries, and without pod events no pod has moved yet. Every other document was written by the execution that
+asks for it, and is an error if it is missing."""
 
 GET_ACTIONS: Final = ("dynamodb:GetItem",)
 GET_IN_BATCHES_ACTIONS: Final = ("dynamodb:BatchGetItem",)

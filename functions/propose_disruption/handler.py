@@ -18,9 +18,10 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
-from joiner.planning import Ceilings
+from joiner.planning import Ceilings, Snapshot
 
 logger = Logger()
 
@@ -56,26 +57,28 @@ class DisruptionPlanning:
     def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:
         marks = self._ledger.unavailable(int(now.timestamp()))
         offerings = (mark.offering for mark in marks)
+        world = documents.get_snapshot(self._store, keys["snapshot"])
         inputs = WaveInputs(
             documents.get_catalogue(self._store),
             frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),
             documents.get_node_classes(self._store, keys["classes"]),
             self._ceilings,
-            self._history(now),
+            self._history(world, now),
         )
-        fresh = propose_wave(documents.get_snapshot(self._store, keys["snapshot"]), inputs, now)
+        fresh = propose_wave(world, inputs, now)
         if not keys["proposal"]:
             return fresh
         return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh)
 
-    def _history(self, now: datetime) -> DisruptionHistory:
-        """Return what the ledger knows: the disruptions under way, the pods that earlier ones moved, and the pools that
-        wait after a failure."""
+    def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
+        """Return what is known of earlier looks: the last pod event of each node, the disruptions under way, the pods
+        that earlier ones moved, and the pools that wait after a failure."""
         under_way, moved = self._disruptions.all(), self._disruptions.moves(int(now.timestamp()))
         evictions: Counter[str] = Counter()
         for one in moved:
             evictions.update(one.pods)
         return DisruptionHistory(
+            pod_events=find_pod_events(documents.get_pod_events(self._store), digest_snapshot(world), now),
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
             evictions=evictions,
             moves={

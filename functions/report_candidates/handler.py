@@ -19,6 +19,7 @@ from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.disruption.consolidatable import find_consolidatable, mark_consolidatable
+from joiner.disruption.pod_events import digest_snapshot, find_pod_events
 from joiner.reporting import disruption_events as telling
 
 logger = Logger()
@@ -35,7 +36,9 @@ class CandidateReport:
     def answer(self, task: Task, proposal: str, snapshot: str, now: datetime) -> dict[str, Any]:
         """Return ``{"conditions", "events"}``: how many were written."""
         made = documents.get_proposal(self._store, proposal)
-        consolidatable = find_consolidatable(documents.get_snapshot(self._store, snapshot), now)
+        world = documents.get_snapshot(self._store, snapshot)
+        moved = find_pod_events(documents.get_pod_events(self._store), digest_snapshot(world), now)
+        consolidatable = find_consolidatable(world, moved, now)
         claims = index_by_name(list_claims(self._kube).claims)
         changed = [
             after

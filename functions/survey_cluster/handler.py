@@ -27,8 +27,10 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
+from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.look_digest import digest_for_disruption, is_look_due
+from joiner.disruption.pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
@@ -209,12 +211,25 @@ class ClusterSurveying:
     def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
         """Return whether a look for nodes to disrupt is due, the digest of what it would read, and the number of
         disruptions under way."""
-        last = self._disruptions.last_proposal()
+        last, nodes, pods = self._disruptions.last_proposal(), survey.node_of(), survey.pods_of()
+        events = self._note_pod_events(nodes, pods, survey.now)
         digest = digest_for_disruption(
-            survey.lists, survey.claims, survey.node_of(), survey.pods_of(), survey.pool_of(), now=survey.now
+            survey.lists, survey.claims, nodes, pods, survey.pool_of(), events=events, now=survey.now
         )
         due = is_look_due(digest, last.digest, last.at, last.idle, survey.at)
         return {"due": due, "digest": digest, "unfinished": under_way}
+
+    def _note_pod_events(
+        self, nodes: Mapping[str, Node], pods: Mapping[str, Sequence[Pod]], now: datetime
+    ) -> Mapping[str, datetime]:
+        """Store the pods of each node if they changed; return the last pod event of each claim."""
+        if not nodes:
+            return {}
+        before, digests = documents.get_pod_events(self._store), digest_nodes(nodes, pods)
+        seen = note_pod_events(before, digests, int(now.timestamp()))
+        if seen != before:
+            documents.put_pod_events(self._store, seen)
+        return find_pod_events(seen, digests, now)
 
     def _drift(self, survey: ClusterSurvey, task: Task) -> dict[str, Any]:
         """Return whether drift is to be detected, with the snapshot of pools and classes that this needs."""

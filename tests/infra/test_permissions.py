@@ -140,6 +140,7 @@ DOCUMENTS = {
     "launches": "launches",
     "node_classes": "node-classes",
     "plan": "plans",
+    "pod_events": "pod-events",
     "proposal": "decisions",
     "questions": "snapshots",
     "snapshot": "snapshots",

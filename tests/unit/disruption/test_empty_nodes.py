@@ -98,8 +98,8 @@ def test_consolidate_after_counts_from_the_last_pod_event_or_from_the_initializa
     minute = timedelta(minutes=1)
 
     assert removed(proposed(lists)) == ["a"]
-    assert removed(proposed(lists, DisruptionHistory(pod_events={"a": NOW - 4 * minute}))) == []
-    assert removed(proposed(lists, DisruptionHistory(pod_events={"a": NOW - 5 * minute}))) == ["a"]
+    assert removed(proposed(lists, DisruptionHistory(pod_events={"NodeClaim/a": NOW - 4 * minute}))) == []
+    assert removed(proposed(lists, DisruptionHistory(pod_events={"NodeClaim/a": NOW - 5 * minute}))) == ["a"]
 
 
 def test_a_pool_that_never_consolidates_keeps_its_empty_nodes() -> None:

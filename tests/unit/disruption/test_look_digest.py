@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -31,10 +32,13 @@ def digest(
     pods: Sequence[Pod] = (WEB,),
     pool: NodePool = POOL,
     budgets: Sequence[Mapping[str, Any]] = (),
+    events: Mapping[str, datetime] = MappingProxyType({}),
     now: datetime = LATER,
 ) -> str:
     lists = {"poddisruptionbudgets": budgets}
-    return digest_for_disruption(lists, [claim], {claim.key: node}, {node.name: pods}, {pool.key: pool}, now=now)
+    return digest_for_disruption(
+        lists, [claim], {claim.key: node}, {node.name: pods}, {pool.key: pool}, events=events, now=now
+    )
 
 
 def budget(allowed: int) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from functions.collect_garbage import handler as collect_garbage
 from functions.rebuild_claims import handler as rebuild_claims
 from functions.survey_instances import handler as survey_instances
+from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruptions import Disruptions
@@ -55,6 +56,10 @@ def end_pods(world: World, claim: NodeClaim) -> None:
             del world.kube.objects["pods", "default", pod["metadata"]["name"]]
 
 
+def node_of(world: World, pod: str) -> str:
+    return str(world.kube.objects["pods", "default", pod]["spec"]["nodeName"])
+
+
 def retired(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["claim"], each["reason"]) for each in answer["retire"]]
 
@@ -98,6 +103,36 @@ def test_a_look_for_nodes_to_disrupt_is_due_when_something_changed_and_else_ever
     standing.kube.put(budget)
     changed = looked(standing, 20)[0]["disruption"]
     assert (changed["due"], changed["digest"] != first["digest"]) == (True, True)
+
+
+def test_consolidate_after_starts_again_when_a_pod_ends_and_nothing_is_written_at_rest(standing: World) -> None:
+    policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m"}
+    standing.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
+    ended = next(claim.key for claim in claims(standing) if claim.node_name == node_of(standing, "web-1"))
+    others = {claim.key for claim in claims(standing)} - {ended}
+    before = looked(standing, 1)[0]["disruption"]["digest"]
+    assert {one.at for one in documents.get_pod_events(standing.store).values()} == {0}
+
+    standing.kube.objects["pods", "default", "web-1"]["status"]["phase"] = "Succeeded"
+    restarted = looked(standing, 2)[0]["disruption"]["digest"]
+    event, seen = int(standing.now.timestamp()), documents.get_pod_events(standing.store)
+    within = looked(standing, 3, after=599)[0]["disruption"]["digest"]
+    over = looked(standing, 4, after=1)[0]["disruption"]["digest"]
+
+    assert {key: one.at for key, one in seen.items()} == {ended: event, **dict.fromkeys(others, 0)}
+    assert restarted == within, "the node is within its consolidateAfter"
+    assert len({before, within, over}) == 3
+    assert documents.get_pod_events(standing.store) == seen
+
+
+def test_pod_events_that_cannot_be_read_count_as_none_and_are_written_anew(standing: World) -> None:
+    looked(standing, 1)
+    written = documents.get_pod_events(standing.store)
+    standing.store.put(documents.POD_EVENTS, {"nodes": 7})
+    assert documents.get_pod_events(standing.store) == {}
+
+    looked(standing, 2)
+    assert documents.get_pod_events(standing.store) == written
 
 
 def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standing: World) -> None:

@@ -15,10 +15,11 @@ import msgspec
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
 from joiner.adapters.records import BROKEN
-from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
+from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
+from joiner.disruption.disruption_history import SeenPods
 from joiner.disruption.drift import ObservedInstance
 from joiner.disruption.proposal import Proposal
 from joiner.launching import Launch
@@ -280,6 +281,32 @@ def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> 
 def get_events(store: Store, key: str) -> list[Event]:
     """Return stored events."""
     return store.get_as(key, list[Event])
+
+
+POD_EVENTS: Final = "pod-events/latest.json.gz"
+
+
+def put_pod_events(store: Store, seen: Mapping[str, SeenPods]) -> None:
+    """Store the pods that a sweep saw on each node, by the key of the claim."""
+    store.put(POD_EVENTS, {"nodes": {key: [one.digest, one.at] for key, one in seen.items()}})
+
+
+def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
+    """Return the pods that the last sweep saw on each node, read again only when they changed.
+
+    A document that is missing or cannot be read counts as empty; the next sweep replaces it.
+    """
+    try:
+        return store.get_seldom_changed(POD_EVENTS, _read_pod_events)
+    except NoSuchDocument:
+        return {}
+    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
+        log.warning("the pods of the last sweep cannot be read: %s", reason)
+        return {}
+
+
+def _read_pod_events(said: Any) -> Mapping[str, SeenPods]:
+    return {str(key): SeenPods(str(digest), int(at)) for key, (digest, at) in said["nodes"].items()}
 
 
 CATALOGUE: Final = "catalogue/latest.json.gz"

@@ -26,6 +26,10 @@ _STATED: Final = re.compile(rb'\{"schema":(\d+)')
 _GZIP: Final = 16  # zlib: a gzip header and trailer around the data
 
 
+UNREADABLE: Final = (EOFError, OSError, zlib.error, msgspec.MsgspecError)
+"""Errors of a document whose bytes are damaged."""
+
+
 class DocumentSchema(Exception):
     """A document has a schema that this version of Joiner cannot read."""
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from joiner.cluster import Pod
 from joiner.disruption.disruption_candidates import last_pod_event
-from joiner.disruption.disruption_history import NO_HISTORY
 from joiner.planning import Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.pools import NodeClaim, NodePool
@@ -19,14 +18,19 @@ from joiner.pools import NodeClaim, NodePool
 CONSOLIDATABLE: Final = "Consolidatable"
 
 
-def has_settled(claim: NodeClaim, pool: NodePool, pods: Iterable[Pod], now: datetime) -> bool:
-    """Return whether the pool's consolidateAfter has passed since the last pod event on the claim's node (`pods`). With
-    ``Never`` it has passed, because a drifted node is replaced at any time."""
-    after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, NO_HISTORY)
+def has_settled(
+    claim: NodeClaim, pool: NodePool, pods: Iterable[Pod], events: Mapping[str, datetime], now: datetime
+) -> bool:
+    """Return whether the pool's consolidateAfter has passed since the last pod event on the claim's node.
+
+    `pods` are those of the node; `events` gives the last pod event of each claim, by its key. With ``Never`` it has
+    passed, because a drifted node is replaced at any time.
+    """
+    after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, events)
     return after is None or since is None or since + timedelta(seconds=after) <= now
 
 
-def find_consolidatable(snapshot: Snapshot, now: datetime) -> Mapping[str, bool]:
+def find_consolidatable(snapshot: Snapshot, events: Mapping[str, datetime], now: datetime) -> Mapping[str, bool]:
     """Return for each initialized claim with a node and a pool (by key) whether it is consolidatable."""
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
@@ -37,7 +41,7 @@ def find_consolidatable(snapshot: Snapshot, now: datetime) -> Mapping[str, bool]
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
         if node is not None and pool is not None and claim.initialized:
             enabled = pool.disruption.consolidate_after is not None
-            found[claim.key] = enabled and has_settled(claim, pool, pods.get(node.name, ()), now)
+            found[claim.key] = enabled and has_settled(claim, pool, pods.get(node.name, ()), events, now)
     return found
 
 

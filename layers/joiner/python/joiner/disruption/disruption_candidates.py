@@ -107,11 +107,11 @@ def find_candidates(
     return _CandidateFinder(snapshot, prices, now, history).find()
 
 
-def last_pod_event(claim: NodeClaim, pods: Iterable[Pod], history: DisruptionHistory) -> datetime | None:
+def last_pod_event(claim: NodeClaim, pods: Iterable[Pod], events: Mapping[str, datetime]) -> datetime | None:
     """Return when a pod last came to the node of this claim or left it, as far as it is known; else when the node was
-    initialized."""
+    initialized. `events` are by the key of the claim."""
     started = (parse_timestamp(pod.started) for pod in pods if not pod.stays_with_node)
-    known = [claim.last_pod_event, history.pod_events.get(claim.name), *started]
+    known = [claim.last_pod_event, events.get(claim.key), *started]
     return max((each for each in known if each is not None), default=claim.conditions["Initialized"].since)
 
 
@@ -211,7 +211,7 @@ class _CandidateFinder:
 
     def _settles_at(self, claim: NodeClaim, pool: NodePool, pods: Sequence[Pod]) -> datetime | None:
         """Return when the pool's consolidateAfter is over; None if the pool is not consolidated."""
-        after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, self._history)
+        after, since = pool.disruption.consolidate_after, last_pod_event(claim, pods, self._history.pod_events)
         if after is None or pool.replicas is not None:
             return None
         return since + timedelta(seconds=after) if since is not None else self._now

@@ -1,4 +1,4 @@
-"""What the ledger knows about earlier disruptions, and no list of the API server shows."""
+"""What is known about earlier looks and disruptions, and no list of the API server shows."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -6,11 +6,20 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
+class SeenPods:
+    """The pods of one node as the last sweep saw them: their digest, and the time of the last event (epoch seconds); 0
+    if no event was seen."""
+
+    digest: str
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DisruptionHistory:
     """Earlier disruptions and running ones. Without a ledger everything is empty, which restricts nothing.
 
-    ``pod_events``: name of a claim -> when a pod last came to its node or left it. The time in the claim's own status
-    and the start of each pod count as well.
+    ``pod_events``: key of a claim -> when a pod last came to its node or left it (``disruption.pod_events``). The time
+    in the claim's own status and the start of each pod count as well.
     ``disrupting``: names of claims that a running execution disrupts or retires.
     ``evictions``: key of a pool -> pods that consolidation moved off its nodes in the last 24 hours.
     ``moves``: workload (``disruption_candidates.workload_of``) -> when consolidation last moved a pod of it.

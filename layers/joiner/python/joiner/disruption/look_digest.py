@@ -50,12 +50,13 @@ def digest_for_disruption(
     pods_of: Mapping[str, Sequence[Pod]],
     pool_of: Mapping[str, NodePool],
     *,
+    events: Mapping[str, datetime],
     now: datetime,
 ) -> str:
     """Return the digest; empty if no node may be disrupted.
 
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
-    by its key.
+    by its key, `events` the last pod event of each claim by its key.
     """
     ready, parts = 0, []
     for claim in claims:
@@ -64,7 +65,7 @@ def digest_for_disruption(
             parts.append(f"claim/{claim.key}")
             continue
         pods = pods_of.get(node.name, ())
-        settled = not (claim.deleting or node.retiring) and has_settled(claim, pool, pods, now)
+        settled = not (claim.deleting or node.retiring) and has_settled(claim, pool, pods, events, now)
         ready += settled or any(claim.conditions.true(each) for each in (CONSOLIDATABLE, DRIFTED))
         parts.append(f"claim/{claim.key}/{_state(claim, node)}/{settled}/{_content(pods) if settled else ''}")
     if not ready:
