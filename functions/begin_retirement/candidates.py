@@ -1,7 +1,7 @@
 """The claims to retire, with their nodes, the pods on these nodes, and the pods that are assigned to them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -67,10 +67,10 @@ class RetirementCandidates:
     claims: Mapping[str, NodeClaim]
     nodes: Mapping[str, Node]
     owners: Mapping[str, str]
-    pods: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
-    world: RetirementContext = field(default_factory=RetirementContext)
-    leased: bool = False
-    instances: Mapping[str, str] = field(default_factory=dict)
+    pods: Mapping[str, Sequence[Manifest]]
+    world: RetirementContext
+    leased: bool
+    instances: Mapping[str, str]
     """Names of all nodes by instance, including nodes that cannot be read."""
 
     @classmethod
@@ -88,7 +88,7 @@ class RetirementCandidates:
         nodes = {node.name: node for node in map(_node, manifests) if node is not None}
         owners = {owner: str(each["metadata"]["name"]) for each in manifests for owner in _owners(each)}
         instances = {instance: str(each["metadata"]["name"]) for each in manifests if (instance := _instance(each))}
-        here = cls(claims, nodes, owners, leased=leased, instances=instances)
+        here = cls(claims, nodes, owners, {}, RetirementContext(now), leased, instances)
         cases = here.cases(asked)
         mine = {case.node.name for case in cases if case.node is not None}
         leaving = find_retiring_nodes(nodes.values(), claims.values()) if leased else frozenset[str]()
@@ -103,6 +103,7 @@ class RetirementCandidates:
         )
         empty = [case.node for case in cases if case.node is not None and case.asked.reason is RetirementReason.EMPTY]
         world = RetirementContext(
+            now,
             pods=here_now,
             launching=frozenset(
                 {claim for launch in launches for claim in launch.claims}
@@ -115,7 +116,7 @@ class RetirementCandidates:
             slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
             kept_for=assign_kept_nodes(empty, moving, here_now),
         )
-        return cls(here.claims, here.nodes, here.owners, pods, world, leased, instances)
+        return replace(here, pods=pods, world=world)
 
     def cases(self, asked: Iterable[RetirementRequest]) -> list[RetirementCandidate]:
         """Return the requested claims with their nodes."""
@@ -146,8 +147,7 @@ class RetirementCandidates:
         if case.node is None:
             return ""
         pods = tuple(_pods(list_pods_on(kube, [case.node.name])[case.node.name]))
-        world = RetirementContext(pods, self.world.launching, self.world.slots, self.world.kept_for)
-        return find_objection(case.asked.reason, case.claim, case.node, world)
+        return find_objection(case.asked.reason, case.claim, case.node, replace(self.world, pods=pods))
 
     def moving(self, case: RetirementCandidate, claim: NodeClaim | None, noted: int, now: datetime) -> int:
         """Return the number of pods that need another node."""

@@ -252,10 +252,11 @@ def test_a_node_that_must_not_be_disrupted_stays_although_it_is_empty(grown: Wor
     empty(grown, claim)
     target = node_of(grown, claim) if where == "node" else grown.kube.objects["nodeclaims", "", claim.name]
     target["metadata"].setdefault("annotations", {})["karpenter.sh/do-not-disrupt"] = "true"
+    named = {"claim": "NodeClaim"}.get(where, where)
 
     done = retire(grown, (claim.name, "empty"))
 
-    assert done.left_out == {claim.name: "it is annotated karpenter.sh/do-not-disrupt"}
+    assert done.left_out == {claim.name: f"the {named} has the annotation karpenter.sh/do-not-disrupt"}
 
 
 def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -> None:

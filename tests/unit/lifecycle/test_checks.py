@@ -209,10 +209,10 @@ def test_any_other_pod_keeps_a_node_and_so_does_one_that_the_scheduler_promised_
         assert empty_claims(survey(running("a"), pods=(holding,))) == []
 
 
-def test_a_daemons_pod_that_must_not_be_disrupted_keeps_its_node() -> None:
+def test_the_annotation_of_a_daemons_pod_keeps_no_node() -> None:
     agent = replace(daemon_pod("agent", "node-a", on="node-a"), protected=True)
 
-    assert empty_claims(survey(running("a"), pods=(agent,))) == []
+    assert empty_claims(survey(running("a"), pods=(agent,))) == [running("a")]
 
 
 def test_a_pod_that_cannot_be_read_keeps_its_node() -> None:

@@ -97,7 +97,7 @@ def test_a_pod_that_ends_is_not_asked_again_and_is_waited_for() -> None:
         ("true", at(-9999), False),
         ("10m", at(-599), False),
         ("10m", at(-601), True),
-        ("10m", None, True),
+        ("10m", None, False),
         ("false", at(-1), True),
         ("for ever", at(-1), True),
         ("Never", at(-1), True),

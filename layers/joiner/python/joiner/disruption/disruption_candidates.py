@@ -20,8 +20,8 @@ from joiner.disruption.proposal import KeptNode
 from joiner.planning import Snapshot
 from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
 from joiner.pools import InvalidManifest, NodeClaim, NodePool
-from joiner.pools.durations import parse_duration
-from joiner.pools.timestamps import format_timestamp, parse_timestamp
+from joiner.pools.disruption_protection import find_protected_node, find_protection, is_meaningless
+from joiner.pools.timestamps import parse_timestamp
 
 DELETION_COST_UNIT: Final = 2.0**27
 PRIORITY_UNIT: Final = 2.0**25
@@ -224,10 +224,8 @@ class _CandidateFinder:
             return "it is not initialized"
         if node.name in self._nominated or claim.name in self._nominated:
             return "it is nominated for a pending pod"
-        for what, annotations in (("node", node.annotations), (claim.kind, claim.annotations)):
-            for key in (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE):
-                if annotations.get(key) == "true":
-                    return f"the {what} has the annotation {key}"
+        if why := find_protected_node(claim, node, (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE)):
+            return why
         for pod in pods:
             if not pod.stays_with_node and not pod.terminal and not pod.deletion and (why := self._blocks(pod)):
                 return why
@@ -235,29 +233,11 @@ class _CandidateFinder:
 
     def _blocks(self, pod: Pod) -> str:
         """Return why a pod blocks the disruption of its node, or an empty text."""
-        if pod.protection and (why := self._protects(pod)):
-            return why
-        return self._budgets.blocks(pod)
-
-    def _protects(self, pod: Pod) -> str:
-        if pod.protected:
-            return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT}"
-        if pod.protection == "false":
-            return ""
-        try:
-            seconds = parse_duration(pod.protection)
-        except ValueError:
-            seconds = None
-        if seconds is None:
+        if is_meaningless(pod.protection):
             remedy = 'write "true", or a duration from the start of the pod such as "1h30m"; it has no effect now'
             where = f"metadata.annotations[{names.DO_NOT_DISRUPT}]"
             self._problems.append(InvalidManifest(f"Pod/{pod.key}", where, pod.protection, remedy, "warning"))
-            return ""
-        started = parse_timestamp(pod.started) or self._now
-        until = started + timedelta(seconds=seconds)
-        if until <= self._now:
-            return ""
-        return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT} until {format_timestamp(until)}"
+        return find_protection(pod, self._now) or self._budgets.blocks(pod)
 
     def _keep(
         self,

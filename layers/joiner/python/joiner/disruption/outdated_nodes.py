@@ -9,7 +9,7 @@ unless the claim has a terminationGracePeriod: then the drain overrides them in 
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal
 
 from joiner import names
@@ -21,9 +21,8 @@ from joiner.disruption.proposal import KeptNode
 from joiner.planning import Snapshot
 from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
 from joiner.pools import NodeClaim, NodePool
-from joiner.pools.durations import parse_duration
+from joiner.pools.disruption_protection import find_protected_node, find_protection, ignores_pods
 from joiner.pools.expiration import replaced_at
-from joiner.pools.timestamps import parse_timestamp
 
 ReplacementReason = Literal["Drifted", "Expired"]
 
@@ -47,7 +46,7 @@ class OutdatedNode:
 
     @property
     def ignores_pods(self) -> bool:
-        return self.claim.termination_grace_period is not None
+        return ignores_pods(self.claim)
 
     @property
     def eviction_cost(self) -> float:
@@ -123,26 +122,12 @@ class _Blocks:
 
     def find(self, claim: NodeClaim, node: Node, pods: Sequence[Pod]) -> str:
         """Return what forbids the replacement now, or an empty text."""
-        for what, annotations in (("node", node.annotations), (claim.kind, claim.annotations)):
-            if annotations.get(names.DO_NOT_DISRUPT) == "true":
-                return f"the {what} has the annotation {names.DO_NOT_DISRUPT}"
+        if why := find_protected_node(claim, node):
+            return why
         if any(pod.nominated_node == node.name and not pod.node_name for pod in pods):
             return "it is nominated for a pending pod"
-        if claim.termination_grace_period is not None:
+        if ignores_pods(claim):
             return ""
         staying = (pod for pod in pods if not (pod.stays_with_node or pod.terminal or pod.deletion))
-        return next((why for pod in staying if (why := self._of(pod))), "")
-
-    def _of(self, pod: Pod) -> str:
-        if pod.protected or self._is_protected_now(pod):
-            return f"pod {pod.key} has the annotation {names.DO_NOT_DISRUPT}"
-        return self.budgets.blocks(pod)
-
-    def _is_protected_now(self, pod: Pod) -> bool:
-        """Return whether a duration in the annotation, from the start of the pod, is not over."""
-        try:
-            seconds = parse_duration(pod.protection) if pod.protection else None
-        except ValueError:
-            return False
-        started = parse_timestamp(pod.started) or self.now
-        return seconds is not None and started + timedelta(seconds=seconds) > self.now
+        found = (find_protection(pod, self.now) or self.budgets.blocks(pod) for pod in staying)
+        return next((why for why in found if why), "")

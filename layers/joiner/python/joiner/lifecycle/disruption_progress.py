@@ -17,11 +17,8 @@ from typing import Any, Final, Protocol
 
 from joiner.cluster import Node, Taint
 from joiner.lifecycle.failed_claims import failure_reason
-from joiner.lifecycle.retirement import DISRUPTED
+from joiner.lifecycle.retirement import DISRUPTED, DISRUPTION_REASON
 from joiner.pools import NodeClaim
-
-DISRUPTION_REASON: Final = "DisruptionReason"
-"""The condition of a claim whose node was chosen for disruption; its reason is the reason of the disruption."""
 
 REPLACEMENT_SECONDS: Final = 600
 """Time in which the replacements must be initialized, from the mark on: the shortest that Karpenter allows."""

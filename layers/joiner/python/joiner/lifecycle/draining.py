@@ -10,14 +10,14 @@ deleted early enough to end by itself, and pods that remain after it are left.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import InvalidField, Taint, Toleration
 from joiner.cluster.list_pages import MIRROR
-from joiner.pools.durations import parse_duration
+from joiner.pools.disruption_protection import FOREVER, is_meaningless, protected_until
 from joiner.pools.timestamps import parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
@@ -32,8 +32,6 @@ AT_LEAST: Final = timedelta(seconds=5)
 """From the taint to the end of the drain: pods that the scheduler bound before it saw the taint are on the node by
 then.
 """
-
-FOREVER: Final = datetime.max.replace(tzinfo=UTC)
 
 SOON: Final = 2
 SELDOM: Final = 60
@@ -108,25 +106,18 @@ class DrainingPod:
         """Return its place in the order of evictions, from 0 to 3: agents and critical pods serve the others."""
         return 2 * self.critical + self.of_daemon
 
-    def protected_until(self) -> datetime | None:
-        """Return until when it may not be evicted: FOREVER, or None if it may be evicted now.
-
-        A duration counts from the pod's start. A value that is neither ``true`` nor a duration has no effect.
-        """
-        if self.protected == "true":
-            return FOREVER
-        seconds = _seconds(self.protected)
-        return self.started + timedelta(seconds=seconds) if seconds and self.started else None
+    def protected_until(self, now: datetime) -> datetime | None:
+        """Return until when it may not be evicted: FOREVER, or None if it may be evicted at `now`."""
+        return None if self.of_daemon else protected_until(self.protected, self.started, now)
 
     @property
     def invalid_protection(self) -> str:
         """Return the value of its annotation against disruption if the value has no meaning; else empty."""
-        return "" if self.protected in ("", "true", "false") or _seconds(self.protected) else self.protected
+        return self.protected if is_meaningless(self.protected) else ""
 
     def is_protected(self, now: datetime) -> bool:
         """Return whether its annotation still forbids disruption at `now`."""
-        until = self.protected_until()
-        return until is not None and until > now
+        return self.protected_until(now) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,14 +198,6 @@ def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime 
     )
 
 
-def _seconds(protection: str) -> int | None:
-    """Return the annotation's duration; None if it is no duration or `Never`."""
-    try:
-        return parse_duration(protection) if protection else None
-    except ValueError:
-        return None
-
-
 def _is_stuck(pod: DrainingPod, now: datetime, after: timedelta) -> bool:
     return pod.ends is not None and now >= pod.ends + after
 
@@ -229,7 +212,7 @@ def _next(asked: Iterable[DrainingPod], now: datetime, deadline: datetime | None
     moments = [deadline] if deadline else []
     for pod in asked:
         moments += [deadline - timedelta(seconds=pod.grace)] if deadline else []
-        until = pod.protected_until()
+        until = pod.protected_until(now)
         moments += [until] if until is not None and until != FOREVER else []
     return min((moment for moment in moments if moment > now), default=None)
 

@@ -5,13 +5,13 @@ their node. A pod that has ended or is terminating does not hold a node, except 
 needs the same volume.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from joiner import names
 from joiner.cluster import Node, Pod
 from joiner.pools import NodeClaim, NodePool
+from joiner.pools.disruption_protection import find_protected_node, find_protection
 
 SETTLING: Final = timedelta(seconds=20)
 """Minimum time that a node stays after it opened: the scheduler may still be binding the pods that it was launched for.
@@ -49,21 +49,17 @@ def empty_for(pool: NodePool) -> int:
     return max(pool.disruption.consolidate_after or 0, SHORTEST)
 
 
-def must_not_be_disrupted(claim: NodeClaim, node: Node) -> bool:
-    """Return whether the claim or the node has the annotation that forbids voluntary disruption."""
-    said: tuple[Mapping[str, str], ...] = (claim.annotations, node.annotations)
-    return any(each.get(names.DO_NOT_DISRUPT) == "true" for each in said)
-
-
-def find_disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int) -> str:
+def find_disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int, now: datetime) -> str:
     """Return why a retirement that is not urgent must not begin; empty if it may.
 
-    `pods` are of any node; `slots` counts the pods that an assignment still expects on this one.
+    `pods` are of any node; none of them matters if it is empty. `slots` counts the pods that an assignment still
+    expects on this node.
     """
-    if must_not_be_disrupted(claim, node):
-        return f"it is annotated {names.DO_NOT_DISRUPT}"
-    if any(pod.protected and pod.node_name == node.name and not pod.terminal for pod in pods):
-        return "a pod on its node asks not to be disrupted"
+    if why := find_protected_node(claim, node):
+        return why
+    mine = (find_protection(pod, now) for pod in pods if pod.node_name == node.name)
+    if why := next((each for each in mine if each), ""):
+        return why
     # Once a node takes pods, the scheduler binds them: a plan's slots on it no longer count
     return "pods are on their way to its node" if slots > 0 and not claim.initialized else ""
 

@@ -19,6 +19,7 @@ from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.node_health import find_bad_conditions
 from joiner.pools import NodeClaim
+from joiner.pools.disruption_protection import ignores_pods
 from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
 DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
@@ -30,6 +31,9 @@ this value.
 DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
+
+DISRUPTION_REASON: Final = "DisruptionReason"
+"""The condition of a claim whose node was chosen for disruption; its reason is the reason of the disruption."""
 
 WHY_LIMIT: Final = 300
 """Characters: the reasons of 100 claims are passed between states, and a state's data is limited to 256 KB."""
@@ -86,6 +90,9 @@ BY_URGENCY: Final = (
     RetirementReason.CONSOLIDATED,
     RetirementReason.EMPTY,
 )
+
+EVENTUAL: Final = frozenset({RetirementReason.DRIFTED, RetirementReason.EXPIRED})
+"""Reasons that pods can only delay if the claim has a terminationGracePeriod, as in Karpenter."""
 
 OF_A_DISRUPTION: Final = frozenset({RetirementReason.CONSOLIDATED, RetirementReason.DRIFTED})
 """Reasons of nodes that DISRUPT chose, and whose replacements run."""
@@ -188,11 +195,12 @@ class RetiringClaim:
 class RetirementContext:
     """The input of the decision to begin.
 
-    `launching` are claims that may still be launched, `pods` those of the nodes concerned, `slots` the number of pods
-    that an assignment still expects on a claim's node, and `kept_for` the pods that will soon need an empty node, by
-    its name.
+    `now` is the time of the reading, `launching` are claims that may still be launched, `pods` those of the nodes
+    concerned, `slots` the number of pods that an assignment still expects on a claim's node, and `kept_for` the pods
+    that will soon need an empty node, by its name.
     """
 
+    now: datetime
     pods: tuple[Pod, ...] = ()
     launching: frozenset[str] = frozenset()
     slots: Mapping[str, int] = field(default_factory=dict)
@@ -202,12 +210,12 @@ class RetirementContext:
 def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
     """Return whether the retirement is optional: then pods can prevent it, and it needs the lease.
 
-    An expired NodeClaim must be retired regardless of its pods; an expired Machine stayed for pods that must not be
-    evicted.
+    An expired NodeClaim must be retired regardless of its pods, unless its pool replaces such nodes gracefully: then
+    DISRUPT chose it. An expired Machine stays for pods that must not be evicted.
     """
-    return reason in (RetirementReason.EMPTY, *OF_A_DISRUPTION) or (
-        reason is RetirementReason.EXPIRED and claim is not None and claim.kind == "Machine"
-    )
+    if reason is not RetirementReason.EXPIRED:
+        return reason in (RetirementReason.EMPTY, *OF_A_DISRUPTION)
+    return claim is not None and (claim.kind == "Machine" or claim.conditions.true(DISRUPTION_REASON))
 
 
 def find_objection(
@@ -223,7 +231,8 @@ def find_objection(
         return why
     if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""
-    if why := find_disturbance(claim, node, world.pods, slots=world.slots.get(claim.name, 0)):
+    pods = () if reason in EVENTUAL and ignores_pods(claim) else world.pods
+    if why := find_disturbance(claim, node, pods, slots=world.slots.get(claim.name, 0), now=world.now):
         return why
     return _landed(node, world.pods) or _wanted(node, world.kept_for) if reason is RetirementReason.EMPTY else ""
 

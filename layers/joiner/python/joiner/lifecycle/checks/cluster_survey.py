@@ -78,7 +78,8 @@ class ClusterSurvey:
 
     def disturbance(self, claim: NodeClaim, node: Node, pods: Iterable[Pod]) -> str:
         """Return why a retirement that is not urgent would not begin; empty if it would."""
-        return find_disturbance(claim, node, pods, slots=sum(self.assignments.get(claim.name, {}).values()))
+        slots = sum(self.assignments.get(claim.name, {}).values())
+        return find_disturbance(claim, node, pods, slots=slots, now=self.now)
 
     def is_empty(self, node: Node, pods: Iterable[Pod]) -> bool:
         """Return whether certainly no pod of `pods` holds the node."""

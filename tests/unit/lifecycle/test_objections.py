@@ -1,0 +1,87 @@
+"""Which retirements DISRUPT or the sweep asked for do not begin: annotations against disruption are read once more."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from joiner.cluster import Node, Pod
+from joiner.lifecycle.retirement import RetirementContext, RetirementReason, find_objection, is_voluntary
+from joiner.pools import NodeClaim, NodeClassRef
+from joiner.pools.disruption_protection import find_protection
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+REF = NodeClassRef("EC2NodeClass", "default")
+LAUNCHED = NodeClaim("a", REF, pool="default", provider_id="aws:///us-east-1a/i-a", created=NOON)
+CLAIM = LAUNCHED.with_condition("Initialized", "True", at=NOON)
+CHOSEN = CLAIM.with_condition("DisruptionReason", "True", "Expired", at=NOON)
+LIMITED = replace(CHOSEN, termination_grace_period=600)
+NODE = Node("node-a", provider_id=CLAIM.provider_id, ready=True)
+JOB = Pod("shop", "job", node_name="node-a", phase="Running", owner_kind="Job", started="2026-11-21T11:00:00Z")
+FOR_FOUR_HOURS = replace(JOB, protection="4h")
+ANNOTATION = "karpenter.sh/do-not-disrupt"
+HELD = f"pod shop/job has the annotation {ANNOTATION}"
+
+
+def objection(
+    reason: RetirementReason, pod: Pod, *, claim: NodeClaim = CLAIM, node: Node = NODE, hours: float = 0
+) -> str:
+    return find_objection(reason, claim, node, RetirementContext(NOON + timedelta(hours=hours), pods=(pod,)))
+
+
+@pytest.mark.parametrize("reason", [RetirementReason.CONSOLIDATED, RetirementReason.DRIFTED])
+def test_a_duration_on_a_pod_holds_the_node_until_it_is_over(reason: RetirementReason) -> None:
+    assert objection(reason, FOR_FOUR_HOURS, hours=2.9) == f"{HELD} until 2026-11-21T15:00:00Z"
+    assert objection(reason, FOR_FOUR_HOURS, hours=3) == ""
+    assert objection(reason, replace(JOB, protection="true"), hours=99) == HELD
+    assert objection(reason, replace(JOB, protected=True), hours=99) == HELD
+    assert objection(reason, replace(JOB, protection="later")) == ""
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        replace(FOR_FOUR_HOURS, node_name="node-b"),
+        replace(FOR_FOUR_HOURS, phase="Succeeded"),
+        replace(FOR_FOUR_HOURS, deletion="2026-11-21T12:00:00Z"),
+        replace(FOR_FOUR_HOURS, owner_kind="DaemonSet"),
+        replace(FOR_FOUR_HOURS, owner_kind="Node"),
+    ],
+    ids=["on another node", "finished", "terminating", "of a daemon set", "static"],
+)
+def test_these_pods_hold_no_node(pod: Pod) -> None:
+    assert objection(RetirementReason.CONSOLIDATED, pod) == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "claim", "objects"),
+    [
+        (RetirementReason.CONSOLIDATED, LIMITED, True),
+        (RetirementReason.DRIFTED, CHOSEN, True),
+        (RetirementReason.DRIFTED, LIMITED, False),
+        (RetirementReason.EXPIRED, CHOSEN, True),
+        (RetirementReason.EXPIRED, LIMITED, False),
+    ],
+)
+def test_only_the_replacement_of_an_outdated_node_with_a_termination_grace_period_ignores_pods(
+    reason: RetirementReason, claim: NodeClaim, *, objects: bool
+) -> None:
+    kept = replace(NODE, annotations={ANNOTATION: "true"})
+
+    assert objection(reason, FOR_FOUR_HOURS, claim=claim) == (f"{HELD} until 2026-11-21T15:00:00Z" if objects else "")
+    assert objection(reason, JOB, claim=claim, node=kept) == f"the node has the annotation {ANNOTATION}"
+
+
+def test_an_expired_node_is_retired_at_any_rate_unless_disrupt_chose_it() -> None:
+    expired = RetirementReason.EXPIRED
+
+    assert [is_voluntary(expired, one) for one in (CLAIM, CHOSEN, replace(CLAIM, kind="Machine"))] == [
+        False,
+        True,
+        True,
+    ]
+    assert objection(expired, FOR_FOUR_HOURS, claim=CLAIM) == ""
+
+
+def test_a_pod_that_has_not_started_has_all_of_its_duration_left() -> None:
+    assert find_protection(replace(FOR_FOUR_HOURS, started=""), NOON) == f"{HELD} until 2026-11-21T16:00:00Z"
