@@ -8,7 +8,6 @@ import pytest
 from joiner.cluster import Node, Taint
 from joiner.lifecycle.disruption_progress import (
     ATTEMPTS,
-    DISRUPTION_REASON,
     RETIRED_WITHIN,
     Due,
     Finished,
@@ -19,7 +18,7 @@ from joiner.lifecycle.disruption_progress import (
     judge_disruption,
     mark_patch,
 )
-from joiner.lifecycle.retirement import untaint_patch
+from joiner.lifecycle.retirement import DISRUPTION_REASON, untaint_patch
 from joiner.pools import NodeClaim, NodeClassRef
 from tests.unit.functions.scale_up import NOON
 
