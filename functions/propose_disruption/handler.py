@@ -16,6 +16,7 @@ from joiner.adapters import documents, environment
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.pod_events import digest_snapshot, find_pod_events
@@ -31,8 +32,16 @@ ACTIONS_SHOWN: Final = 20
 class DisruptionPlanning:
     """One proposal; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, ledger: Ledger, disruptions: Disruptions, store: Store, ceilings: Ceilings) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        disruptions: Disruptions,
+        recommendations: Recommendations,
+        store: Store,
+        ceilings: Ceilings,
+    ) -> None:
         self._ledger = ledger
+        self._recommendations = recommendations
         self._disruptions = disruptions
         self._store = store
         self._ceilings = ceilings
@@ -72,7 +81,7 @@ class DisruptionPlanning:
 
     def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
         """Return what is known of earlier looks: the last pod event of each node, the disruptions under way, the pods
-        that earlier ones moved, and the pools that wait after a failure."""
+        that earlier ones moved, EC2's recommendations, and the pools that wait after a failure."""
         under_way, moved = self._disruptions.all(), self._disruptions.moves(int(now.timestamp()))
         evictions: Counter[str] = Counter()
         for one in moved:
@@ -86,6 +95,7 @@ class DisruptionPlanning:
                 for one in sorted(moved, key=lambda each: each.at)
                 for workload in one.workloads
             },
+            recommended=self._recommendations.since(),
             back_off=self._ledger.disruption_back_offs(now),
         )
 
@@ -115,7 +125,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     planning = DisruptionPlanning(
-        environment.ledger(), environment.disruptions(), environment.store(), environment.ceilings()
+        environment.ledger(),
+        environment.disruptions(),
+        environment.recommendations(),
+        environment.store(),
+        environment.ceilings(),
     )
     keys = {name: str(event.get(name) or "") for name in ("snapshot", "classes", "proposal", "digest")}
     answer = planning.answer(task, keys, now, environment.lease_end(context, now))

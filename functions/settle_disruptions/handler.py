@@ -43,6 +43,7 @@ logger = Logger()
 RETIREMENTS: Final[Mapping[str, RetirementReason]] = {
     "Drifted": RetirementReason.DRIFTED,
     "Expired": RetirementReason.EXPIRED,
+    "Rebalance": RetirementReason.RECOMMENDED,
 }
 """The reason of the retirement, by the reason of the disruption; all others are consolidation."""
 

@@ -29,7 +29,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
-from joiner.disruption.look_digest import digest_for_disruption, is_look_due
+from joiner.disruption.look_digest import digest_for_disruption, is_look_due, is_replaced_at_risk
 from joiner.disruption.pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
@@ -212,11 +212,14 @@ class ClusterSurveying:
         """Return whether a look for nodes to disrupt is due, the digest of what it would read, and the number of
         disruptions under way."""
         last, nodes, pods = self._disruptions.last_proposal(), survey.node_of(), survey.pods_of()
+        pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
         digest = digest_for_disruption(
-            survey.lists, survey.claims, nodes, pods, survey.pool_of(), events=events, now=survey.now
+            survey.lists, survey.claims, nodes, pods, pools, events=events, recommended=recommended, now=survey.now
         )
-        due = is_look_due(digest, last.digest, last.at, last.idle, survey.at)
+        at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)
+        urgent = any(is_replaced_at_risk(claim, pools[claim.pool_key]) for claim in at_risk)
+        due = is_look_due(digest, last.digest, last.at, last.idle, survey.at, urgent=urgent)
         return {"due": due, "digest": digest, "unfinished": under_way}
 
     def _note_pod_events(

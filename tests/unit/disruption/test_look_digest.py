@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joiner.cluster import Node, Pod, Taint
-from joiner.disruption.look_digest import digest_for_disruption
+from joiner.disruption.look_digest import digest_for_disruption, is_look_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
 from joiner.pools.node_pool import Disruption, DisruptionBudget
 
@@ -33,11 +33,13 @@ def digest(
     pool: NodePool = POOL,
     budgets: Sequence[Mapping[str, Any]] = (),
     events: Mapping[str, datetime] = MappingProxyType({}),
+    recommended: Sequence[str] = (),
     now: datetime = LATER,
 ) -> str:
     lists = {"poddisruptionbudgets": budgets}
+    nodes, pools = {claim.key: node}, {pool.key: pool}
     return digest_for_disruption(
-        lists, [claim], {claim.key: node}, {node.name: pods}, {pool.key: pool}, events=events, now=now
+        lists, [claim], nodes, {node.name: pods}, pools, events=events, recommended=recommended, now=now
     )
 
 
@@ -75,6 +77,25 @@ def test_what_decides_changes_the_digest(changed: dict[str, Any]) -> None:
 
 def test_a_disruption_budget_matters_by_whether_it_allows_an_eviction() -> None:
     assert digest(budgets=[budget(1)]) == digest(budgets=[budget(2)]) != digest(budgets=[budget(0)])
+
+
+def test_a_pod_event_begins_the_time_again_in_which_nothing_is_looked_at() -> None:
+    left = {CLAIM.key: NOON + timedelta(minutes=4, seconds=30)}
+
+    assert digest(events=left) == ""
+    assert digest(events=left, now=LATER + timedelta(seconds=30)) == digest()
+
+
+def test_a_recommendation_matters_if_the_pool_replaces_such_nodes_and_is_looked_at_at_once() -> None:
+    settings = replace(POOL.disruption.settings, rebalance="replace")
+    following = replace(POOL, disruption=replace(POOL.disruption, settings=settings))
+    within = NOON + timedelta(seconds=30)
+
+    assert digest(recommended=["default-a"]) == digest()
+    assert digest(recommended=["default-a"], pool=following) not in ("", digest(pool=following))
+    assert digest(recommended=["default-a"], pool=following, now=within) != "" == digest(pool=following, now=within)
+    assert [is_look_due("b", "a", 900, 9, 931, urgent=urgent) for urgent in (False, True)] == [False, True]
+    assert not is_look_due("a", "a", 900, 9, 931, urgent=True), "a look at the same digest found nothing"
 
 
 def test_the_end_of_consolidate_after_starts_a_look_although_nothing_else_changes() -> None:

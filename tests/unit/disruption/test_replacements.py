@@ -332,3 +332,43 @@ def test_nodes_that_were_born_together_are_due_at_different_times() -> None:
     assert sum(by_day) == 200
     assert all(50 <= number <= 85 for number in by_day)
     assert {replaced_at(each, graceful_pool(0)) for each in born} == {NOW + timedelta(hours=720)}
+
+
+def recommended(*claims: str) -> DisruptionHistory:
+    return DisruptionHistory(recommended=dict.fromkeys(claims, int(NOW.timestamp())))
+
+
+def test_a_recommended_node_is_replaced_first_in_another_offering_if_its_pool_says_so() -> None:
+    spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
+    nodes = [machine("old", drifted=9), machine("risky", capacity_type="spot")]
+    pods = [big("web-0", "node-old"), big("db-0", "node-risky")]
+
+    def made(annotations: Mapping[str, str], history: DisruptionHistory) -> Proposal:
+        pools = [pool(annotations, requirements=[AMD64, spot])]
+        return proposed(*nodes, pools=pools, history=history, pods=pods)
+
+    drift = ("Drifted", "old", 1)
+    following = {"joiner.dev/rebalance": "replace"}
+    assert going(made({}, recommended("risky"))) == [drift]
+    assert going(made({"joiner.dev/rebalance": "drain"}, recommended("risky"))) == [drift]
+    assert going(made(following, DisruptionHistory())) == [drift]
+    proposal = made(following, recommended("risky"))
+    assert going(proposal) == [("Rebalance", "risky", 1), drift]
+    launched = [(one.offer.instance_type, one.zone) for action in proposal.actions for one in action.replacements]
+    assert ("s.large", "us-test-1a") not in launched, "the offering of the instance at risk is not used"
+    assert proposal.actions[0].message.startswith("Rebalance: removes 1 node, launches 1 first (")
+
+
+def test_budgets_and_annotations_hold_for_recommended_nodes_as_for_drifted_ones() -> None:
+    following = {"joiner.dev/rebalance": "replace"}
+    none = {"budgets": [{"nodes": "0"}]}
+    of_drift = {"budgets": [{"nodes": "0", "reasons": ["Drifted"]}]}
+    risky = machine("risky", capacity_type="spot", annotations=KEPT_POD)
+
+    def reasons(disruption: Json, node: tuple[Json, Json]) -> list[str]:
+        pools = [pool(following, disruption=disruption)]
+        return [one.reason for one in proposed(node, pools=pools, history=recommended("risky")).actions]
+
+    free = machine("risky", capacity_type="spot")
+    assert (reasons(none, free), reasons(of_drift, free), reasons(ANY_NUMBER, risky)) == ([], ["Rebalance"], [])
+    assert reasons(ANY_NUMBER, free) == ["Rebalance"]

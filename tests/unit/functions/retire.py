@@ -19,6 +19,7 @@ GIVING_WAY = (
     RetirementReason.EXPIRED,
     RetirementReason.CONSOLIDATED,
     RetirementReason.DRIFTED,
+    RetirementReason.RECOMMENDED,
 )
 
 Entries = list[dict[str, Any]]

@@ -7,6 +7,7 @@ import pytest
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.absences import Impairments
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
@@ -174,7 +175,9 @@ def choose(world: World, choice: str | None) -> None:
     world.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": annotations}})
 
 
-@pytest.mark.parametrize(("choice", "drains"), [(None, False), ("ignore", False), ("Drain", False), ("drain", True)])
+@pytest.mark.parametrize(
+    ("choice", "drains"), [(None, False), ("ignore", False), ("Drain", False), ("replace", False), ("drain", True)]
+)
 def test_the_pool_decides_what_follows_a_rebalance_recommendation(
     standing: World, choice: str | None, *, drains: bool
 ) -> None:
@@ -183,6 +186,22 @@ def test_the_pool_decides_what_follows_a_rebalance_recommendation(
     memory(standing, Recommendations).note(claim.name, claim.instance_id, int(standing.now.timestamp()))
 
     assert retired(swept(standing, 1)) == ([(claim.name, "rebalance")] if drains else [])
+
+
+def test_a_look_for_the_replacement_of_a_recommended_node_is_due_at_once(standing: World) -> None:
+    choose(standing, "replace")
+    looks, claim = memory(standing, Disruptions), first(standing)
+    before = standing.survey("s1")[0]["disruption"]
+    looks.note_proposal(before["digest"], int(standing.now.timestamp()), idle=9)
+    memory(standing, Recommendations).note(claim.name, claim.instance_id, int(standing.now.timestamp()))
+    standing.now += timedelta(seconds=60)
+
+    due = standing.survey("s2")[0]["disruption"]
+
+    assert (due["due"], due["digest"] != before["digest"]) == (True, True)
+    looks.note_proposal(due["digest"], int(standing.now.timestamp()), idle=10)
+    standing.now += timedelta(seconds=60)
+    assert not standing.survey("s3")[0]["disruption"]["due"], "the look at this recommendation found nothing"
 
 
 def test_a_choice_without_meaning_is_a_problem_of_the_pool_with_the_remedy() -> None:
@@ -202,9 +221,9 @@ def test_a_choice_without_meaning_is_a_problem_of_the_pool_with_the_remedy() -> 
 
     read = read_manifests([pool])
 
-    assert not read.pools[0].disruption.settings.drains_at_risk
+    assert read.pools[0].disruption.settings.rebalance == "ignore"
     assert [each.message for each in read.problems if each.severity == "warning"] == [
-        "metadata.annotations[joiner.dev/rebalance] is Drain: it has no effect; use ignore or drain; "
+        "metadata.annotations[joiner.dev/rebalance] is Drain: it has no effect; use ignore, replace or drain; "
         'did you mean "drain"?'
     ]
 

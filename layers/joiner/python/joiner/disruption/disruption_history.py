@@ -23,6 +23,7 @@ class DisruptionHistory:
     ``disrupting``: names of claims that a running execution disrupts or retires.
     ``evictions``: key of a pool -> pods that consolidation moved off its nodes in the last 24 hours.
     ``moves``: workload (``disruption_candidates.workload_of``) -> when consolidation last moved a pod of it.
+    ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
     ``back_off``: key of a pool -> until when none of its nodes is replaced, because a replacement failed.
     """
 
@@ -30,6 +31,7 @@ class DisruptionHistory:
     disrupting: Collection[str] = frozenset()
     evictions: Mapping[str, int] = field(default_factory=dict)
     moves: Mapping[str, datetime] = field(default_factory=dict)
+    recommended: Mapping[str, int] = field(default_factory=dict)
     back_off: Mapping[str, datetime] = field(default_factory=dict)
 
 

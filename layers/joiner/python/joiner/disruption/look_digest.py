@@ -8,7 +8,7 @@ looked at again after 5 minutes, then after 10, 20, 40, and then every 60.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,8 +29,9 @@ UNCHANGED_SECONDS: Final = (300, 600, 1200, 2400, 3600)
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int) -> bool:
-    """Return whether to look now; times in epoch seconds. An empty digest means that no node may be disrupted.
+def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int, *, urgent: bool = False) -> bool:
+    """Return whether to look now; times in epoch seconds. An empty digest means that no node may be disrupted. An
+    `urgent` change is looked at without regard to earlier looks that found nothing.
 
     >>> is_look_due("", "a", 0, 0, 1000), is_look_due("b", "a", 900, 1, 1000), is_look_due("a", "a", 900, 0, 1000)
     (False, True, False)
@@ -39,7 +40,7 @@ def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int) -> bo
     """
     if not digest:
         return False
-    waits = UNCHANGED_SECONDS if digest == last else CHANGED_SECONDS
+    waits = UNCHANGED_SECONDS if digest == last else CHANGED_SECONDS[: 1 if urgent else None]
     return now - last_at >= waits[min(idle, len(waits) - 1)]
 
 
@@ -51,12 +52,14 @@ def digest_for_disruption(
     pool_of: Mapping[str, NodePool],
     *,
     events: Mapping[str, datetime],
+    recommended: Collection[str],
     now: datetime,
 ) -> str:
     """Return the digest; empty if no node may be disrupted.
 
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
-    by its key, `events` the last pod event of each claim by its key.
+    by its key, `events` the last pod event of each claim by its key. `recommended` names claims
+    whose Spot Instance EC2 recommends to replace.
     """
     ready, parts = 0, []
     for claim in claims:
@@ -66,7 +69,9 @@ def digest_for_disruption(
             continue
         pods = pods_of.get(node.name, ())
         settled = not (claim.deleting or node.retiring) and has_settled(claim, pool, pods, events, now)
-        ready += settled or any(claim.conditions.true(each) for each in (CONSOLIDATABLE, DRIFTED))
+        at_risk = claim.name in recommended and is_replaced_at_risk(claim, pool)
+        ready += settled or at_risk or any(claim.conditions.true(each) for each in (CONSOLIDATABLE, DRIFTED))
+        parts += [f"at-risk/{claim.key}"] if at_risk else []
         parts.append(f"claim/{claim.key}/{_state(claim, node)}/{settled}/{_content(pods) if settled else ''}")
     if not ready:
         return ""
@@ -75,6 +80,11 @@ def digest_for_disruption(
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
+
+
+def is_replaced_at_risk(claim: NodeClaim, pool: NodePool) -> bool:
+    """Return whether the pool replaces the node of this claim if EC2 recommends it."""
+    return pool.disruption.settings.rebalance == "replace" and not claim.deleting
 
 
 def _state(claim: NodeClaim, node: Node) -> str:

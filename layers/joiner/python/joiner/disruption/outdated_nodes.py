@@ -1,5 +1,5 @@
-"""Nodes that voluntary disruption replaces by new ones: drifted nodes, and expired nodes of pools that replace these
-gracefully.
+"""Nodes that voluntary disruption replaces by new ones: drifted nodes, expired nodes of pools that replace these
+gracefully, and nodes whose Spot Instance EC2 recommends to replace, in pools that follow such recommendations so.
 
 Source: Karpenter, core `pkg/controllers/disruption/drift.go` and `types.go` (eventual disruption). An annotation
 against disruption on the node or its claim always blocks. Pods block, by their annotation or their PodDisruptionBudget,
@@ -7,15 +7,16 @@ unless the claim has a terminationGracePeriod: then the drain overrides them in 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from joiner import names
 from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod
 from joiner.disruption.disruption_candidates import BudgetsOfPods, needs_another_node, node_eviction_cost
+from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.drift import DRIFTED
 from joiner.disruption.proposal import KeptNode
 from joiner.planning import Snapshot
@@ -24,7 +25,9 @@ from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_protection import find_protected_node, find_protection, ignores_pods
 from joiner.pools.expiration import replaced_at
 
-ReplacementReason = Literal["Drifted", "Expired"]
+ReplacementReason = Literal["Rebalance", "Drifted", "Expired"]
+
+ORDER: Final[Sequence[ReplacementReason]] = ("Rebalance", "Drifted", "Expired")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,9 +56,10 @@ class OutdatedNode:
         return node_eviction_cost(self.pods)
 
     @property
-    def order(self) -> tuple[bool, bool, float, str]:
-        """Sort key: nodes without pods first, drift before age, the oldest first."""
-        return bool(self.pods), self.reason != "Drifted", self.since, self.claim.name
+    def order(self) -> tuple[bool, bool, int, float, str]:
+        """Sort key: instances at risk first, then nodes without pods, drift before age, the oldest first."""
+        rank = ORDER.index(self.reason)
+        return rank > 0, bool(self.pods), rank, self.since, self.claim.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +71,9 @@ class OutdatedNodes:
 
 
 def find_outdated_nodes(
-    snapshot: Snapshot, prices: NodePrices, *, now: datetime, leaving: Sequence[str] = ()
+    snapshot: Snapshot, prices: NodePrices, *, now: datetime, history: DisruptionHistory = NO_HISTORY
 ) -> OutdatedNodes:
-    """Return the outdated nodes of pools that replace them. `leaving` names claims that a running execution
-    disrupts."""
+    """Return the outdated nodes of pools that replace them."""
     pools, nodes = {pool.key: pool for pool in snapshot.pools}, nodes_of_claims(snapshot)
     pods: dict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
@@ -81,7 +84,9 @@ def find_outdated_nodes(
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
         if node is None or pool is None or not claim.initialized or is_given_up(claim):
             continue
-        if claim.deleting or node.retiring or claim.name in leaving or not (cause := _cause(claim, pool, now)):
+        if claim.deleting or node.retiring or claim.name in history.disrupting:
+            continue
+        if not (cause := _cause(claim, pool, history.recommended, now)):
             continue
         reason, why, since = cause
         here = pods.get(node.name, [])
@@ -104,9 +109,22 @@ def find_outdated_nodes(
     return OutdatedNodes(tuple(sorted(due, key=lambda one: one.order)), tuple(kept))
 
 
-def _cause(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[ReplacementReason, str, float] | None:
+def find_offerings_at_risk(snapshot: Snapshot, recommended: Collection[str]) -> frozenset[tuple[str, str, str]]:
+    """Return the offerings (capacity type, instance type, zone) of the claims that are named in `recommended`."""
+    labels = (claim.labels for claim in snapshot.claims if claim.name in recommended)
+    return frozenset(
+        (said.get(names.CAPACITY_TYPE, ""), said.get(names.INSTANCE_TYPE, ""), said.get(names.ZONE, ""))
+        for said in labels
+    )
+
+
+def _cause(
+    claim: NodeClaim, pool: NodePool, recommended: Mapping[str, int], now: datetime
+) -> tuple[ReplacementReason, str, float] | None:
     """Return why the node is replaced: reason, sentence, and since when in epoch seconds."""
     settings, condition = pool.disruption.settings, claim.conditions[DRIFTED]
+    if claim.name in recommended and settings.rebalance == "replace":
+        return "Rebalance", "EC2 recommends to replace its Spot Instance", float(recommended[claim.name])
     if condition.true and settings.drift.replace:
         return "Drifted", f"it is drifted ({condition.reason})", condition.since.timestamp() if condition.since else 0.0
     due = replaced_at(claim, pool) if settings.expiration.graceful else None

@@ -19,7 +19,7 @@ from joiner.cluster import Taint
 from joiner.disruption.canaries import count_replaceable, find_failed_join
 from joiner.disruption.disruption_candidates import BudgetsOfPods
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
-from joiner.disruption.outdated_nodes import OutdatedNode, find_outdated_nodes
+from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.planning import Ceilings, Plan, PlannedNode, Snapshot, plan
 from joiner.planning.model.pending_pods import nodes_of_claims
@@ -40,6 +40,8 @@ ROTATING: Final = 3
 
 LOOK_SECONDS: Final = 300
 
+NOTHING: Final[Mapping[str, int]] = {"all": 0, **dict.fromkeys(ORDER, 0)}
+
 
 def propose_replacements(
     snapshot: Snapshot,
@@ -51,7 +53,9 @@ def propose_replacements(
     ceilings: Ceilings = NO_CEILINGS,
     history: DisruptionHistory = NO_HISTORY,
 ) -> Proposal:
-    """Return the actions of one wave: nodes without pods first, then the oldest drift.
+    """Return the actions of one wave: instances at risk first, then nodes without pods, then the oldest drift.
+
+    No replacement is launched in an offering whose instances EC2 recommends to replace.
 
     The arguments are those of ``joiner.disruption.consolidation.propose``. ``remaining`` counts the outdated nodes that
     a later wave may replace.
@@ -59,10 +63,11 @@ def propose_replacements(
 
     def try_removal(removed: Collection[OutdatedNode]) -> Plan:
         trial = remove_on_trial(snapshot, removed)
-        return plan(trial, catalogue, unavailable, classes=classes, ceilings=ceilings)
+        return plan(trial, catalogue, closed, classes=classes, ceilings=ceilings)
 
+    closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}
     prices = NodePrices(catalogue, {pool.key: pool for pool in snapshot.pools}, classes)
-    found = find_outdated_nodes(snapshot, prices, now=now, leaving=tuple(history.disrupting))
+    found = find_outdated_nodes(snapshot, prices, now=now, history=history)
     line = _Line(snapshot, found.due, history, now)
     refused: dict[str, str] = {}
     chosen = line.choose(refused, 0)
@@ -152,13 +157,13 @@ class _Line:
         until = self._history.back_off.get(pool.key)
         if until is not None and until > self._now:
             self.held[pool.key] = f"replacements failed: {pool.key} waits until {format_timestamp(until)}"
-            return {"all": 0, "Drifted": 0, "Expired": 0}
+            return NOTHING
         if failed := find_failed_join(pool, claims):
             self.held[pool.key] = f"the node of {failed} did not join: {pool.key} waits until that claim is gone"
-            return {"all": 0, "Drifted": 0, "Expired": 0}
-        drifted, expired = (
+            return NOTHING
+        at_risk, drifted, expired = (
             count_remaining_disruptions(pool, reason, claims, self._nodes, leaving=leaving, now=self._now)
-            for reason in ("Drifted", "Expired")
+            for reason in ORDER
         )
         replacing = sum(claim.pool_key == pool.key and claim.name in leaving for claim in claims)
         canaries = count_replaceable(pool, claims, self._nodes, replacing=replacing, now=self._now)
@@ -166,7 +171,8 @@ class _Line:
             self.held[pool.key] = f"{pool.key} waits for its canaries: new nodes that stay healthy"
         elif not drifted:
             self.held[pool.key] = f"the budgets of {pool.key} allow no disruption now"
-        return {"all": max(drifted, expired), "Drifted": min(drifted, canaries), "Expired": expired}
+        most = max(at_risk, drifted, expired)
+        return {"all": most, "Rebalance": at_risk, "Drifted": min(drifted, canaries), "Expired": expired}
 
     def _evictions(self, one: OutdatedNode) -> Mapping[str, tuple[int, int]]:
         """Count the evictions by the PodDisruptionBudget that limits them, with what it allows."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from joiner.catalogue import Catalogue
 from joiner.disruption.consolidation import propose
 from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.outdated_nodes import find_offerings_at_risk
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.replacements import propose_replacements
 from joiner.planning import Ceilings, Snapshot
@@ -44,7 +45,7 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Propo
     made = propose(
         snapshot,
         inputs.catalogue,
-        inputs.unavailable,
+        {*inputs.unavailable, *find_offerings_at_risk(snapshot, inputs.history.recommended)},
         classes=inputs.classes,
         now=now,
         ceilings=inputs.ceilings,

@@ -64,6 +64,7 @@ class RetirementReason(StrEnum):
     RESERVATION = "reservation"
     MAINTENANCE = "maintenance"
     REBALANCE = "rebalance"
+    RECOMMENDED = "recommended"
     NEVER_JOINED = "never-joined"
     UNHEALTHY = "unhealthy"
     UNINSTALLED = "uninstalled"
@@ -85,16 +86,19 @@ BY_URGENCY: Final = (
     RetirementReason.UNINSTALLED,
     RetirementReason.NEVER_JOINED,
     RetirementReason.REBALANCE,
+    RetirementReason.RECOMMENDED,
     RetirementReason.EXPIRED,
     RetirementReason.DRIFTED,
     RetirementReason.CONSOLIDATED,
     RetirementReason.EMPTY,
 )
 
-EVENTUAL: Final = frozenset({RetirementReason.DRIFTED, RetirementReason.EXPIRED})
+EVENTUAL: Final = frozenset({RetirementReason.DRIFTED, RetirementReason.EXPIRED, RetirementReason.RECOMMENDED})
 """Reasons that pods can only delay if the claim has a terminationGracePeriod, as in Karpenter."""
 
-OF_A_DISRUPTION: Final = frozenset({RetirementReason.CONSOLIDATED, RetirementReason.DRIFTED})
+OF_A_DISRUPTION: Final = frozenset(
+    {RetirementReason.CONSOLIDATED, RetirementReason.DRIFTED, RetirementReason.RECOMMENDED}
+)
 """Reasons of nodes that DISRUPT chose, and whose replacements run."""
 
 

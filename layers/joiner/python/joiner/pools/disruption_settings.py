@@ -60,15 +60,15 @@ class RepairSettings:
 class DisruptionSettings:
     """The settings of one pool.
 
-    ``time_zone`` is that of the budgets' schedules; None if it is not known. With ``drains_at_risk``, nodes whose Spot
-    Instance EC2 recommends to replace are drained.
+    ``time_zone`` is that of the budgets' schedules; None if it is not known. ``rebalance`` is what becomes of nodes
+    whose Spot Instance EC2 recommends to replace: ``ignore``, ``replace`` (replacement first) or ``drain`` (at once).
     """
 
     time_zone: tzinfo | None = UTC
     drift: DriftSettings = field(default_factory=DriftSettings)
     expiration: ExpirationSettings = field(default_factory=ExpirationSettings)
     repair: RepairSettings = field(default_factory=RepairSettings)
-    drains_at_risk: bool = False
+    rebalance: str = "ignore"
 
 
 def count_share(said: str, nodes: int) -> int:

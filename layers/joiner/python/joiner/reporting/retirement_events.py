@@ -27,6 +27,7 @@ WHY = {
     RetirementReason.RESERVATION: "its capacity reservation is about to be reclaimed",
     RetirementReason.MAINTENANCE: "AWS has scheduled maintenance, a stop or the retirement of its instance",
     RetirementReason.REBALANCE: "EC2 recommends to replace its spot instance, and its pool drains such nodes",
+    RetirementReason.RECOMMENDED: "EC2 recommends to replace its spot instance, and its replacement runs",
     RetirementReason.NEVER_JOINED: "its node never joined",
     RetirementReason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }

@@ -5,7 +5,7 @@ an unknown time zone, for which every budget with a schedule is active.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -23,6 +23,7 @@ from joiner.pools.durations import parse_duration
 from joiner.pools.suggestions import suggest_nearest
 
 SHARE: Final = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
+REBALANCE_CHOICES: Final = ("ignore", "replace", "drain")
 PERCENT: Final = re.compile(r"(100|[0-9]{1,2})%")
 
 
@@ -60,7 +61,7 @@ class _Annotations:
                 enabled=self._choice(names.NODE_REPAIR, ("enabled", "disabled")) != "disabled",
                 tolerances=self._tolerances(),
             ),
-            drains_at_risk=self._choice(names.REBALANCE, ("ignore", "drain")) == "drain",
+            rebalance=self._choice(names.REBALANCE, REBALANCE_CHOICES),
         )
 
     def _wrong(self, name: str, remedy: str) -> None:
@@ -80,11 +81,15 @@ class _Annotations:
             )
             return None
 
-    def _choice(self, name: str, choices: tuple[str, str]) -> str:
+    def _choice(self, name: str, choices: Sequence[str]) -> str:
+        """Return one of the choices; the first one is the default."""
         said = self._said.get(name)
-        if said is not None and said not in choices:
-            self._wrong(name, f"it has no effect; use {' or '.join(choices)}{suggest_nearest(str(said), choices)}")
-        return str(said)
+        if said in choices:
+            return str(said)
+        if said is not None:
+            known = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            self._wrong(name, f"it has no effect; use {known}{suggest_nearest(str(said), choices)}")
+        return choices[0]
 
     def _matching(self, name: str, pattern: re.Pattern[str], wanted: str) -> str:
         said = self._said.get(name)
