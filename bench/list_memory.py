@@ -148,6 +148,7 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
         answers=environment.planning_back_offs(),
         drift_looks=environment.drift_looks(),
         recommendations=environment.recommendations(),
+        impairments=environment.impairments(),
         guards=handler.AutoscalerDetection(kube),
     )
     return survey.answer(_task(), _now())

@@ -83,6 +83,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
             "ASSIGNMENT",
             "DISRUPTION",
             "EMPTY",
+            "IMPAIRED",
             "LAUNCH",
             "RECOMMENDED",
             "RETIREMENT",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
+from joiner.adapters.absences import Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.disruptions import Disruptions
@@ -36,6 +37,7 @@ from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetir
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
 from joiner.lifecycle.closed_pools import find_closed_pools
+from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
@@ -81,6 +83,7 @@ class ClusterSurveying:
         answers: PlanningBackOffs,
         drift_looks: DriftLooks,
         recommendations: Recommendations,
+        impairments: Impairments,
         guards: AutoscalerDetection,
         interval: int = 60,
         time_left: TimeLeft = UNBOUNDED,
@@ -90,6 +93,7 @@ class ClusterSurveying:
         self._answers = answers
         self._drift_looks = drift_looks
         self._recommendations = recommendations
+        self._impairments = impairments
         self._guards = guards
         self._view = view
         self._ledger = ledger
@@ -198,7 +202,10 @@ class ClusterSurveying:
 
     def _tell_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
         """Report pools with too many unhealthy nodes: as a reason, by events on the pools, and in the log."""
-        blocked, pools = find_blocked_pools(survey), survey.pool_of()
+        pools = survey.pool_of()
+        instances = {claim.instance_id: claim.pool_key for claim in survey.claims if claim.instance_id}
+        impaired = {each for each in self._impairments.since() if instances.get(each) in pools}
+        blocked = {**find_impaired_pools(impaired, instances), **find_blocked_pools(survey)}
         for key, said in blocked.items():
             logger.warning("nodes are not repaired", pool=key, reason=said)
         self._publish([report_blocked_repair(pools[key], said) for key, said in blocked.items()], survey, task)
@@ -341,6 +348,7 @@ def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
             deleting=claim.deleting,
             blocked=is_blocked(claim),
             drained_by=drained_by(claim),
+            pool=claim.pool_key,
         )
         for claim in survey.claims
     )
@@ -362,6 +370,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         answers=environment.planning_back_offs(),
         drift_looks=environment.drift_looks(),
         recommendations=environment.recommendations(),
+        impairments=environment.impairments(),
         guards=AutoscalerDetection(kube),
         interval=int(environment.setting("SWEEP_SECONDS")),
         time_left=environment.time_left(context),

@@ -91,6 +91,7 @@ class InstanceSurveying:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
         self._absences = memory.absences
+        self._impairments = memory.impairments
         self._health = InstanceHealth(ec2, memory.impairments, memory.retirements)
         self._disruptions = memory.disruptions
         self._executions = executions
@@ -114,11 +115,7 @@ class InstanceSurveying:
         opened = [launch for launch in left if not launch.unreadable]
         verdict = self._judge(seen, instances, left)
         switch = self._switch()
-        troubles = self._health.record(
-            {claim.instance: claim.name for claim in seen.claims if claim.instance},
-            self._clock(),
-            acting=switch not in STOPS_EVERYTHING,
-        )
+        troubles = self._health.record(seen.claims, self._clock(), acting=switch not in STOPS_EVERYTHING)
         retirements = self._retirements.all()
         freed = self._dead_owners(retirements)
         retirements = self._retirements.all() if freed else retirements
@@ -126,7 +123,11 @@ class InstanceSurveying:
         leaving = [_leaving(each) for each in seen.claims] if switch == DRAINING else []
         wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
         resting = self._resting(seen.claims, retirements)
-        unreadable = [one for part in (self._ledger, self._retirements, self._absences) for one in part.unreadable]
+        unreadable = [
+            one
+            for part in (self._ledger, self._retirements, self._absences, self._impairments)
+            for one in part.unreadable
+        ]
         retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == RetirementReason.LOST]
         if switch not in STOPS_EVERYTHING:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)

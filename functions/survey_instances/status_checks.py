@@ -3,7 +3,7 @@
 The sweep does not fail if EC2 refuses the call: the permission may be missing, and all other checks work without it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +12,8 @@ from aws_lambda_powertools import Logger
 from joiner.adapters.absences import Impairments
 from joiner.adapters.ec2_client import Ec2, Ec2Error
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.instance_health import HealthFinding, find_impaired, judge_health
+from joiner.lifecycle.checks import SeenClaim
+from joiner.lifecycle.instance_health import HealthFinding, find_impaired, find_impaired_pools, judge_health
 
 logger = Logger(child=True)
 
@@ -30,11 +31,12 @@ class InstanceHealth:
         self._impairments = impairments
         self._retirements = retirements
 
-    def record(self, claims: Mapping[str, str], now: datetime, *, acting: bool) -> list[str]:
-        """Record what EC2 reports about instances (`claims` by instance); return one sentence for each case.
+    def record(self, seen: Iterable[SeenClaim], now: datetime, *, acting: bool) -> list[str]:
+        """Record what EC2 reports about the instances of these claims; return one sentence for each case.
 
         Unless `acting`, only the start of an impairment is recorded.
         """
+        claims = {claim.instance: claim for claim in seen if claim.instance}
         try:
             statuses = [each for each in self._ec2.troubled_instances() if each.instance in claims]
         except Ec2Error as reason:
@@ -44,16 +46,20 @@ class InstanceHealth:
         moment = int(now.timestamp())
         self._impairments.keep(impaired, before, moment)
         since = {instance: before.get(instance, moment) for instance in impaired}
-        found = judge_health(statuses, since, now)
+        pools = find_impaired_pools(impaired, {instance: claim.pool for instance, claim in claims.items()})
+        blocked = {instance for instance in impaired if claims[instance].pool in pools}
+        found = judge_health(statuses, since, now, blocked=blocked)
+        for pool, said in pools.items():
+            logger.warning("impaired instances are not retired", pool=pool, reason=said)
         if found and acting:
             self._note(found, claims, moment)
-        return [each.said for each in found]
+        return [*(f"{pool}: {said}" for pool, said in pools.items()), *(each.said for each in found)]
 
-    def _note(self, found: list[HealthFinding], claims: Mapping[str, str], now: int) -> None:
+    def _note(self, found: list[HealthFinding], claims: Mapping[str, SeenClaim], now: int) -> None:
         """Record each finding once for its claim: a second record would end a back-off."""
         known = self._retirements.all()
         for each in found:
-            claim = claims[each.instance]
+            claim = claims[each.instance].name
             deadline = int(each.drained_by.timestamp()) if each.drained_by is not None else 0
             standing = known.get(claim)
             known_so = standing is not None and each.reason in standing.reasons

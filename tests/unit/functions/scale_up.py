@@ -379,6 +379,7 @@ class World:
             "disruptions": disruptions,
             "drift_looks": DriftLooks(*table),
             "recommendations": Recommendations(*table),
+            "impairments": Impairments(*table),
             "guards": AutoscalerDetection(self.kube),
         }
         seen = survey_cluster.ClusterSurveying(

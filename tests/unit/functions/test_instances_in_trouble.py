@@ -67,6 +67,26 @@ def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(standi
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
 
 
+def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the_pool_fail(world: World) -> None:
+    world.prepare(*(pending(f"web-{number}") for number in range(6)))
+    world.scale_up("up-1")
+    world.now += timedelta(hours=1)
+    mine = sorted(claim.instance_id for claim in list_claims(world.kube).claims)
+    for instance in mine[:3]:
+        world.ec2.statuses[instance] = IMPAIRED
+    world.ec2.statuses[mine[0]] = {**IMPAIRED, **scheduled("instance-stop", "", world.now + timedelta(days=9))}
+    for number in range(3):
+        blocked = swept(world, number)
+    told = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "NodeRepairBlocked"]
+
+    said = "status checks of 3 of 6 instances fail, more than 20 %: none is retired for it"
+    assert [reason for _, reason in retired(blocked)] == ["maintenance"], "the guard is for status checks only"
+    assert blocked["reasons"][0] == f"NodePool/default: {said}"
+    assert [(each["regarding"]["kind"], each["note"]) for each in told] == [("NodePool", said)]
+    del world.ec2.statuses[mine[2]]
+    assert sorted(reason for _, reason in retired(swept(world, 4))) == ["impaired", "impaired"]
+
+
 def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(standing: World) -> None:
     claim = first(standing)
     standing.ec2.statuses[claim.instance_id] = IMPAIRED

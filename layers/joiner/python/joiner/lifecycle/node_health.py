@@ -19,6 +19,20 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
 """Condition -> the statuses that are bad."""
 
 
+UNHEALTHY_PERCENT: Final = 20
+"""Percentage of a pool's nodes that may be unhealthy while nodes of it are repaired, as in Karpenter."""
+
+
+def are_too_many_unhealthy(unhealthy: int, nodes: int) -> bool:
+    """Return whether so many of a pool's nodes are unhealthy that the cause is probably outside the nodes. The
+    percentage is rounded up.
+
+    >>> are_too_many_unhealthy(1, 2), are_too_many_unhealthy(3, 11), are_too_many_unhealthy(3, 10)
+    (False, False, True)
+    """
+    return unhealthy > -(-nodes * UNHEALTHY_PERCENT // 100)
+
+
 def find_bad_conditions(node: Node) -> list[NodeCondition]:
     """Return the conditions of a node that are bad now, for however short a time."""
     return [one for one in node.conditions if one.status in BAD.get(one.type, ())]

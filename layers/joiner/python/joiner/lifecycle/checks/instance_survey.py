@@ -17,7 +17,8 @@ GONE = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 class SeenClaim:
     """A claim as the survey of the cluster stored it.
 
-    `blocked`: its status gives a reason that keeps its node. `drained_by`: the end of the drain that the claim allows.
+    `pool` is the key of its pool. `blocked`: its status gives a reason that keeps its node. `drained_by`: the end of
+    the drain that the claim allows.
     """
 
     name: str
@@ -27,6 +28,7 @@ class SeenClaim:
     deleting: bool = False
     blocked: bool = False
     drained_by: int = 0
+    pool: str = ""
 
     @property
     def instance(self) -> str:

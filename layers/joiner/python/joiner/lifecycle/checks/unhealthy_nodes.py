@@ -7,15 +7,17 @@ counts once it was initialized, or after the tolerated time.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
-from joiner.lifecycle.node_health import describe_condition, find_intolerable_condition, is_bad
+from joiner.lifecycle.node_health import (
+    UNHEALTHY_PERCENT,
+    are_too_many_unhealthy,
+    describe_condition,
+    find_intolerable_condition,
+    is_bad,
+)
 from joiner.pools import NodeClaim, NodePool
-
-UNHEALTHY_PERCENT: Final = 20
-"""Percentage of a pool's nodes that may be unhealthy while nodes of it are repaired."""
 
 
 def find_unhealthy_nodes(survey: ClusterSurvey) -> list[DueRetirement]:
@@ -48,7 +50,7 @@ def find_blocked_pools(survey: ClusterSurvey) -> Mapping[str, str]:
     return {
         key: f"{unhealthy[key]} of {total[key]} nodes are unhealthy, more than {UNHEALTHY_PERCENT} %: none is repaired"
         for key in sorted(due)
-        if unhealthy[key] > -(-total[key] * UNHEALTHY_PERCENT // 100)
+        if are_too_many_unhealthy(unhealthy[key], total[key])
     }
 
 
