@@ -1,6 +1,6 @@
 """The claims to retire, with their nodes, the pods on these nodes, and the pods that are assigned to them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import index_by_name, list_claims
 from joiner.adapters.kube_errors import NotFound
 from joiner.adapters.kube_nodes import list_pods_on, read_node
+from joiner.adapters.kube_pools import list_pools
 from joiner.adapters.ledger import Ledger
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle.draining import DrainingPod, must_move
@@ -25,6 +26,7 @@ from joiner.lifecycle.retirement import (
     is_voluntary,
 )
 from joiner.pools import NodeClaim
+from joiner.pools.disruption_budgets import find_over_budget
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger(child=True)
@@ -101,7 +103,8 @@ class RetirementCandidates:
             for pod in _pods(pods[name])
             if pod.moves
         )
-        empty = [case.node for case in cases if case.node is not None and case.asked.reason is RetirementReason.EMPTY]
+        emptied = [case for case in cases if case.asked.reason is RetirementReason.EMPTY and case.voluntary]
+        empty = [case.node for case in emptied if case.node is not None]
         world = RetirementContext(
             now,
             pods=here_now,
@@ -115,6 +118,7 @@ class RetirementCandidates:
             ),
             slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
             kept_for=assign_kept_nodes(empty, moving, here_now),
+            over_budget=_over_budget(kube, emptied, claims.values(), nodes.values(), now) if leased else {},
         )
         return replace(here, pods=pods, world=world)
 
@@ -153,6 +157,22 @@ class RetirementCandidates:
         """Return the number of pods that need another node."""
         pods = (DrainingPod.from_kube(each) for each in self.pods.get(case.node.name if case.node else "", ()))
         return must_move(pods, now=now, deadline=drain_deadline(claim, noted))
+
+
+def _over_budget(
+    kube: Kube,
+    cases: Iterable[RetirementCandidate],
+    claims: Collection[NodeClaim],
+    nodes: Iterable[Node],
+    now: datetime,
+) -> Mapping[str, str]:
+    """Return the empty nodes that the budgets do not allow any more: DISRUPT may have marked nodes since the sweep."""
+    chosen = [case.claim.name for case in cases if case.claim is not None]
+    if not chosen:
+        return {}
+    by_instance = {node.provider_id: node for node in nodes if node.provider_id}
+    of_claims = {claim.key: by_instance[claim.provider_id] for claim in claims if claim.provider_id in by_instance}
+    return find_over_budget(chosen, list_pools(kube), claims, of_claims, now=now)
 
 
 def _owners(node: Manifest) -> list[str]:

@@ -23,6 +23,7 @@ from joiner.disruption.pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, Snapshot
+from joiner.pools.closed_pools import find_closed_pools
 
 logger = Logger()
 
@@ -96,6 +97,7 @@ class DisruptionPlanning:
                 for workload in one.workloads
             },
             recommended=self._recommendations.since(),
+            closed_pools=find_closed_pools(world.pools, world.classes),
             back_off=self._ledger.disruption_back_offs(now),
         )
 

@@ -36,7 +36,6 @@ from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, 
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
-from joiner.lifecycle.closed_pools import find_closed_pools
 from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
@@ -44,6 +43,7 @@ from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
 from joiner.planning.inputs.capacity_buffers import report_buffers
+from joiner.pools.closed_pools import find_closed_pools
 from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.events import Event
@@ -222,7 +222,15 @@ class ClusterSurveying:
         pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
         digest = digest_for_disruption(
-            survey.lists, survey.claims, nodes, pods, pools, events=events, recommended=recommended, now=survey.now
+            survey.lists,
+            survey.claims,
+            nodes,
+            pods,
+            pools,
+            events=events,
+            recommended=recommended,
+            closed=survey.closed_pools,
+            now=survey.now,
         )
         at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)
         urgent = any(is_replaced_at_risk(claim, pools[claim.pool_key]) for claim in at_risk)

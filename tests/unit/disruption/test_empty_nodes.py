@@ -92,6 +92,17 @@ def test_annotations_and_an_unfinished_start_keep_empty_nodes() -> None:
     ]
 
 
+def test_nothing_is_removed_from_a_pool_that_cannot_launch_another_node() -> None:
+    closed = DisruptionHistory(closed_pools={"NodePool/default": "its class EC2NodeClass/default is not ready"})
+
+    proposal = proposed(cluster(claim_and_node("a")), closed)
+
+    assert removed(proposal) == []
+    assert kept(proposal) == [
+        "node-a: DisruptionBlocked: NodePool/default cannot launch a node: its class EC2NodeClass/default is not ready"
+    ]
+
+
 def test_consolidate_after_counts_from_the_last_pod_event_or_from_the_initialization() -> None:
     pool = node_pool(disruption={**ANY_NUMBER, "consolidateAfter": "5m"})
     lists = cluster(claim_and_node("a", initialized_at="2026-11-21T11:50:00Z"), nodepools=[pool])

@@ -11,6 +11,8 @@ import pytest
 from joiner.cluster import Node, Pod, Taint
 from joiner.disruption.look_digest import digest_for_disruption, is_look_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
+from joiner.pools.consolidation_limits import ConsolidationLimits
+from joiner.pools.disruption_settings import DriftSettings, ExpirationSettings
 from joiner.pools.node_pool import Disruption, DisruptionBudget
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -34,12 +36,13 @@ def digest(
     budgets: Sequence[Mapping[str, Any]] = (),
     events: Mapping[str, datetime] = MappingProxyType({}),
     recommended: Sequence[str] = (),
+    closed: Sequence[str] = (),
     now: datetime = LATER,
 ) -> str:
     lists = {"poddisruptionbudgets": budgets}
     nodes, pools = {claim.key: node}, {pool.key: pool}
     return digest_for_disruption(
-        lists, [claim], nodes, {node.name: pods}, pools, events=events, recommended=recommended, now=now
+        lists, [claim], nodes, {node.name: pods}, pools, events=events, recommended=recommended, closed=closed, now=now
     )
 
 
@@ -96,6 +99,57 @@ def test_a_recommendation_matters_if_the_pool_replaces_such_nodes_and_is_looked_
     assert digest(recommended=["default-a"], pool=following, now=within) != "" == digest(pool=following, now=within)
     assert [is_look_due("b", "a", 900, 9, 931, urgent=urgent) for urgent in (False, True)] == [False, True]
     assert not is_look_due("a", "a", 900, 9, 931, urgent=True), "a look at the same digest found nothing"
+
+
+def with_settings(**said: Any) -> NodePool:
+    return replace(POOL, disruption=replace(POOL.disruption, settings=replace(POOL.disruption.settings, **said)))
+
+
+def test_the_end_of_a_pods_protection_changes_the_digest() -> None:
+    job = replace(WEB, protection="1h", started="2026-11-21T12:00:00Z")
+    last, over = NOON + timedelta(minutes=59), NOON + timedelta(hours=1)
+
+    assert digest(pods=[job]) == digest(pods=[job], now=last) != digest(pods=[job], now=over)
+
+
+def test_a_graceful_expiration_changes_the_digest_when_it_is_due_although_the_pool_is_never_consolidated() -> None:
+    old = replace(CLAIM, created=NOON - timedelta(days=2), expire_after=2 * 86400 + 3600)
+    forceful = replace(POOL, disruption=replace(POOL.disruption, consolidate_after=None))
+    graceful = replace(forceful, disruption=replace(with_settings(expiration=ExpirationSettings(True, 0)).disruption))
+    end = NOON + timedelta(hours=1)
+
+    assert digest(claim=old, pool=graceful, now=end - timedelta(seconds=1)) != digest(claim=old, pool=graceful, now=end)
+    assert digest(claim=old, pool=forceful, now=end - timedelta(seconds=1)) == digest(claim=old, pool=forceful, now=end)
+
+
+def test_a_canary_that_has_proved_itself_changes_the_digest() -> None:
+    pool = with_settings(drift=DriftSettings(canary="1", canary_seconds=600))
+    drifted = CLAIM.with_condition("Drifted", "True", "AMIDrift", at=NOON - timedelta(hours=1))
+    canary = replace(CLAIM, name="default-b", created=NOON - timedelta(minutes=5))
+    nodes = {drifted.key: NODE, canary.key: Node("node-b", ready=True)}
+
+    def at(minutes: int) -> str:
+        return digest_for_disruption(
+            {},
+            [drifted, canary],
+            nodes,
+            {},
+            {pool.key: pool},
+            events={},
+            recommended=(),
+            closed=(),
+            now=NOON + timedelta(minutes=minutes),
+        )
+
+    assert at(5) == at(9) != at(10) == at(11)
+
+
+def test_a_pool_that_cannot_launch_and_the_least_age_of_a_node_matter() -> None:
+    aging = replace(POOL, disruption=replace(POOL.disruption, limits=ConsolidationLimits(least_node_age=1800)))
+    young = replace(CLAIM, created=NOON)
+
+    assert digest(closed=[POOL.key]) != digest()
+    assert digest(claim=young, pool=aging) != digest(claim=young, pool=aging, now=NOON + timedelta(minutes=30))
 
 
 def test_the_end_of_consolidate_after_starts_a_look_although_nothing_else_changes() -> None:

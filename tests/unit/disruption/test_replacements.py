@@ -334,6 +334,18 @@ def test_nodes_that_were_born_together_are_due_at_different_times() -> None:
     assert {replaced_at(each, graceful_pool(0)) for each in born} == {NOW + timedelta(hours=720)}
 
 
+def test_no_drifted_node_is_replaced_while_its_pool_cannot_launch() -> None:
+    closed = DisruptionHistory(closed_pools={"NodePool/default": "its class EC2NodeClass/default is being deleted"})
+
+    proposal = proposed(machine("old", drifted=2), history=closed)
+
+    assert going(proposal) == []
+    assert kept(proposal) == [
+        "old: it is drifted (AMIDrift), and NodePool/default cannot launch a node: "
+        "its class EC2NodeClass/default is being deleted"
+    ]
+
+
 def recommended(*claims: str) -> DisruptionHistory:
     return DisruptionHistory(recommended=dict.fromkeys(claims, int(NOW.timestamp())))
 

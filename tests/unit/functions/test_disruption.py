@@ -200,6 +200,22 @@ def test_an_empty_node_about_to_be_removed_counts_against_the_budgets(grown: Wor
     assert "counts against the budgets" in dropped["why"]
 
 
+def test_an_empty_node_stays_if_disrupt_has_used_the_budget_since_the_sweep_asked_for_it(grown: World) -> None:
+    one = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "1"}]}
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": one}})
+    marked(grown, REMOVED)
+    release = {":free": 0}
+    grown.machine._update("LEASE", "scale-up", "REMOVE holder SET leaseUntil = :free", release)
+    for pod in ("web-1", "web-2"):
+        grown.kube.objects["pods", "default", pod]["status"]["phase"] = "Succeeded"
+
+    done = retire(grown, ("default-2", "empty"))
+
+    why = "the budgets of NodePool/default allow 1 nodes, and 1 others leave or are not ready"
+    assert done.left_out == {"default-2": why}
+    assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (True, False)
+
+
 def test_an_action_whose_node_is_being_removed_is_dropped_and_others_are_not(grown: World) -> None:
     both = (REMOVED, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
     grown.kube.objects["nodeclaims", "", "default-1"]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"

@@ -1,4 +1,4 @@
-"""Write the usage of pools to their status."""
+"""List pools, and write their usage to their status."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -15,7 +15,7 @@ POOLS: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
 def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePool] | None = None) -> list[str]:
     """Update ``status.resources`` of the pools; return what could not be written. Only a number is then old."""
-    known = list(pools) if pools is not None else _pools(kube)
+    known = list(pools) if pools is not None else list_pools(kube)
 
     def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:
         kind, name, changes = patch
@@ -29,7 +29,8 @@ def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePoo
     return [f"{kind.kind}/{name}: {answer}" for (kind, name, _), answer in answers if isinstance(answer, KubeError)]
 
 
-def _pools(kube: Kube) -> tuple[NodePool, ...]:
+def list_pools(kube: Kube) -> tuple[NodePool, ...]:
+    """Return all pools that can be read."""
     return read_manifests(
         {"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)
     ).pools

@@ -222,14 +222,14 @@ class _CandidateFinder:
             return f"its pool {claim.pool_key or claim.pool} does not exist"
         if not claim.initialized:
             return "it is not initialized"
+        if why := self._history.closed(claim):
+            return why
         if node.name in self._nominated or claim.name in self._nominated:
             return "it is nominated for a pending pod"
         if why := find_protected_node(claim, node, (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE)):
             return why
-        for pod in pods:
-            if not pod.stays_with_node and not pod.terminal and not pod.deletion and (why := self._blocks(pod)):
-                return why
-        return ""
+        staying = (pod for pod in pods if not (pod.stays_with_node or pod.terminal or pod.deletion))
+        return next((why for pod in staying if (why := self._blocks(pod))), "")
 
     def _blocks(self, pod: Pod) -> str:
         """Return why a pod blocks the disruption of its node, or an empty text."""

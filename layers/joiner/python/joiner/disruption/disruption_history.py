@@ -4,6 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from joiner.pools import NodeClaim
+
 
 @dataclass(frozen=True, slots=True)
 class SeenPods:
@@ -25,6 +27,7 @@ class DisruptionHistory:
     ``moves``: workload (``disruption_candidates.workload_of``) -> when consolidation last moved a pod of it.
     ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
     ``back_off``: key of a pool -> until when none of its nodes is replaced, because a replacement failed.
+    ``closed_pools``: key of a pool -> why it cannot launch a node now (``pools.closed_pools``).
     """
 
     pod_events: Mapping[str, datetime] = field(default_factory=dict)
@@ -33,6 +36,12 @@ class DisruptionHistory:
     moves: Mapping[str, datetime] = field(default_factory=dict)
     recommended: Mapping[str, int] = field(default_factory=dict)
     back_off: Mapping[str, datetime] = field(default_factory=dict)
+    closed_pools: Mapping[str, str] = field(default_factory=dict)
+
+    def closed(self, claim: NodeClaim) -> str:
+        """Return why the pool of the claim cannot replace its node, or an empty text."""
+        why = self.closed_pools.get(claim.pool_key, "")
+        return f"{claim.pool_key} cannot launch a node: {why}" if why else ""
 
 
 NO_HISTORY = DisruptionHistory()

@@ -1,23 +1,27 @@
 """When to look for nodes to disrupt: a digest of what decides, compared with that of the last look.
 
 A look that finds nothing finds nothing again until something changes: a node, a pod on a node that may be disrupted, a
-pool, a PodDisruptionBudget, or the time that a node must be left alone. All of it is in the digest, so there is no look
-while nothing changes. Prices, images and offerings change without a sign in the cluster. The same digest is therefore
-looked at again after 5 minutes, then after 10, 20, 40, and then every 60.
+pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection or of a budget's
+window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the digest, so there
+is no look while nothing changes. Prices, images and offerings change without a sign in the cluster. The same digest is
+therefore looked at again after 5 minutes, then after 10, 20, 40, and then every 60.
 """
 
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Pod
+from joiner.disruption.canaries import count_replaceable
 from joiner.disruption.consolidatable import CONSOLIDATABLE, has_settled
 from joiner.disruption.drift import DRIFTED
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_allowed_disruptions
+from joiner.pools.disruption_protection import find_protection
+from joiner.pools.expiration import replaced_at
 
 CHANGED_SECONDS: Final = (30, 60, 120, 300)
 """Seconds from a look to the next one under another digest, after no, one, two and more looks in a row that found
@@ -46,20 +50,21 @@ def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int, *, ur
 
 def digest_for_disruption(
     lists: Lists,
-    claims: Iterable[NodeClaim],
+    claims: Sequence[NodeClaim],
     node_of: Mapping[str, Node],
     pods_of: Mapping[str, Sequence[Pod]],
     pool_of: Mapping[str, NodePool],
     *,
     events: Mapping[str, datetime],
     recommended: Collection[str],
+    closed: Collection[str],
     now: datetime,
 ) -> str:
     """Return the digest; empty if no node may be disrupted.
 
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
-    by its key, `events` the last pod event of each claim by its key. `recommended` names claims
-    whose Spot Instance EC2 recommends to replace.
+    by its key, `events` the last pod event of each claim by its key. `recommended` names claims whose Spot Instance EC2
+    recommends to replace, `closed` are the keys of pools that cannot launch a node.
     """
     ready, parts = 0, []
     for claim in claims:
@@ -70,12 +75,16 @@ def digest_for_disruption(
         pods = pods_of.get(node.name, ())
         settled = not (claim.deleting or node.retiring) and has_settled(claim, pool, pods, events, now)
         at_risk = claim.name in recommended and is_replaced_at_risk(claim, pool)
-        ready += settled or at_risk or any(claim.conditions.true(each) for each in (CONSOLIDATABLE, DRIFTED))
-        parts += [f"at-risk/{claim.key}"] if at_risk else []
-        parts.append(f"claim/{claim.key}/{_state(claim, node)}/{settled}/{_content(pods) if settled else ''}")
+        old, expired = _ages(claim, pool, now)
+        marked = any(claim.conditions.true(each) for each in (CONSOLIDATABLE, DRIFTED))
+        matters = settled or at_risk or expired or marked
+        ready += matters
+        times = f"{settled}/{at_risk}/{old}/{expired}"
+        parts.append(f"claim/{claim.key}/{_state(claim, node)}/{times}/{_content(pods, now) if matters else ''}")
     if not ready:
         return ""
-    parts += [_of_pool(pool, now) for pool in pool_of.values()]
+    parts += [_of_pool(pool, claims, node_of, now) for pool in pool_of.values()]
+    parts += [f"closed/{each}" for each in closed]
     for plural in ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates"):
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
@@ -93,21 +102,31 @@ def _state(claim: NodeClaim, node: Node) -> str:
     return f"{claim.deleting}/{node.retiring}/{node.ready}/{kept}/{drifted}"
 
 
-def _content(pods: Iterable[Pod]) -> str:
+def _ages(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[bool, bool]:
+    """Return whether the node has the least age for consolidation, and whether its graceful expiration is due."""
+    since, settings = claim.created or now, pool.disruption.settings
+    end = replaced_at(claim, pool) if settings.expiration.graceful and not claim.deleting else None
+    old = now - since >= timedelta(seconds=pool.disruption.limits.least_node_age)
+    return old, end is not None and end <= now
+
+
+def _content(pods: Iterable[Pod], now: datetime) -> str:
     kinds = Counter(
-        f"{pod.class_key}/{pod.protection}/{bool(pod.deletion)}"
+        f"{pod.class_key}/{pod.protection}/{bool(find_protection(pod, now))}/{bool(pod.deletion)}"
         for pod in pods
         if not (pod.terminal or pod.stays_with_node)
     )
     return ",".join(f"{kind}:{count}" for kind, count in sorted(kinds.items()))
 
 
-def _of_pool(pool: NodePool, now: datetime) -> str:
+def _of_pool(pool: NodePool, claims: Sequence[NodeClaim], node_of: Mapping[str, Node], now: datetime) -> str:
+    """Return what the budgets of a pool allow now, and how many drifted nodes its canaries allow to replace."""
     allowed = [
         count_allowed_disruptions(pool.disruption.budgets, reason, nodes=100, now=now)
         for reason in ("Underutilized", "Drifted")
     ]
-    return f"budgets/{pool.key}/{allowed}"
+    replaceable = count_replaceable(pool, claims, node_of, replacing=0, now=now)
+    return f"budgets/{pool.key}/{allowed}/{replaceable}"
 
 
 def _edition(manifest: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def find_outdated_nodes(
     pods: dict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
         pods[pod.node_name or pod.nominated_node].append(pod)
-    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets), now)
+    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets), history, now)
     due, kept = [], []
     for claim in snapshot.claims:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
@@ -136,10 +136,13 @@ def _cause(
 @dataclass(frozen=True, slots=True)
 class _Blocks:
     budgets: BudgetsOfPods
+    history: DisruptionHistory
     now: datetime
 
     def find(self, claim: NodeClaim, node: Node, pods: Sequence[Pod]) -> str:
         """Return what forbids the replacement now, or an empty text."""
+        if why := self.history.closed(claim):
+            return why
         if why := find_protected_node(claim, node):
             return why
         if any(pod.nominated_node == node.name and not pod.node_name for pod in pods):

@@ -170,6 +170,7 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
 
     If `quiet`, the drain waits only for `next_at`: an earlier pass would change nothing.
 
+    >>> from datetime import UTC
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
     >>> pause(32, progress=True, now=noon, next_at=None)
     2

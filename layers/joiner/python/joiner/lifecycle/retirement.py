@@ -200,8 +200,9 @@ class RetirementContext:
     """The input of the decision to begin.
 
     `now` is the time of the reading, `launching` are claims that may still be launched, `pods` those of the nodes
-    concerned, `slots` the number of pods that an assignment still expects on a claim's node, and `kept_for` the pods
-    that will soon need an empty node, by its name.
+    concerned, `slots` the number of pods that an assignment still expects on a claim's node, `kept_for` the pods that
+    will soon need an empty node, by its name, and `over_budget` the empty nodes that the budgets of their pools do not
+    allow any more, by claim, with the reason.
     """
 
     now: datetime
@@ -209,6 +210,7 @@ class RetirementContext:
     launching: frozenset[str] = frozenset()
     slots: Mapping[str, int] = field(default_factory=dict)
     kept_for: Mapping[str, str] = field(default_factory=dict)
+    over_budget: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
@@ -236,9 +238,10 @@ def find_objection(
     if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""
     pods = () if reason in EVENTUAL and ignores_pods(claim) else world.pods
-    if why := find_disturbance(claim, node, pods, slots=world.slots.get(claim.name, 0), now=world.now):
+    why = find_disturbance(claim, node, pods, slots=world.slots.get(claim.name, 0), now=world.now)
+    if why or reason is not RetirementReason.EMPTY:
         return why
-    return _landed(node, world.pods) or _wanted(node, world.kept_for) if reason is RetirementReason.EMPTY else ""
+    return _landed(node, world.pods) or _wanted(node, world.kept_for) or world.over_budget.get(claim.name, "")
 
 
 def _recovered(reason: RetirementReason, claim: NodeClaim, node: Node | None) -> str:

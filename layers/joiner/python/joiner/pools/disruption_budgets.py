@@ -5,7 +5,7 @@ the strictest counts. A percentage is rounded up. A budget becomes active by its
 duration. Nodes that are not ready or that leave, for whatever reason, count against the result.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Literal
 
@@ -77,7 +77,45 @@ def count_remaining_disruptions(
         leaving: names of claims that were chosen for a disruption, and whose nodes may not show it yet.
         now: the time.
     """
-    mine = [
+    mine = _counted(pool, claims, nodes)
+    zone = pool.disruption.settings.time_zone
+    allowed = count_allowed_disruptions(pool.disruption.budgets, reason, nodes=len(mine), now=now, zone=zone)
+    return max(0, allowed - sum(_is_disrupted(claim, nodes[claim.key], leaving) for claim in mine))
+
+
+def find_over_budget(
+    chosen: Sequence[str],
+    pools: Iterable[NodePool],
+    claims: Iterable[NodeClaim],
+    nodes: Mapping[str, Node],
+    *,
+    now: datetime,
+) -> Mapping[str, str]:
+    """Return which of the `chosen` empty nodes (names of claims, in order) the budgets do not allow now: the reason by
+    claim.
+
+    The nodes were chosen within the budgets some seconds ago. Other nodes of their pools may leave since then.
+    """
+    every = list(claims)
+    found: dict[str, str] = {}
+    for pool in pools:
+        mine = {claim.name for claim in every if claim.pool_key == pool.key} & set(chosen)
+        if not mine:
+            continue
+        initialized = _counted(pool, every, nodes)
+        zone = pool.disruption.settings.time_zone
+        allowed = count_allowed_disruptions(
+            pool.disruption.budgets, "Empty", nodes=len(initialized), now=now, zone=zone
+        )
+        others = sum(_is_disrupted(claim, nodes[claim.key], ()) for claim in initialized if claim.name not in mine)
+        for name in [each for each in chosen if each in mine][max(0, allowed - others) :]:
+            found[name] = f"the budgets of {pool.key} allow {allowed} nodes, and {others} others leave or are not ready"
+    return found
+
+
+def _counted(pool: NodePool, claims: Iterable[NodeClaim], nodes: Mapping[str, Node]) -> list[NodeClaim]:
+    """Return the claims of a pool of which its budgets are a share."""
+    return [
         claim
         for claim in claims
         if claim.pool_key == pool.key
@@ -85,9 +123,6 @@ def count_remaining_disruptions(
         and claim.key in nodes
         and not claim.conditions.true("InstanceTerminating")
     ]
-    zone = pool.disruption.settings.time_zone
-    allowed = count_allowed_disruptions(pool.disruption.budgets, reason, nodes=len(mine), now=now, zone=zone)
-    return max(0, allowed - sum(_is_disrupted(claim, nodes[claim.key], leaving) for claim in mine))
 
 
 def _is_disrupted(claim: NodeClaim, node: Node, leaving: Collection[str]) -> bool:

@@ -5,7 +5,8 @@ Nothing voluntary removes a node of such a pool: no node could replace it.
 
 from collections.abc import Iterable, Mapping
 
-from joiner.pools import NodeClass, NodePool
+from joiner.pools.node_class import NodeClass
+from joiner.pools.node_pool import NodePool
 
 
 def find_closed_pools(pools: Iterable[NodePool], classes: Iterable[NodeClass]) -> Mapping[str, str]:
