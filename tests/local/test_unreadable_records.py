@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from joiner.adapters.absences import Absences
+from joiner.adapters.absences import Absences, Impairments
+from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.drift_looks import DriftLooks
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
+from joiner.adapters.ledger_items import DisruptionRecord, LastProposal, LaunchRecord, OfferingKey
 from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.records import UnreadableRecord
 from joiner.adapters.retirements import Retirements
+from joiner.disruption.drift_schedule import DriftLook
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff
 from tests.local.running_aws import RunningAws
 
@@ -87,6 +91,26 @@ def emptiness(memory: Memory, name: str) -> None:
     memory.part(EmptyNodes).begin(name, 10)
 
 
+def impairment(memory: Memory, name: str) -> None:
+    memory.part(Impairments).keep({name}, {}, 10)
+
+
+def recommendation(memory: Memory, name: str) -> None:
+    memory.part(Recommendations).note(name, f"i-{name}", 10)
+
+
+def disruption_of(name: str) -> DisruptionRecord:
+    return DisruptionRecord(name, "arn:disrupt", "Drifted", "a sentence", (name,), workloads=(name,), since=10)
+
+
+def disruption(memory: Memory, name: str) -> None:
+    memory.part(Disruptions).begin(disruption_of(name))
+
+
+def move(memory: Memory, name: str) -> None:
+    memory.part(Disruptions).note_moves(disruption_of(name), 10)
+
+
 KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[DynamoTable], Callable[[Any], set[str]], Attributes]] = {
     "LAUNCH": (
         Memory.launch,
@@ -99,6 +123,20 @@ KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[DynamoTable], Call
     "WAVE": (wave, Ledger, lambda part: {one.name for one in part.waves()}, {"claims": {"S": "claim"}}),
     "RETIREMENT": (retirement, Retirements, lambda part: set(part.all()), {"reasons": {"BOOL": True}}),
     "ABSENT": (absence, Absences, lambda part: set(part.since()), {"since": {"S": "yesterday"}}),
+    "IMPAIRED": (impairment, Impairments, lambda part: set(part.since()), {"since": {"S": "yesterday"}}),
+    "RECOMMENDED": (recommendation, Recommendations, lambda part: set(part.since()), {"since": {"BOOL": True}}),
+    "DISRUPTION": (
+        disruption,
+        Disruptions,
+        lambda part: {one.id for one in part.all()},
+        {"pods": {"S": '{"NodePool/default"'}},
+    ),
+    "MOVED": (
+        move,
+        Disruptions,
+        lambda part: {name for one in part.moves(20) for name in one.workloads},
+        {"workloads": {"S": "shop/ReplicaSet/web"}},
+    ),
     "EMPTY": (emptiness, EmptyNodes, lambda part: set(part.all()), {"since": {"S": "yesterday"}}),
 }
 
@@ -136,6 +174,30 @@ def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Me
     memory.spoil("INSTANCE", "i-b", {"claim": {"L": []}})
 
     assert set(memory.ledger.pairings(["i-a", "i-b", "i-c"])) == {"i-a", "i-c"}
+
+
+def test_the_last_look_for_disruption_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
+    looks = memory.part(Disruptions)
+    looks.note_proposal("digest", 10, idle=3)
+    memory.spoil("PROPOSED", "last", {"idle": {"S": "three"}})
+    assert looks.last_proposal() == LastProposal()
+    assert [(one.kind, one.id) for one in looks.unreadable] == [("PROPOSED", "last")]
+
+    looks.note_proposal("digest", 20, idle=0)
+
+    assert memory.part(Disruptions).last_proposal() == LastProposal("digest", 20, 0)
+
+
+def test_the_last_look_for_drift_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
+    looks = memory.part(DriftLooks)
+    looks.note("digest", 10)
+    memory.spoil("DRIFT", "last", {"at": {"S": "noon"}})
+    assert looks.last() == DriftLook()
+    assert [(one.kind, one.id) for one in looks.unreadable] == [("DRIFT", "last")]
+
+    looks.note("digest", 20)
+
+    assert memory.part(DriftLooks).last() == DriftLook("digest", 20)
 
 
 def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memory) -> None:
