@@ -69,9 +69,7 @@ class NodeFilling:
         placements = choose_bindings(
             ((nodes[name], slots) for name, slots in closed.items()), BindingInput(nodes, world.pods, world.namespaces)
         )
-        bound, failed = self._bind_all(
-            [each for placement in placements.values() for each in placement.bindings]
-        )
+        bound, failed = self._bind_all([each for placement in placements.values() for each in placement.bindings])
         here: dict[str, list[Pod]] = {name: [] for name in steps}
         for pod in world.pods:
             if (name := bound.get(pod.uid, pod.node_name)) in here and not pod.terminal:
@@ -97,15 +95,11 @@ class NodeFilling:
             filled, list_smallest_waiting(slots, waiting), list_smallest_waiting(slots, world.pods), fresh
         )
 
-    def _bind_all(
-        self, bindings: Sequence[Binding]
-    ) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
+    def _bind_all(self, bindings: Sequence[Binding]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
         """Return the bound pods (uid -> node), and by node the errors to retry."""
         bound: dict[str, str] = {}
         failed: dict[str, list[KubeError]] = {}
-        answers, left = call_each_in_time(
-            bindings, self._bind, KubeError, self._time_left
-        )
+        answers, left = call_each_in_time(bindings, self._bind, KubeError, self._time_left)
         for binding in left:  # the next check binds them; until then the node stays closed for them
             failed.setdefault(binding.node, []).append(BindingPostponed("no time was left in this look"))
         for binding, answer in answers:

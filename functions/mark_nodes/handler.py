@@ -2,6 +2,7 @@
 
 For each action the ledger item is written first, then the nodes are tainted, then their pods are listed again. A pod
 that was bound meanwhile has no place in the plan, so its action is undone. Other actions of the proposal are marked.
+Several actions are marked at a time, because the lease is held meanwhile.
 """
 
 from collections import Counter
@@ -23,7 +24,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_nodes_by_instance, list_pods_on, patch_node, read_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import DisruptionRecord
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.store import Store
 from joiner.cluster import InvalidField, Node, Pod
@@ -32,13 +33,16 @@ from joiner.disruption.proposal import DisruptionAction
 from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, mark_patch
 from joiner.lifecycle.emptiness import holds_node
 from joiner.lifecycle.retirement import untaint_patch
-from joiner.planning import Plan, PlannedNode
+from joiner.planning import Plan
 from joiner.pools import NodeClaim
 from joiner.pools.node_claim import build_claim_name
 from joiner.reporting import disruption_events as telling
 from joiner.reporting.events import Event
 
 logger = Logger()
+
+NODES_AT_ONCE: Final = 2
+"""Nodes of one action that are written at a time. Several actions are marked at a time."""
 
 NO_TIME: Final = "no time was left to mark its nodes"
 
@@ -48,7 +52,7 @@ WORKLOADS_KEPT: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class MarkedAction:
-    """One action whose nodes are tainted, with their claims and nodes."""
+    """One action whose nodes are to be tainted, or are, with their claims and nodes."""
 
     action: DisruptionAction
     record: DisruptionRecord
@@ -88,30 +92,36 @@ class NodeMarking:
         claims = index_by_name(list_claims(self._kube).claims)
         nodes = list_nodes_by_instance(self._kube)
         leaving = self._pools_with_leaving_nodes(claims, int(now.timestamp()))
-        marked: list[MarkedAction] = []
+        todo: list[MarkedAction] = []
         dropped: list[tuple[DisruptionAction, str]] = []
-        planned: list[PlannedNode] = []
         for number, action in enumerate(actions):
-            if self._time_left.over:
-                dropped.append((action, NO_TIME))
-                continue
             mine = [claims[name] for name in action.claims if name in claims]
             pairs = [(claim, nodes[claim.provider_id]) for claim in mine if claim.provider_id in nodes]
             if why := _objection(action, pairs, leaving):
                 dropped.append((action, why))
-                continue
-            record = _record(task, number, action, len(planned), now)
-            record = replace(record, **self._moving(pairs))
-            if why := self._mark(action, record, pairs, now):
-                dropped.append((action, why))
-                continue
-            marked.append(MarkedAction(action, record, pairs))
-            planned += action.replacements
+            else:
+                todo.append(MarkedAction(action, _record(task, number, action, now), pairs))
+        todo = _name_replacements(todo, task)
+        answers, late = call_each_in_time(todo, lambda one: self._mark(one, now), KubeError, self._time_left)
+        done = [answer for _, answer in answers if isinstance(answer, MarkedAction)]
+        dropped += [(one.action, str(answer)) for one, answer in answers if not isinstance(answer, MarkedAction)]
+        dropped += [(one.action, NO_TIME) for one in late]
+        marked = self._rename_replacements(done, task)
+        planned = [node for one in marked for node in one.action.replacements]
         key = documents.put_plan(self._store, task, Plan(nodes=tuple(planned))) if planned else ""
         self._tell(marked, task, now)
         for action, why in dropped:
             logger.info("not disrupted", nodeclaims=list(action.claims), reason=why)
         return _answer(key, marked, dropped)
+
+    def _rename_replacements(self, marked: Sequence[MarkedAction], task: Task) -> list[MarkedAction]:
+        """Return the actions with the names that their replacements have in the plan. A dropped action changes the
+        names of those after it, whose records are then written again."""
+        named = _name_replacements(marked, task)
+        for before, after in zip(marked, named, strict=True):
+            if before.record != after.record:
+                self._disruptions.begin(after.record)
+        return named
 
     def _pools_with_leaving_nodes(self, claims: Mapping[str, NodeClaim], at: int) -> frozenset[str]:
         """Return the pools of empty nodes whose retirement was requested and has not begun. They count against the
@@ -130,29 +140,31 @@ class NodeMarking:
             workloads.update(map(workload_of, mine))
         return {"pods": pods, "workloads": tuple(sorted(workloads)[:WORKLOADS_KEPT])}
 
-    def _mark(
-        self,
-        action: DisruptionAction,
-        record: DisruptionRecord,
-        pairs: Sequence[tuple[NodeClaim, Node]],
-        now: datetime,
-    ) -> str:
-        """Taint the nodes of an action and set the condition of their claims; return why that was undone, or an empty
-        text."""
+    def _mark(self, one: MarkedAction, now: datetime) -> MarkedAction | str:
+        """Taint the nodes of an action and set the condition of their claims; return why that was undone, or the action
+        with the pods that it moves."""
+        action, pairs = one.action, one.pairs
+        record = replace(one.record, **self._moving(pairs))
         self._disruptions.begin(record)
         try:
-            call_all([node for _, node in pairs], lambda node: patch_node(self._kube, node, mark_patch), KubeError)
+            call_all(
+                [node for _, node in pairs],
+                lambda node: patch_node(self._kube, node, mark_patch),
+                KubeError,
+                workers=NODES_AT_ONCE,
+            )
             why = self._landed(action, [node.name for _, node in pairs])
             if not why:
                 call_all(
                     [as_disrupted(claim, action.reason, action.message, at=now) for claim, _ in pairs],
                     lambda claim: write_status(self._kube, claim),
                     KubeError,
+                    workers=NODES_AT_ONCE,
                 )
-                return ""
+                return replace(one, record=record)
         except KubeError as reason:
             why = str(reason)
-        call_all([node for _, node in pairs], self._untaint, KubeError)
+        call_all([node for _, node in pairs], self._untaint, KubeError, workers=NODES_AT_ONCE)
         self._disruptions.end(record.id)
         return why
 
@@ -207,8 +219,8 @@ def _pod(manifest: Mapping[str, Any]) -> Pod | None:
         return None
 
 
-def _record(task: Task, number: int, action: DisruptionAction, first: int, now: datetime) -> DisruptionRecord:
-    """Return the ledger item of an action; `first` is the index of its first replacement in the plan."""
+def _record(task: Task, number: int, action: DisruptionAction, now: datetime) -> DisruptionRecord:
+    """Return the ledger item of an action, without the names of its replacements."""
     at = int(now.timestamp())
     return DisruptionRecord(
         id=f"{task.execution.name}-{number}",
@@ -216,13 +228,22 @@ def _record(task: Task, number: int, action: DisruptionAction, first: int, now: 
         reason=action.reason,
         message=action.message,
         claims=action.claims,
-        replacements=tuple(
-            build_claim_name(node.pool_name, task.claim_suffix(first + index))
-            for index, node in enumerate(action.replacements)
-        ),
         since=at,
         deadline=at + REPLACEMENT_SECONDS,
     )
+
+
+def _name_replacements(actions: Sequence[MarkedAction], task: Task) -> list[MarkedAction]:
+    """Return the actions with the names of their replacements, which follow from the positions in the plan."""
+    named, first = [], 0
+    for one in actions:
+        names = tuple(
+            build_claim_name(node.pool_name, task.claim_suffix(first + index))
+            for index, node in enumerate(one.action.replacements)
+        )
+        named.append(replace(one, record=replace(one.record, replacements=names)))
+        first += len(names)
+    return named
 
 
 def _answer(

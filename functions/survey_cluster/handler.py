@@ -22,6 +22,7 @@ from joiner.adapters.drift_looks import DriftLooks
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import DisruptionRecord
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
@@ -46,6 +47,7 @@ from joiner.planning.inputs.capacity_buffers import report_buffers
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
+from joiner.reporting.disruption_events import report_paused
 from joiner.reporting.events import Event
 from joiner.reporting.object_events import report_objects
 from joiner.reporting.pause_events import report_pause
@@ -118,6 +120,7 @@ class ClusterSurveying:
         told = [*self._tell_size(survey, task), *self._tell_blocked_repairs(survey, task)]
         if paused:
             self._publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
+            told += self._tell_paused(under_way, survey, task)
         self._publish(report_held_classes(world.classes, survey.claims), survey, task)
         self._publish(report_objects(survey.lists, world.problems), survey, task)
         survey = self._remember(survey, task)
@@ -210,6 +213,18 @@ class ClusterSurveying:
             logger.warning("nodes are not repaired", pool=key, reason=said)
         self._publish([report_blocked_repair(pools[key], said) for key, said in blocked.items()], survey, task)
         return [f"{key}: {said}" for key, said in blocked.items()]
+
+    def _tell_paused(self, under_way: Sequence[DisruptionRecord], survey: ClusterSurvey, task: Task) -> list[str]:
+        """Report nodes that a disruption has closed: as reasons, and by events on them and their claims. DISRUPT
+        finishes or undoes it after the pause."""
+        claims, nodes = {claim.name: claim for claim in survey.claims}, survey.node_of()
+        closed = [(claims[name], one.reason) for one in under_way for name in one.claims if name in claims]
+        staying = [(claim, reason) for claim, reason in closed if not claim.deleting]
+        events = [each for claim, why in staying for each in report_paused(claim, nodes.get(claim.key), why)]
+        self._publish(events, survey, task)
+        return [
+            f"{claim.key} takes no pods: its disruption ({why}) waits while Joiner is paused" for claim, why in staying
+        ]
 
     def _publish(self, events: Sequence[Event], survey: ClusterSurvey, task: Task) -> None:
         for untold in self._guards.publish(events, at=survey.now, instance=task.execution.name):

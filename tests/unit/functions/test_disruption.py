@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +25,7 @@ from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.names import DISRUPTED
 from joiner.planning import Offer, PlannedNode
 from joiner.pools import read_node_claim
+from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import CLUSTER, World
@@ -138,6 +140,49 @@ def test_a_removal_is_marked_requested_and_finished(grown: World) -> None:
     assert settled(grown)["finished"] == 1
     assert records(grown).all() == []
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
+
+
+def test_the_events_of_a_node_say_where_its_first_pods_go(grown: World) -> None:
+    moves = {f"default/web-{number}": "node-2" for number in range(1, 6)}
+
+    marked(grown, replace(REMOVED, moves=moves))
+
+    said = {each["note"] for each in grown.kube.all(kinds.EVENTS) if each["reason"] == "DisruptionTerminating"}
+    assert said == {
+        "Underutilized: removes 1 node, saves $0.10/h, moves 5 pods "
+        "(default/web-1 to node-2, default/web-2 to node-2, default/web-3 to node-2 and 2 more)"
+    }
+
+
+def test_replacements_keep_their_place_in_the_plan_when_an_action_before_them_is_dropped(grown: World) -> None:
+    """The pod on node-1 has no place in the first proposal, so its action is dropped after its record was written."""
+    dropped = DisruptionAction("Drifted", ("default-1",), (planned("n1"),), {})
+    stays = DisruptionAction("Drifted", ("default-2",), (planned("n2"),), {"default/web-2": "n2"})
+
+    answer = marked(grown, dropped, stays)
+
+    assert [each["claims"] for each in answer["marked"]] == [["default-2"]]
+    assert answer["dropped"] == [
+        {"claims": ["default-1"], "why": "pod default/web-1 was bound to node node-1 meanwhile"}
+    ]
+    [record] = records(grown).all()
+    assert record.replacements == (build_claim_name("default", task().claim_suffix(0)),)
+    assert [node.name for node in documents.get_plan(grown.store, answer["plan"]).nodes] == ["n2"]
+    assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (False, True)
+    assert record.pods == {"NodePool/default": 1}
+
+
+def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: World) -> None:
+    marked(grown, REMOVED)
+    grown.pause.paused = True
+    grown.now += timedelta(seconds=60)
+
+    cluster, _ = grown.survey("s1")
+
+    said = "takes no pods: its disruption (Underutilized) waits while Joiner is paused"
+    assert f"NodeClaim/default-1 {said}" in cluster["reasons"]
+    assert ("DisruptionPaused", "Node") in events(grown)
+    assert ("DisruptionPaused", "NodeClaim") in events(grown)
 
 
 def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(grown: World) -> None:

@@ -14,18 +14,40 @@ from joiner.reporting.events import Event, Subject
 LAUNCHING: Final = "DisruptionLaunching"
 UNDONE: Final = "DisruptionFailed"
 
+PODS_SHOWN: Final = 3
+
 KEPT_SLOT_SECONDS: Final = 900
 """As long as Karpenter remembers that it reported an unconsolidatable node."""
 
 
 def report_disruption(claim: NodeClaim, node: Node, action: DisruptionAction) -> list[Event]:
     """Return the events of a node that was chosen for disruption: no more pods are scheduled to it."""
-    note = action.message
+    note = action.message + _destinations(action)
     if action.replacements:
         note += "; its pods stay until the replacements are initialized"
     subjects = (Subject.claim(claim), Subject.node(node))
     reason = LAUNCHING if action.replacements else "DisruptionTerminating"
     return [Event(subject, reason, "Disrupt", note) for subject in subjects]
+
+
+def _destinations(action: DisruptionAction) -> str:
+    """Return where the first pods go; the stored proposal lists all of them."""
+    new = {one.name for one in action.replacements}
+    shown = [
+        f"{pod} to {'a new node' if where in new else where}"
+        for pod, where in sorted(action.moves.items())[:PODS_SHOWN]
+    ]
+    more = len(action.moves) - len(shown)
+    return f" ({', '.join(shown)}{f' and {more} more' if more else ''})" if shown else ""
+
+
+def report_paused(claim: NodeClaim, node: Node | None, reason: str) -> list[Event]:
+    """Return the events of a node that takes no pods because its disruption was begun before Joiner was paused."""
+    note = (
+        f"{reason}: the disruption of this node has begun and waits while Joiner is paused; no pods are scheduled to it"
+    )
+    subjects = [Subject.claim(claim), *([Subject.node(node)] if node is not None else [])]
+    return [Event(subject, "DisruptionPaused", "Disrupt", note, "Warning") for subject in subjects]
 
 
 def report_undone(claim: NodeClaim, node: Node | None, reason: str, why: str) -> list[Event]:
