@@ -1,5 +1,5 @@
-"""Drift and node repair, from outside: a changed pool replaces its node after the new node is ready, and an unhealthy
-node is replaced at once.
+"""Drift, graceful expiration and node repair, from outside: a changed pool replaces its node after the new node is
+ready, and so does a pool whose node is too old; an unhealthy node is replaced at once.
 """
 
 import time
@@ -36,6 +36,18 @@ def is_leaving(actor: Actor, machine: str) -> bool:
     return found is None or "deletionTimestamp" in found["metadata"]
 
 
+def await_replacement(actor: Actor, claim: str) -> None:
+    """Run sweeps until the claim is deleted; all pods run in the meantime."""
+    deadline, swept = time.monotonic() + LIMIT, time.monotonic()
+    while not is_leaving(actor, claim):
+        assert time.monotonic() < deadline, "the node was not replaced"
+        assert actor.running("web") == 3
+        if time.monotonic() - swept > BETWEEN_SWEEPS:
+            actor.sweep()
+            swept = time.monotonic()
+        time.sleep(0.2)
+
+
 def test_a_changed_pool_replaces_its_node_when_the_new_one_is_initialized(running: Actor) -> None:
     kube = running.world.kube
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
@@ -46,14 +58,7 @@ def test_a_changed_pool_replaces_its_node_when_the_new_one_is_initialized(runnin
     assert running.sweep() == "SUCCEEDED"
     assert condition(kube.get(f"{MACHINES}/{claim}"), "MachineDrifted") == ("True", "NodePoolDrifted")
 
-    deadline, swept = time.monotonic() + LIMIT, time.monotonic()
-    while not is_leaving(running, claim):
-        assert time.monotonic() < deadline, "the drifted node was not replaced"
-        assert running.running("web") == 3
-        if time.monotonic() - swept > BETWEEN_SWEEPS:
-            running.sweep()
-            swept = time.monotonic()
-        time.sleep(0.2)
+    await_replacement(running, claim)
     others = [each for each in running.claims() if name_of(each) != claim]
     assert [is_initialized(each) for each in others] == [True]
     assert_gone(running, node, claim, instance)
@@ -61,6 +66,26 @@ def test_a_changed_pool_replaces_its_node_when_the_new_one_is_initialized(runnin
     assert replaced["metadata"]["labels"]["team"] == "a"
     told = {event["reason"] for event in running.events() if event["regarding"]["name"] == claim}
     assert "Drifted" in told
+
+
+def test_an_expired_node_of_a_graceful_pool_is_replaced_when_the_new_one_is_initialized(running: Actor) -> None:
+    kube = running.world.kube
+    node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
+    pool = f"{PROVISIONERS}/{only(kube.items(PROVISIONERS))}"
+    graceful = {"joiner.dev/expiration": "graceful", "joiner.dev/expiration-spread": "0%"}
+
+    kube.merge(pool, {"metadata": {"annotations": graceful}, "spec": {"ttlSecondsUntilExpired": 1}})
+    running.sweep()
+    await_replacement(running, claim)
+    kube.merge(pool, {"spec": {"ttlSecondsUntilExpired": None}})
+
+    others = [each for each in running.claims() if name_of(each) != claim]
+    assert [is_initialized(each) for each in others] == [True]
+    assert condition(kube.get(f"{MACHINES}/{name_of(others[0])}"), "DisruptionReason") is None
+    assert_gone(running, node, claim, instance)
+    notes = [event["note"] for event in running.events() if event["reason"] == "DisruptionLaunching"]
+    assert any(note.startswith("Expired: removes 1 node, launches 1 first") for note in notes)
+    assert running.running("web") == 3
 
 
 def test_an_unhealthy_node_is_replaced(running: Actor) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from infra.aws_permissions import FLEET_DESCRIBE_CALLS
 from infra.function_configuration import CONFIGURATIONS
 from infra.lambda_function import VPC_ACTIONS
+from infra.storage import AWAITED_DOCUMENTS
 from tests.infra.conftest import Synthesis, flat
 from tests.infra.reached_calls import reached_actions
 from tests.infra.table_calls import OF_A_TRANSACTION
@@ -45,7 +46,7 @@ OTHERS: Mapping[str, Mapping[str, str]] = {
         for each in ("ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ReceiveMessage")
     },
 }
-OF_THE_CATALOGUE = {"s3:ListBucket": "S3 answers 404 for a missing catalogue, see infra/storage.py"}
+OF_AWAITED_DOCUMENTS = {"s3:ListBucket": "S3 answers 404 for a missing document, see infra/storage.py"}
 
 
 def statements(synthesis: Synthesis, role: str) -> list[Mapping[str, Any]]:
@@ -74,7 +75,7 @@ def test_each_action_that_a_function_is_granted_is_called(example: Synthesis, lo
                 granted -= set(VPC_ACTIONS)
             others = {
                 **OTHERS.get(name, {}),
-                **(OF_THE_CATALOGUE if "catalogue" in CONFIGURATIONS[name].reads_documents else {}),
+                **(OF_AWAITED_DOCUMENTS if set(AWAITED_DOCUMENTS) & set(CONFIGURATIONS[name].reads_documents) else {}),
             }
             unused[name] = sorted(granted - reached_actions(name) - set(others))
             unnecessary[name] = sorted(set(others) - granted) if synthesis is example else []

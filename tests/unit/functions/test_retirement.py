@@ -260,6 +260,7 @@ def test_a_node_that_must_not_be_disrupted_stays_although_it_is_empty(grown: Wor
 
 
 def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -> None:
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}})
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
     grown.kube.held.add(pod)

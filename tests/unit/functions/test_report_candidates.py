@@ -1,0 +1,98 @@
+"""What users see after a look for nodes to disrupt: the condition Consolidatable, and the events of nodes that stay."""
+
+from datetime import timedelta
+
+import pytest
+
+from functions.find_candidates import handler as find_candidates
+from functions.report_candidates import handler as report_candidates
+from joiner.adapters import documents
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.cluster_view import ListedCluster
+from joiner.disruption.disruption_history import SeenPods
+from joiner.disruption.pod_events import digest_snapshot
+from joiner.disruption.proposal import KeptNode, Proposal
+from joiner.planning import Snapshot
+from joiner.pools import read_node_claim
+from tests.unit.functions.scale_up import World
+from tests.unit.functions.test_disruption import task
+from tests.unit.functions.test_retirement import grow
+
+BUDGET = "PodDisruptionBudget default/web allows no eviction of pod default/web-1"
+KEPT = (
+    KeptNode("default-1", "node-1", "DisruptionBlocked", BUDGET),
+    KeptNode("default-2", "node-2", "Unconsolidatable", "no cheaper node holds its pods"),
+)
+
+
+@pytest.fixture
+def grown(world: World) -> World:
+    """Return a world with two nodes that run a pod each, an hour after they joined."""
+    grow(world)
+    policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m"}
+    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
+    world.now += timedelta(hours=1)
+    return world
+
+
+def report(world: World, *kept: KeptNode) -> dict[str, int]:
+    view = ListedCluster(world.kube, find_candidates.DISRUPTED)
+    listing = find_candidates.CandidateListing(view, world.ledger, world.store, AutoscalerDetection(world.kube))
+    snapshot = listing.answer(task(0), world.now, 0)["snapshot"]
+    proposal = documents.put_proposal(world.store, task(0), Proposal((), kept))
+    told = report_candidates.CandidateReport(world.kube, world.store)
+    answer: dict[str, int] = told.answer(task(0), proposal, snapshot, world.now)
+    return answer
+
+
+def consolidatable(world: World) -> dict[str, str]:
+    claims = (read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS))
+    return {claim.name: claim.conditions["Consolidatable"].status for claim in claims}
+
+
+def note_event(world: World, claim: str, minutes_ago: int) -> None:
+    """Record that a pod last came to a node, or left it, so many minutes ago."""
+    lists = ListedCluster(world.kube, find_candidates.DISRUPTED).lists()
+    digests = digest_snapshot(Snapshot.from_lists(lists))
+    at = int((world.now - timedelta(minutes=minutes_ago)).timestamp())
+    seen = {key: SeenPods(digest, at if key.endswith(claim) else 0) for key, digest in digests.items()}
+    documents.put_pod_events(world.store, seen)
+
+
+def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_after(grown: World) -> None:
+    note_event(grown, "default-1", 9)
+    assert report(grown) == {"conditions": 1, "events": 0}
+    assert consolidatable(grown) == {"default-1": "Unknown", "default-2": "True"}
+
+    grown.now += timedelta(minutes=1)
+    assert report(grown) == {"conditions": 1, "events": 0}
+    assert consolidatable(grown) == {"default-1": "True", "default-2": "True"}
+
+    note_event(grown, "default-2", 0)
+    assert report(grown) == {"conditions": 1, "events": 0}
+    assert consolidatable(grown) == {"default-1": "True", "default-2": "Unknown"}
+    assert report(grown) == {"conditions": 0, "events": 0}
+
+
+def test_the_reason_of_each_node_that_stays_is_told_once_in_fifteen_minutes(grown: World) -> None:
+    grown.now = grown.now.replace(minute=0, second=0, microsecond=0)
+    for minutes in (0, 7, 14):
+        grown.now = grown.now.replace(minute=minutes)
+        assert report(grown, *KEPT)["events"] == 4
+    told = sorted(
+        (each["reason"], each["regarding"]["kind"], each["regarding"]["name"], each["note"])
+        for each in grown.kube.all(kinds.EVENTS)
+        if each["reason"] in ("DisruptionBlocked", "Unconsolidatable")
+    )
+
+    assert told == [
+        ("DisruptionBlocked", "Node", "node-1", BUDGET),
+        ("DisruptionBlocked", "NodeClaim", "default-1", BUDGET),
+        ("Unconsolidatable", "Node", "node-2", "no cheaper node holds its pods"),
+        ("Unconsolidatable", "NodeClaim", "default-2", "no cheaper node holds its pods"),
+    ]
+    grown.now = grown.now.replace(minute=16)
+    report(grown, *KEPT)
+    again = [each for each in grown.kube.all(kinds.EVENTS) if each["reason"] == "Unconsolidatable"]
+    assert len(again) == 4
