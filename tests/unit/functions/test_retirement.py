@@ -260,7 +260,6 @@ def test_a_node_that_must_not_be_disrupted_stays_although_it_is_empty(grown: Wor
 
 
 def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -> None:
-    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}})
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
     grown.kube.held.add(pod)
@@ -273,6 +272,7 @@ def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -
 
 
 def test_a_pod_that_has_to_leave_keeps_one_empty_node_and_not_all_that_it_fits_and_not_for_ever(grown: World) -> None:
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}})
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
     grown.kube.held.add(pod)
