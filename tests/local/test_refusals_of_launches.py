@@ -102,7 +102,24 @@ def interface_of_its_own(bench: Bench) -> Any:
     )(bench)
 
 
+def six_groups(bench: Bench) -> Any:
+    vpc = bench.ec2.describe_security_groups(GroupIds=[bench.network.security_group])["SecurityGroups"][0]["VpcId"]
+    made = [
+        bench.ec2.create_security_group(VpcId=vpc, GroupName=bench.aws.fresh("group"), Description="of a test")
+        for _ in range(6)
+    ]
+    return fleet({"SecurityGroupIds": [each["GroupId"] for each in made]})(bench)
+
+
 ROWS: Final = (
+    Row(
+        "more security groups than an interface may have",
+        six_groups,
+        "SecurityGroupsPerInterfaceLimitExceeded",
+        "The maximum number of security groups per interface has been reached.",
+        "Amazon VPC user guide, Amazon VPC quotas; EC2 API reference, Error codes",
+        pool=True,
+    ),
     Row(
         "tags for Spot requests in the template of an on-demand launch",
         fleet({"TagSpecifications": tagged("network-interface", "spot-instances-request")}),

@@ -1,7 +1,7 @@
 """`python -m joiner_local.packaged_data.field_table`: write `docs/fields.md`, the list of all fields of the CRDs.
 
-A row of ``docs/fields.toml`` names the module that acts upon a field; a row of ``UNSUPPORTED`` reports a field or a
-value on its object. `tests/unit/pools/test_fields.py` compares the rows with the CRDs.
+A row of ``docs/fields.toml`` names the module that acts upon a field or uses a key; a row of ``UNSUPPORTED`` reports a
+field or a value on its object. `tests/unit/pools/test_fields.py` compares the rows with the CRDs and the code.
 """
 
 import tomllib
@@ -36,6 +36,10 @@ Fields marked *information* are only in the condition and in the notes of `joine
 have it.
 """
 
+KEYS: Final = """Those that Joiner reads or writes. An annotation of a pool with the prefix `joiner.dev/` that is not \
+listed here, or whose value is not valid, is reported like a field without effect. Other annotations and labels are \
+left alone; labels count where pods, requirements or selectors name them."""
+
 Use = Literal["acted upon", "reported", "refused", "not used"]
 USES: Final[Mapping[str, Use]] = {"acted": "acted upon", "refused": "refused", "idle": "not used"}
 
@@ -54,6 +58,24 @@ class FieldRow:
     place: str = ""
     symbol: str = ""
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """One key of an annotation, a label, a taint or a finalizer: `what` it is, the module that reads or writes it, and
+    the name of the key there.
+    """
+
+    what: str
+    key: str
+    place: str
+    symbol: str
+
+
+def read_keys() -> list[KeyRow]:
+    """Return the rows of all keys."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["keys"]
+    return [KeyRow(what, key, *said.split(" ", 1)) for what, keys in table.items() for key, said in keys.items()]
 
 
 def read_rows() -> list[FieldRow]:
@@ -111,7 +133,7 @@ def _leaves(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping
         yield path, schema
 
 
-def render(rows: list[FieldRow]) -> str:
+def render(rows: list[FieldRow], keys: list[KeyRow]) -> str:
     """Return the page."""
     parts = [OPENING]
     for kind in ORDER:
@@ -119,6 +141,10 @@ def render(rows: list[FieldRow]) -> str:
         own = sorted((row for row in rows if row.kind == kind), key=lambda row: (row.path, row.value))
         parts += [f"| `{row.path}` | {f'`{row.value}`' if row.value else ''} | {_use(row)} |" for row in own]
         parts.append("")
+    parts += ["## Annotations, labels, taints and finalizers\n", KEYS, "", "| key | is | module |", "|---|---|---|"]
+    own_keys = sorted(keys, key=lambda row: (row.what, row.key))
+    parts += [f"| `{row.key}` | {row.what} | `{row.place}` |" for row in own_keys]
+    parts.append("")
     return "\n".join(parts)
 
 
@@ -135,4 +161,4 @@ def _use(row: FieldRow) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(read_rows()), encoding="utf-8")
+    PAGE.write_text(render(read_rows(), read_keys()), encoding="utf-8")

@@ -78,6 +78,30 @@ def test_what_is_not_there_is_told_with_its_remedy(
     assert words in there.problems[0].message
 
 
+@pytest.mark.parametrize(
+    ("count", "reported", "words"),
+    [
+        (5, [], ""),
+        (6, [("SecurityGroupsReady", "TooManySecurityGroups", "warning")], "unless the quota of the account"),
+        (16, [("SecurityGroupsReady", "TooManySecurityGroups", "warning")], "it selects 16 security groups (sg-01, "),
+        (17, [("SecurityGroupsReady", "TooManySecurityGroups", "error")], "has at most 16: select fewer"),
+    ],
+)
+def test_more_security_groups_than_an_interface_can_have_are_reported(
+    count: int, reported: list[tuple[str, str, str]], words: str
+) -> None:
+    """The selector of a Provisioner's `provider` takes every group with the cluster's tag."""
+    tags = [{"Key": "karpenter.sh/discovery", "Value": "prod"}]
+    groups = [{"GroupId": f"sg-{number:02}", "GroupName": "nodes", "Tags": tags} for number in range(1, count + 1)]
+
+    there = resolved(security_groups=groups)
+
+    found = [one for one in there.problems if one.reason != "FamilyAssumed"]
+    assert [(one.condition, one.reason, one.severity) for one in found] == reported
+    assert there.ready == (count <= 16)
+    assert all(words in one.message for one in found)
+
+
 def test_all_that_is_missing_is_told_at_once() -> None:
     bare = resolved(replace(TEMPLATE, instance_profile="gone"), subnets=(), security_groups=(), parameters={})
 

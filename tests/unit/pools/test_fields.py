@@ -1,5 +1,6 @@
 """Every field of the CRDs is acted upon, reported on its object, or named as not used; docs/fields.md says which."""
 
+import ast
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from joiner import names
 from joiner.launching.declared_problems import find_family_problems
 from joiner.pools import read_manifests
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED, UnsupportedField
@@ -19,12 +21,33 @@ from joiner_local.packaged_data.field_table import (
     REPOSITORY,
     FieldRow,
     crd_fields,
+    read_keys,
     read_rows,
     render,
 )
 
 FIELDS = crd_fields()
 ROWS = read_rows()
+KEYS = read_keys()
+KEY = re.compile(r"([a-z0-9-]+\.)+[a-z]+/[A-Za-z][A-Za-z0-9_.-]+")
+NO_KEYS_OF_OBJECTS = {
+    "app.kubernetes.io/managed-by": "label of the CRDs and other objects that the deployment installs",
+    "buffer.x-k8s.io/active-capacity": "a strategy of CapacityBuffer",
+    "joiner.dev/cluster": "tag of access entries and roles",
+    "joiner.dev/joiner": "the reporting controller of events",
+    "joiner.dev/node": "annotation of an Eviction",
+    "karpenter.k8s.aws/instance-": "the prefix of labels",
+    "karpenter.sh/discovery": "tag of resources of EC2",
+    "karpenter.sh/nodeclaim": "tag of instances",
+    "kubernetes.io/aws-ebs": "a volume plugin",
+    "kubernetes.io/no-provisioner": "a volume plugin",
+    **dict.fromkeys(
+        ("amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "habana.ai/gaudi", "nvidia.com/gpu"),
+        "a resource",
+    ),
+    **dict.fromkeys(("vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni"), "a resource"),
+}
+"""Texts of the code that look like keys of annotations and labels, and what they are."""
 SCHEMAS: dict[str, Any] = {
     crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for crd in (yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(CRDS.glob("*.yaml")))
@@ -69,6 +92,69 @@ def test_the_module_of_a_row_uses_the_field() -> None:
 
     without = [row for row in ROWS if row.place and not re.search(rf"\b{row.symbol}\b", modules[row.place])]
     assert without == []
+
+
+def keys_of_the_code() -> set[str]:
+    """Return every text in the library and the functions that has the form of a key, versions of APIs left out."""
+    files = [*(REPOSITORY / LIBRARY).rglob("*.py"), *(REPOSITORY / "functions").rglob("*.py")]
+    texts = {
+        node.value
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return {text for text in texts if KEY.fullmatch(text) and not re.search(r"/v\d+((alpha|beta)\d+)?$", text)}
+
+
+def test_each_key_of_an_annotation_or_a_label_in_the_code_has_a_row() -> None:
+    listed = {row.key for row in KEYS}
+
+    assert keys_of_the_code() - listed == NO_KEYS_OF_OBJECTS.keys()
+    assert listed - keys_of_the_code() == set()
+
+
+def test_the_module_of_a_key_uses_it() -> None:
+    modules = {row.place: (REPOSITORY / LIBRARY / row.place).read_text(encoding="utf-8") for row in KEYS}
+
+    without = [row for row in KEYS if not re.search(rf"(?<![\w-]){re.escape(row.symbol)}(?![\w-])", modules[row.place])]
+    assert without == []
+
+
+def test_each_annotation_of_a_pool_is_known_to_the_reader_of_pools() -> None:
+    assert {row.key for row in KEYS if row.what == "annotation of a pool"} == set(names.POOL_ANNOTATIONS)
+
+
+@pytest.mark.parametrize("kind", ["NodePool", "Provisioner"])
+def test_an_unknown_annotation_of_joiner_is_reported_with_the_nearest_one(kind: str) -> None:
+    annotations = {"joiner.dev/drifts": "detect", "example.com/drift": "detect", "joiner.dev/placing": "?"}
+    manifest = {"kind": kind, "metadata": {"name": "default", "annotations": annotations}, "spec": {}}
+
+    found = [one for one in read_manifests([manifest]).problems if one.field.startswith("metadata.annotations")]
+
+    assert [(one.field, one.value, one.remedy, one.severity) for one in found] == [
+        (
+            "metadata.annotations[joiner.dev/drifts]",
+            "detect",
+            'it has no effect: no such annotation is known; did you mean "joiner.dev/drift"?',
+            "warning",
+        ),
+        (
+            "metadata.annotations[joiner.dev/placing]",
+            "?",
+            "it has no effect; use bind or schedule",
+            "warning",
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", names.POOL_ANNOTATIONS)
+def test_no_known_annotation_of_a_pool_is_reported_as_unknown(name: str) -> None:
+    manifest = {"kind": "NodePool", "metadata": {"name": "default", "annotations": {name: "?"}}, "spec": {}}
+
+    remedies = [one.remedy for one in read_manifests([manifest]).problems if one.field.startswith("metadata.")]
+
+    assert len(remedies) == 1, "a strange value is reported once"
+    assert "no such annotation" not in remedies[0]
 
 
 def places(value: object, path: str = "") -> Iterator[tuple[str, list[str | int]]]:
@@ -165,15 +251,19 @@ def test_the_use_of_an_unsupported_field_is_reported_on_its_object(row: Unsuppor
     assert found[0].value.lower() == re.sub(r"[{}\"' ]", "", str(value)).lower() or isinstance(value, dict)
 
 
-@pytest.mark.parametrize("row", [one for one in UNSUPPORTED if one.values], ids=lambda row: f"{row.path}-{row.values}")
-def test_the_other_values_of_a_field_are_not_reported(row: UnsupportedField) -> None:
-    manifest, place, _ = using(row)
-    schema = FIELDS[row.kind][row.path]
-    unsupported = {value for one in UNSUPPORTED if (one.kind, one.path) == (row.kind, row.path) for value in one.values}
-    for value in set(schema.get("enum") or (True, False)) - unsupported:
-        text = yaml.safe_dump(manifest).replace(str(yaml.safe_dump(row.values[0])).split("\n")[0], str(value))
-        problems = read_manifests([yaml.safe_load(text)]).problems
-        assert [problem for problem in problems if problem.field == place] == []
+def test_the_other_values_of_a_field_are_not_reported() -> None:
+    """Only of fields whose row names values; a row without values reports every use of its field."""
+    reported = []
+    for row in (one for one in UNSUPPORTED if one.values):
+        manifest, place, _ = using(row)
+        schema = FIELDS[row.kind][row.path]
+        alike = [one for one in UNSUPPORTED if (one.kind, one.path) == (row.kind, row.path)]
+        for value in set(schema.get("enum") or (True, False)) - {value for one in alike for value in one.values}:
+            text = yaml.safe_dump(manifest).replace(str(yaml.safe_dump(row.values[0])).split("\n")[0], str(value))
+            problems = read_manifests([yaml.safe_load(text)]).problems
+            reported += [(row.kind, value) for problem in problems if problem.field == place]
+
+    assert reported == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +288,9 @@ def test_the_description_of_a_field_without_effect_says_so(row: UnsupportedField
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text(encoding="utf-8") == render(ROWS), "run python -m joiner_local.packaged_data.field_table"
+    current = render(ROWS, KEYS)
+
+    assert PAGE.read_text(encoding="utf-8") == current, "run python -m joiner_local.packaged_data.field_table"
 
 
 @pytest.mark.parametrize(

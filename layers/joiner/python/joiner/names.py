@@ -69,6 +69,30 @@ REBALANCE: Final = "joiner.dev/rebalance"
 NODE_OVERHEAD_PRICE: Final = "joiner.dev/node-overhead-price"
 BURSTABLE: Final = "joiner.dev/burstable"
 BLAST_RADIUS: Final = "joiner.dev/blast-radius"
+POOL_ANNOTATIONS: Final = (
+    BLAST_RADIUS,
+    BUDGET_TIME_ZONE,
+    BURSTABLE,
+    DRIFT,
+    DRIFT_CANARY,
+    DRIFT_CANARY_TIME,
+    EXPIRATION,
+    EXPIRATION_SPREAD,
+    LEAST_NODE_AGE,
+    LEAST_SAVING,
+    LEAST_SAVING_PERCENT,
+    MOST_EVICTIONS,
+    NODE_OVERHEAD_PRICE,
+    NODE_REPAIR,
+    NODE_REPAIR_TOLERANCES,
+    PLACING,
+    REBALANCE,
+    SPOT_TO_SPOT,
+    SPOT_TO_SPOT_TYPES,
+    WORKLOAD_COOL_DOWN,
+)
+"""All annotations of a pool; others with Joiner's prefix are reported as unknown."""
+
 LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
 LAUNCH: Final = "joiner.dev/launch"

@@ -6,7 +6,7 @@ of the request), tags of instances, volumes and network interfaces.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,6 +32,9 @@ UNTAGGED: Final = {
     "network-interface": ("network interfaces", "network interfaces"),
     "spot-instances-request": ("Spot instances requests", "Spot instances requests"),
 }
+
+GROUPS_OF_AN_INTERFACE: Final = 5
+"""Security groups of a network interface: the default quota. Source: Amazon VPC user guide, "Amazon VPC quotas"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,11 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
             yield "InvalidGroup.NotFound", f"The security group '{group_id}' does not exist"
         elif subnet is not None and group.vpc_id != subnet.vpc_id:
             yield "InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks."
+    if any(len(groups) > GROUPS_OF_AN_INTERFACE for groups in _groups_by_interface(data)):
+        yield (
+            "SecurityGroupsPerInterfaceLimitExceeded",
+            "The maximum number of security groups per interface has been reached.",
+        )
     if pool.lifecycle == SPOT and not SPOT_ROLE.exists():
         yield NO_SPOT_ROLE
     yield from _tag_problems(data, pool.lifecycle)
@@ -151,9 +159,16 @@ def _profile(profile: Mapping[str, str], backend: Any) -> Any:
     return next((p for p in profiles.values() if profile.get("Name") == p.name or profile.get("Arn") == p.arn), None)
 
 
+def _groups_by_interface(data: Mapping[str, Any]) -> list[Sequence[str]]:
+    """Return the security groups of each interface; those of the launch itself are of its only one."""
+    return [
+        data.get("SecurityGroupIds") or (),
+        *(nic.get("Groups") or () for nic in data.get("NetworkInterfaces") or ()),
+    ]
+
+
 def _group_ids(data: Mapping[str, Any]) -> list[str]:
-    of_interfaces = [group for nic in data.get("NetworkInterfaces") or [] for group in nic.get("Groups") or []]
-    return [*(data.get("SecurityGroupIds") or []), *of_interfaces]
+    return [group for groups in _groups_by_interface(data) for group in groups]
 
 
 def run(launch: PoolLaunch, backend: Any) -> list[Any]:

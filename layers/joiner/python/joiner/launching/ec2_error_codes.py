@@ -129,6 +129,11 @@ REMEDIES: Mapping[str, Remedy] = {
     "PendingVerification": Remedy(
         "AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"
     ),
+    "SecurityGroupsPerInterfaceLimitExceeded": Remedy(
+        "TooManySecurityGroups",
+        "select fewer security groups, or request a higher quota of security groups per network interface in Service "
+        "Quotas",
+    ),
     "UnauthorizedOperation": Remedy(
         "Unauthorized",
         "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what",

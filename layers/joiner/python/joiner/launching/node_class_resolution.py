@@ -36,6 +36,11 @@ from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, 
 Answer = Mapping[str, Any]
 IPV6: Final = "ipv6"
 
+USUAL_GROUPS: Final = 5
+"""Security groups of a network interface that every account may have."""
+MOST_GROUPS: Final = 16
+"""Security groups of a network interface with the highest quota."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeClassAnswers:
@@ -150,7 +155,8 @@ def _group_problems(
     if found.security_groups:
         beyond = _beyond(found.security_groups, "GroupId", allowed)
         message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
-        return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
+        refused = [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
+        return [*refused, *_count_problems(field, sorted(each["GroupId"] for each in found.security_groups))]
     wanted = "; or ".join(
         describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).security_groups
     )
@@ -160,6 +166,25 @@ def _group_problems(
             "SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}"
         )
     ]
+
+
+def _count_problems(field: str, groups: Sequence[str]) -> list[NodeClassProblem]:
+    """Return the problem of more security groups than a network interface can have.
+
+    The default quota of an account is five; it can be raised to sixteen. Source: Amazon VPC user guide, "Amazon VPC
+    quotas" (security groups per network interface).
+    """
+    if len(groups) <= USUAL_GROUPS:
+        return []
+    found = f"{field}: it selects {len(groups)} security groups ({', '.join(groups)})"
+    if len(groups) > MOST_GROUPS:
+        message = f"{found}, and a network interface has at most {MOST_GROUPS}: select fewer"
+        return [NodeClassProblem("SecurityGroupsReady", "TooManySecurityGroups", message)]
+    message = (
+        f"{found}, and EC2 refuses more than {USUAL_GROUPS} for a network interface unless the quota of the account "
+        "was raised: select fewer, or request a higher quota of security groups per network interface (L-2AFB9258)"
+    )
+    return [NodeClassProblem("SecurityGroupsReady", "TooManySecurityGroups", message, "warning")]
 
 
 def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:

@@ -1,4 +1,5 @@
-"""Reads the annotations of a NodePool or a Provisioner that set how its nodes are disrupted.
+"""Reads the annotations of a NodePool or a Provisioner that set how its nodes are disrupted, and reports those of
+Joiner's prefix that no part of it reads.
 
 An annotation whose value is not valid has no effect and is a warning: the pool still launches nodes. The exception is
 an unknown time zone, for which every budget with a schedule is active.
@@ -32,6 +33,9 @@ def read_disruption_settings(manifest: Mapping[str, Any], notes: ManifestProblem
     return _Annotations((manifest.get("metadata") or {}).get("annotations"), notes).read()
 
 
+OURS: Final = "joiner.dev/"
+
+
 class _Annotations:
     """The annotations of one pool. Each method reads one of them, and notes what is wrong with its value."""
 
@@ -41,6 +45,8 @@ class _Annotations:
 
     def read(self) -> DisruptionSettings:
         """Return the settings; values that are not valid are replaced by the defaults."""
+        self._report_unknown()
+        self._choice(names.PLACING, ("bind", "schedule"))  # read when a node is launched
         drift, expiration = DriftSettings(), ExpirationSettings()
         return DisruptionSettings(
             time_zone=self._time_zone(),
@@ -63,6 +69,12 @@ class _Annotations:
             ),
             rebalance=self._choice(names.REBALANCE, REBALANCE_CHOICES),
         )
+
+    def _report_unknown(self) -> None:
+        for name in sorted(map(str, self._said)):
+            if name.startswith(OURS) and name not in names.POOL_ANNOTATIONS:
+                near = suggest_nearest(name, names.POOL_ANNOTATIONS)
+                self._wrong(name, f"it has no effect: no such annotation is known{near}")
 
     def _wrong(self, name: str, remedy: str) -> None:
         self._notes.note(f"metadata.annotations[{name}]", self._said[name], remedy, "warning")

@@ -1,0 +1,169 @@
+"""The clocks of functions, of EC2 and of the API server differ: nothing is launched twice, kept for ever or removed
+early.
+
+Two clocks of AWS differ by less than a second, those of nodes by more; the tests use up to half a minute between
+functions, and an hour between services.
+"""
+
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_claims import list_claims
+from joiner.names import TERMINATION_FINALIZER
+from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.invariants import nothing_is_left
+from tests.unit.functions.retire import retire
+from tests.unit.functions.scale_up import NOON, World, pending
+
+SKEW = 30.0
+SEEDS = range(2)
+HOUR = timedelta(hours=1)
+PODS = (pending("web-1"), pending("web-2"), pending("db-1", cpu="3"))
+WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
+
+
+class SkewedWorld(World):
+    """Each reading of the clock is up to half a minute early or late."""
+
+    chance = random.Random(0)  # noqa: S311 - a course of events
+    true: datetime = NOON
+
+    @property
+    def now(self) -> datetime:
+        return self.true + timedelta(seconds=self.chance.uniform(-SKEW, SKEW))
+
+    @now.setter
+    def now(self, at: datetime) -> None:
+        self.true = at
+
+    def pass_time(self, seconds: float) -> None:
+        self.true += timedelta(seconds=seconds)
+
+
+@pytest.fixture(params=SEEDS)
+def skewed(make_world: MakeWorld, request: pytest.FixtureRequest) -> Iterator[SkewedWorld]:
+    made = make_world()
+    world = SkewedWorld(made.ledger, made.store, made.kube, machine=made.machine)
+    world.chance = random.Random(request.param)  # noqa: S311 - a course of events
+    world.true = NOON
+    world.prepare(*PODS)
+    yield world
+
+
+def sweeps(world: SkewedWorld, count: int) -> list[tuple[str, str]]:
+    """Run sweeps a minute apart; return claim and reason of the retirements that they ask for."""
+    found = []
+    for number in range(count):
+        world.pass_time(60)
+        answer = world.sweep(f"up-sweep-{number}")
+        found += [(each["claim"], each["reason"]) for each in answer["retire"]]
+    return found
+
+
+def test_a_scale_up_whose_functions_read_different_clocks_launches_each_node_once(skewed: SkewedWorld) -> None:
+    assert skewed.scale_up("up-1")
+    launched = set(skewed.ec2.instances)
+
+    assert sweeps(skewed, 3) == []
+
+    nothing_is_left(skewed)
+    assert set(skewed.ec2.instances) == launched != set()
+
+
+@pytest.mark.parametrize("state", ["record_node_claims", "launch_instances", "record_launches"])
+def test_an_execution_that_stops_under_different_clocks_is_completed_once(skewed: SkewedWorld, state: str) -> None:
+    skewed.stop_after = state
+    assert not skewed.scale_up("up-1")
+    launched = set(skewed.ec2.instances)
+    skewed.stop_after = ""
+
+    assert sweeps(skewed, 4) == []
+
+    nothing_is_left(skewed)
+    assert launched <= set(skewed.ec2.instances)
+    assert len(skewed.ec2.instances) == len(list_claims(skewed.kube).claims)
+
+
+def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_say(skewed: SkewedWorld) -> None:
+    skewed.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
+    skewed.scale_up("up-1")
+    skewed.true += HOUR
+    assert sweeps(skewed, 1) == []
+    claim = list_claims(skewed.kube).claims[0]
+    for pod in skewed.kube.all(kinds.PODS):
+        if pod["spec"].get("nodeName") == claim.node_name:
+            del skewed.kube.objects["pods", "default", pod["metadata"]["name"]]
+
+    asked = sweeps(skewed, 4)
+
+    assert asked
+    assert set(asked) == {(claim.name, "empty")}
+
+
+@pytest.mark.parametrize("ahead", [HOUR, -HOUR], ids=["ec2 is an hour ahead", "ec2 is an hour behind"])
+def test_launch_times_of_another_clock_do_not_retire_nodes(world: World, ahead: timedelta) -> None:
+    """The fake EC2 says that every instance was launched at noon."""
+    world.now = NOON - ahead
+    world.prepare(*PODS)
+    world.scale_up("up-1")
+
+    for number in range(3):
+        world.now += timedelta(seconds=60)
+        assert world.sweep(f"up-sweep-{number}")["retire"] == []
+    nothing_is_left(world)
+
+
+def test_a_lease_that_ends_an_hour_from_now_does_not_outlive_its_holder(world: World) -> None:
+    """Its holder read a clock that is an hour ahead, and died."""
+    world.prepare(*PODS)
+    world.now = NOON + HOUR
+    world.stop_after = "plan_capacity"
+    assert not world.scale_up("up-1")
+    assert world.ledger.lease().until > (NOON + HOUR).timestamp()
+    world.stop_after = ""
+    world.now = NOON
+
+    for number in range(2):
+        world.now += timedelta(seconds=60)
+        world.sweep(f"up-sweep-{number}")
+
+    nothing_is_left(world)
+
+
+def test_pods_and_nodes_of_the_future_are_served_like_others(world: World) -> None:
+    """Created and rejected by the scheduler an hour from now, by the clock of the API server."""
+    later = f"{NOON + HOUR:%Y-%m-%dT%H:%M:%SZ}"
+    pods = [dict(pod) for pod in PODS]
+    for pod in pods:
+        pod["metadata"] = {**pod["metadata"], "creationTimestamp": later}
+        conditions = [{**one, "lastTransitionTime": later} for one in pod["status"]["conditions"]]
+        pod["status"] = {**pod["status"], "conditions": conditions}
+    world.prepare(*pods)
+
+    assert world.scale_up("up-1")
+    for number in range(2):
+        world.now += timedelta(seconds=60)
+        assert world.sweep(f"up-sweep-{number}")["retire"] == []
+
+    nothing_is_left(world)
+
+
+def test_a_retirement_under_different_clocks_ends_with_its_node(skewed: SkewedWorld) -> None:
+    skewed.scale_up("up-1")
+    sweeps(skewed, 1)
+    (claim, *_) = list_claims(skewed.kube).claims
+    skewed.kube.delete(kinds.NODECLAIMS, claim.name)
+    assert TERMINATION_FINALIZER in claim_finalizers(skewed, claim.name)
+
+    retire(skewed, (claim.name, "deleted"))
+
+    assert claim.name not in {one.name for one in list_claims(skewed.kube).claims}
+    assert skewed.ec2.instances[claim.instance_id]["State"]["Name"] in ("shutting-down", "terminated")
+
+
+def claim_finalizers(world: World, name: str) -> list[str]:
+    return list(world.kube.get(kinds.NODECLAIMS, name)["metadata"]["finalizers"])
