@@ -39,6 +39,7 @@ def inflated(deployed: Actor, earlier: list[dict[str, Any]]) -> Iterator[Actor]:
         deployed.scale("inflate", replicas)
         deployed.wait_running(replicas, "inflate")
     deployed.rest()
+    assert deployed.instances()  # so no loop over them is empty
     yield deployed
     deployed.clean()
 

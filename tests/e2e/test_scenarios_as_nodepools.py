@@ -153,6 +153,7 @@ def test_kubectl_prints_the_columns_of_all_kinds(four_pools: Actor) -> None:
     rows = [
         line.split() for line in kubectl(four_pools, "get", "nodeclaims", "-o", "wide", "--no-headers").splitlines()
     ]
+    assert len(rows) == len(four_pools.claims()) > 0
     assert all(len(row) == 11 and row[5] == "True" for row in rows), rows  # no column is empty
 
 

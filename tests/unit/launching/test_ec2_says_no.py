@@ -103,6 +103,12 @@ ROWS: Final = (
     Row("MaxIOPSLimitExceeded", again=False, events=("IOPSQuotaExceeded",), says="Service Quotas"),
     Row("MaxTemplateLimitExceeded", again=False, events=("LaunchTemplateQuotaExceeded",), says="launch templates"),
     Row("PendingVerification", again=False, events=("AccountPendingVerification",)),
+    Row(
+        "SecurityGroupsPerInterfaceLimitExceeded",
+        again=False,
+        events=("TooManySecurityGroups",),
+        says="select fewer security groups",
+    ),
     Row("UnauthorizedOperation", again=False, events=("Unauthorized",), says="aws sts decode-authorization-message"),
     Row(
         "InvalidParameterValue",

@@ -2,6 +2,8 @@
 step takes.
 """
 
+import time
+
 import pytest
 
 from joiner.catalogue import Catalogue
@@ -62,3 +64,24 @@ def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_s
     assert not quick.cut_short
     assert not slow.cut_short
     assert [one.pods for one in quick.nodes] == [one.pods for one in slow.nodes]
+
+
+@pytest.mark.parametrize("deadline", [0.2, 0.5])
+@pytest.mark.parametrize("kinds", [40, 300])
+def test_a_search_ends_at_most_ten_percent_after_its_deadline(deadline: float, kinds: int) -> None:
+    """Measured in CPU time, so that other work of the machine does not count."""
+    lists = world(
+        [
+            pod(f"p{number}", cpu=f"{300 + 37 * number % 1400}m", memory=f"{200 + 131 * number % 6000}Mi")
+            for number in range(kinds)
+        ]
+    )
+    snapshot, catalogue = Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE)
+    effort = Effort(seconds=deadline, steps=10**9, clock=time.process_time)
+    plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=0))  # imports and caches are no part of a search
+
+    began = time.process_time()
+    plan(snapshot, catalogue, classes=CLASSES, effort=effort)
+    took = time.process_time() - began
+
+    assert took <= deadline * 1.1
