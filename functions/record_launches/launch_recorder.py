@@ -94,7 +94,7 @@ class LaunchRecorder:
             failed=0 if outcome.again else len(outcome.unmet),
             later=bool(outcome.unmet) and outcome.later,
             price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
-            events=telling.report_outcome(outcome, launched, pool),
+            events=[*telling.report_outcome(outcome, launched, pool), *telling.report_few_choices(launch, pool)],
         )
 
     def _write_launched(self, each: tuple[PairedInstance, NodeClaim, str]) -> NodeClaim | None:

@@ -116,6 +116,7 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
 
 def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *, tolerance: float | None) -> list[str]:
     asked, wrong = amounts(node["requests"]), []
+    most = _cheapest_on_demand(node, pool, lists, catalogue) if node["capacityType"] == "spot" else 0.0
     for offer in (node, *node["alternatives"]):
         known = catalogue.get(offer["instanceType"], {"offerings": [], "labels": {}, "allocatable": {}})
         where = f"{node['name']}: {offer['capacityType']} {offer['instanceType']} in {offer['zone']}"
@@ -132,7 +133,7 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
             continue
         if not any(pool_allows(pool, labels) for _, labels in sold):
             wrong.append(f"{where} is not what its pool allows")
-        if tolerance is not None and offer["pricePerHour"] > node["pricePerHour"] * (1 + tolerance) + 1e-9:
+        if tolerance is not None and offer["pricePerHour"] > max(most, node["pricePerHour"] * (1 + tolerance)) + 1e-9:
             wrong.append(f"{where} is much dearer")
         room = {**amounts(known["allocatable"]), **added(lists, sold[0][1])}
         if not sized_by_its_class(pool, lists) and any(
@@ -140,6 +141,22 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
         ):
             wrong.append(f"{where} is too small")
     return wrong
+
+
+def _cheapest_on_demand(node: Json, pool: Json, lists: Lists, catalogue: Json) -> float:
+    """Return the most that an alternative of a spot node may cost: the cheapest on-demand offer of its pool that has
+    what the node requests; without such an offer, any price."""
+    asked = amounts(node["requests"])
+    found = [
+        priced(lists, labels, one["pricePerHour"])
+        for name, known in catalogue.items()
+        for one in known["offerings"]
+        for labels in [labels_of_offer(pool, name, known, one)]
+        if one["capacityType"] == "on-demand" and pool_allows(pool, labels)
+        for room in [amounts(known["allocatable"])]
+        if not any(value > room.get(key, NOTHING) for key, value in asked.items() if value > 0)
+    ]
+    return max(found) if found else float("inf")
 
 
 def _check_labels(node: Json, pool: Json, lists: Lists, catalogue: Json) -> list[str]:

@@ -282,9 +282,10 @@ def test_a_preference_decides_between_equals_and_costs_nothing() -> None:
     assert drawn(checked(world([pod("web-0", **liking)]))) == ["g.large c spot: web-0"]
 
 
-def test_alternatives_hold_the_same_pods_for_about_the_same_price() -> None:
+def test_alternatives_of_an_on_demand_node_hold_the_same_pods_for_about_the_same_price() -> None:
     twin = {**CATALOGUE, "t.large": instance_type("t.large", 2, 8, 0.072, arch="arm64")}
-    one = checked(world([pod("web-0")]), catalogue=twin).nodes[0]
+    on_demand = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+    one = checked(world([pod("web-0")], node_pool(requirements=[on_demand])), catalogue=twin).nodes[0]
 
     assert [(other.instance_type, other.zone[-1]) for other in one.alternatives] == [
         ("g.large", "a"),

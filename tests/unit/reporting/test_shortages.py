@@ -1,13 +1,16 @@
 """Shortages that do not end by themselves: the events of pool and pods name the remedy beside the shortage."""
 
+from dataclasses import replace
+
 import pytest
 
-from joiner.launching import CapacityShortage, LaunchOutcome
+from joiner.launching import CapacityShortage, Launch, LaunchOutcome
 from joiner.launching.ec2_error_codes import find_remedy
 from joiner.planning import PendingPod, Plan, Reason
 from joiner.pools import NodeClassRef, NodePool
-from joiner.reporting.launch_events import report_outcome
+from joiner.reporting.launch_events import report_few_choices, report_outcome
 from joiner.reporting.shortage_remedies import add_remedies
+from tests.unit.launching.world import launches, wanted
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="u-1")
 NO_ROLE = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
@@ -98,3 +101,28 @@ def test_a_pod_that_waits_for_something_else_is_not(reason: str, mark: tuple[str
 )
 def test_the_missing_role_is_known_by_whatever_ec2_calls_it(code: str, message: str, reason: str) -> None:
     assert find_remedy(code, message).reason == reason
+
+
+def of_types(*types: str, capacity_type: str = "spot") -> Launch:
+    launch = launches(wanted("a", capacity_type=capacity_type))[0]
+    return replace(launch, images=dict.fromkeys(types, "ami-1"))
+
+
+def test_a_spot_launch_with_fewer_than_five_types_is_reported_on_its_pool() -> None:
+    (event,) = report_few_choices(of_types("m5.large", "c5.large"), POOL)
+
+    assert (event.reason, event.kind, event.subject.kind) == ("FewSpotChoices", "Warning", "NodePool")
+    assert event.note == (
+        "The pods and the pool allow 2 instance types for a spot node (c5.large, m5.large): with fewer than 5, "
+        "capacity is scarcer and interruptions are more frequent. Allow more instance types, sizes or zones in the "
+        "requirements of NodePool/default and of its pods"
+    )
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [of_types("a.large", "b.large", "c.large", "d.large", "e.large"), of_types("a.large", capacity_type="on-demand")],
+    ids=["five types", "on-demand"],
+)
+def test_other_launches_are_not(launch: Launch) -> None:
+    assert report_few_choices(launch, POOL) == []

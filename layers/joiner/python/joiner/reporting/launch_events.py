@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterable
 
-from joiner.launching import CapacityShortage, LaunchOutcome
+from joiner.launching import CapacityShortage, Launch, LaunchOutcome
 from joiner.launching.ec2_error_codes import REMEDIES, VCPU_QUOTA_ERRORS
 from joiner.launching.vcpu_quotas import describe_quota, find_vcpu_quota
+from joiner.names import SPOT
 from joiner.pools import NodeClaim, NodePool
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.shortage_remedies import find_shortage_remedy
 
 OFFERINGS_SHOWN = 5
+FEW_TYPES = 5
+"""A spot launch with fewer types is reported, as by Karpenter: its capacity is scarce, and interrupted together."""
 ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 
@@ -51,6 +54,19 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
         note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
         told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
     return told
+
+
+def report_few_choices(launch: Launch, pool: NodePool | None) -> list[Event]:
+    """Return the event of a spot launch for which EC2 could choose among few instance types."""
+    types = sorted(launch.images)
+    if pool is None or launch.capacity_type != SPOT or len(types) >= FEW_TYPES:
+        return []
+    note = (
+        f"The pods and the pool allow {len(types)} instance {'type' if len(types) == 1 else 'types'} for a spot node "
+        f"({', '.join(types)}): with fewer than {FEW_TYPES}, capacity is scarcer and interruptions are more frequent. "
+        f"Allow more instance types, sizes or zones in the requirements of {pool.key} and of its pods"
+    )
+    return [Event(Subject.pool(pool), "FewSpotChoices", "Launch", note, "Warning")]
 
 
 def _remedy(short: CapacityShortage) -> str:

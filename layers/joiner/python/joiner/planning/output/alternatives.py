@@ -1,8 +1,8 @@
 """The offers that can be launched in place of a planned node: offers that hold the same pods by the same rules, for
 about the same price.
 
-The fleet chooses among them when some have insufficient capacity. The offers of a pool are arrays, because they are
-read for every node.
+The fleet chooses among them when some have insufficient capacity. Spot nodes have more alternatives (`spot_choices`).
+The offers of a pool are arrays, because they are read for every node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ import numpy as np
 from joiner import names
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
+from joiner.planning.output.spot_choices import SpareAllowance, choose_offers, is_exotic, is_spot, limit_price
 from joiner.planning.relaxation.dominance import distinguishing_keys
 from joiner.planning.relaxation.offer_table import columns_of, unpack_bits
 from joiner.planning.state.plan_state import NodeState, PlanState
@@ -36,6 +37,7 @@ class OfferAlternatives:
         self._open: dict[tuple[OfferSet, int], Marks] = {}
         self._price_lists: dict[PoolOffers, PriceList] = {}
         self._known: dict[object, list[NodeOffer]] = {}
+        self._spare = SpareAllowance(state)
 
     def of(self, room: NodeState, choice: OfferChoice) -> list[NodeOffer]:
         """Return its own offer first, then the cheapest alternatives, and further ones if minValues requires them."""
@@ -59,10 +61,11 @@ class OfferAlternatives:
         if choice.market not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
             self._price_lists[choice.market] = price_list_of(stock, self._keys, limits, zonal=self._zonal)
-        found = [
-            own,
-            *self._price_lists[choice.market].holding(own, need, self._open[stock, bits])[: MOST_ALTERNATIVES - 1],
-        ]
+        prices, open_to = self._price_lists[choice.market], self._open[stock, bits]
+        if is_spot(own):
+            found = [own, *prices.holding_spot(own, need, open_to, self._allowance(choice))]
+        else:
+            found = [own, *prices.holding(own, need, open_to)[: MOST_ALTERNATIVES - 1]]
         least = pool.min_values
         if least:
             others = [
@@ -73,6 +76,11 @@ class OfferAlternatives:
             others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
             found.extend(_more_choice(found, others, least))
         return found
+
+    def _allowance(self, choice: OfferChoice) -> tuple[float, ...]:
+        """Return how much more a spot node may cost ($/h), and how much more of each limited resource it may have."""
+        limits = sorted(name for name in choice.market.pool.limits if name != "nodes")
+        return (self._spare.more_per_hour(), *(self._spare.more(choice.market, name) for name in limits))
 
 
 class PriceList:
@@ -97,6 +105,9 @@ class PriceList:
             self._order
         ]
         self._place = np.argsort(self._order)
+        ranked = [offers[at] for at in self._order]
+        self._exotic: Marks = np.array([is_exotic(one) for one in ranked], dtype=bool)
+        self._on_demand: Marks = np.array([one.offering.capacity_type == names.ON_DEMAND for one in ranked], dtype=bool)
         self._alike: dict[int, tuple[Whole, Floats]] = {}
 
     def holding(self, own: NodeOffer, need: Sequence[int], open_to: Marks) -> list[NodeOffer]:
@@ -120,6 +131,26 @@ class PriceList:
         alike, rooms = known
         held = (rooms >= need).all(axis=1) & open_to[alike]
         return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
+
+    def holding_spot(
+        self, own: NodeOffer, need: Sequence[int], open_to: Marks, allowance: Sequence[float]
+    ) -> list[NodeOffer]:
+        """Return the alternatives of a spot offer, the cheapest first, without the offer itself.
+
+        ``allowance``: how much more a node may cost, and how much more of each limited resource it may have.
+        """
+        position = self._place[own.index]
+        held = (self._rooms >= need).all(axis=1) & open_to[self._order]
+        most = limit_price(
+            self._prices[held & self._on_demand], own.offering.price_per_hour, PRICE_TOLERANCE, allowance[0]
+        )
+        counted = np.array([0.0, *allowance[1:]])
+        same = held & self._endless & (self._kinds == self._kinds[position]) & (self._prices <= most)
+        same &= (self._counted <= self._counted[position] + counted).all(axis=1)
+        if not self._exotic[position]:
+            same &= ~self._exotic
+        same[position] = False
+        return choose_offers([self._offers[at] for at in self._order[same].tolist()], own)
 
 
 _price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...], bool], PriceList]]" = (
