@@ -65,6 +65,11 @@ class AccountRegion:
         return f"arn:{self.partition}:ec2:{self.region}::{kind}/*"
 
 
+    def shared_ec2(self, kind: str) -> str:
+        """Return the ARN pattern of resources that other accounts may share, such as capacity reservations."""
+        return f"arn:{self.partition}:ec2:{self.region}:*:{kind}/*"
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterNetwork:
     """Ids of the subnets and of the security group that EKS describes as the cluster's own; CloudFormation resolves
@@ -100,6 +105,7 @@ def allow_launches(
             {"ec2:SecurityGroupID": own.security_groups},
         ),
         *_allow_use_of(launching, where.public_ec2("snapshot"), snapshot_limit(settings)),
+        _allow(launching, [where.shared_ec2("capacity-reservation")]),
         *_allow_snapshots_of_owners(launching, where, settings),
         *_allow_encryption(settings, where),
         _allow(launching, [where.ec2("launch-template")], owned),
@@ -141,7 +147,7 @@ def allow_terminations(settings: Settings, where: AccountRegion) -> list[iam.Pol
 def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
     """Allow looking up what a node class names."""
     return [
-        allow_describing(settings, "Images", "SecurityGroups", "Snapshots", "Subnets"),
+        allow_describing(settings, "CapacityReservations", "Images", "SecurityGroups", "Snapshots", "Subnets"),
         # Like the Describe calls, these have no resources
         _allow(["ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"], ["*"], _in_region(settings)),
         _allow(

@@ -15,8 +15,10 @@ from joiner.launching import Launch
 ALLOWED: Final = "DryRunOperation"
 FROM_TEMPLATE: Final = (
     "BlockDeviceMappings",
+    "CapacityReservationSpecification",
     "IamInstanceProfile",
     "ImageId",
+    "InstanceMarketOptions",
     "MetadataOptions",
     "Monitoring",
     "NetworkInterfaces",

@@ -128,6 +128,11 @@ class NodeClassResolver:
             asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # the format of EC2's deprecation times
             parameter_images=self._described(parameters.values()) if node_class.block_devices else [],
             snapshots=self._ec2.snapshots(asked.snapshots),
+            reservations=[
+                each
+                for question in asked.reservations
+                for each in self._ec2.capacity_reservations(question.filters, question.ids)
+            ],
         )
 
     def _described(self, images: Iterable[str]) -> list[Mapping[str, Any]]:

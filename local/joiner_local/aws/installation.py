@@ -23,7 +23,9 @@ test compares the record with this list::
         DynamoHandler.batch_write_item DynamoHandler.transact_write_items DynamoHandler.transact_get_items
         DynamoDBBackend.transact_write_items DynamoDBBackend.update_item
     ec2.capacity_pools
-        EC2Response.get_spot_placement_scores EC2Response.describe_capacity_reservations
+        EC2Response.get_spot_placement_scores
+    ec2.capacity_reservations
+        EC2Response.describe_capacity_reservations EC2Response.describe_instances
     ec2.ebs_volumes
         EC2Response.get_ebs_default_kms_key_id EC2Response.modify_ebs_default_kms_key_id
         EC2Response.reset_ebs_default_kms_key_id EC2Response.get_ebs_encryption_by_default
@@ -155,6 +157,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
 def _install_ec2(aws: LocalAws) -> None:
     from joiner_local.aws.ec2 import (
         capacity_pools,
+        capacity_reservations,
         ebs_volumes,
         ec2_prices,
         eventual_consistency,
@@ -170,6 +173,7 @@ def _install_ec2(aws: LocalAws) -> None:
 
     ec2_prices.install()
     capacity_pools.install(aws)
+    capacity_reservations.install(aws)
     ec2_lookups.install()
     launch_templates.install()
     ebs_volumes.install()

@@ -96,6 +96,7 @@ def test_scenario_cs_template_has_its_40_gib_volume_profile_and_groups() -> None
             "InstanceMetadataTags": "disabled",
         },
         "Monitoring": {"Enabled": False},
+        "CapacityReservationSpecification": {"CapacityReservationPreference": "none"},
     }
     assert launch.templates[0].tags == TAGS
     assert launch.templates[0].name.startswith("joiner/prod/")

@@ -61,7 +61,6 @@ def test_what_is_read_but_not_acted_on_is_told() -> None:
     found = read_manifests(EVERYTHING)
 
     assert sorted(problem.field for problem in found.problems if problem.object == "EC2NodeClass/everything") == [
-        "spec.capacityReservationSelectorTerms",
         "spec.connectionTracking",
         "spec.cpuOptions",
         "spec.ipPrefixCount",

@@ -29,6 +29,8 @@ NODECLAIM: Final = "karpenter.sh/nodeclaim"
 INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
 TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 RESERVATION: Final = "karpenter.k8s.aws/capacity-reservation-id"
+RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
+RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
 
 ON_DEMAND: Final = "on-demand"
 SPOT: Final = "spot"

@@ -202,12 +202,6 @@ def get_spot_placement_scores(response: Any) -> ActionResult:
     )
 
 
-def describe_capacity_reservations(_response: Any) -> ActionResult:
-    """Return none: this account has no reservations."""
-    return ActionResult({"CapacityReservations": []})
-
-
 def install(aws: LocalAws) -> None:
     replace_attribute(EC2Response, "get_spot_placement_scores", get_spot_placement_scores)
-    replace_attribute(EC2Response, "describe_capacity_reservations", describe_capacity_reservations)
     aws.add_knobs({"capacity": set_capacity})

@@ -19,8 +19,11 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, SPOT, CapacityPool
+from joiner_local.aws.ec2.capacity_reservations import BLOCK, INTERRUPTIBLE
 
 PLURALS: Final = {SPOT: "SpotOptions", ON_DEMAND: "OnDemandOptions"}
+MARKETS: Final = {BLOCK: BLOCK, "reserved-capacity": INTERRUPTIBLE}
+"""Target capacity types of capacity blocks and interruptible reservations, with the market type of their templates."""
 STRATEGIES: Final = {
     SPOT: (
         "lowest-price",
@@ -83,6 +86,10 @@ class FleetRequest:
     def read(cls, params: Mapping[str, Any], backend: Any) -> "FleetRequest":
         capacity = params.get("TargetCapacitySpecification") or {}
         lifecycle = capacity.get("DefaultTargetCapacityType") or ON_DEMAND
+        market = MARKETS.get(lifecycle, "")
+        if market:
+            _check_market(params, lifecycle, market, backend)
+            lifecycle = ON_DEMAND
         if lifecycle not in PLURALS:
             raise EC2ClientError("UnsupportedOperation", f"the local EC2 has no capacity of type {lifecycle}")
         if capacity.get("SpotTargetCapacity") or capacity.get("OnDemandTargetCapacity"):
@@ -115,6 +122,22 @@ class FleetRequest:
             pools,
             _fleet_tags(params.get("TagSpecifications") or []),
         )
+
+
+def _check_market(params: Mapping[str, Any], lifecycle: str, market: str, backend: Any) -> None:
+    """Refuse options of other capacity types, and templates of another market type."""
+    for name in PLURALS.values():
+        if params.get(name):
+            raise EC2ClientError("InvalidParameterCombination", f"{name} cannot be used with {lifecycle} capacity.")
+    types = (params.get("ReservedCapacityOptions") or {}).get("ReservationTypes") or []
+    if lifecycle == "reserved-capacity" and INTERRUPTIBLE not in types:
+        raise EC2ClientError("MissingParameter", "reserved-capacity needs ReservedCapacityOptions.ReservationTypes.")
+    for config in params.get("LaunchTemplateConfigs") or []:
+        _, data = _template(config.get("LaunchTemplateSpecification") or {}, backend)
+        if (data.get("InstanceMarketOptions") or {}).get("MarketType") != market:
+            raise EC2ClientError(
+                "InvalidParameterCombination", f"{lifecycle} capacity needs launch templates of market type {market}."
+            )
 
 
 def _check_size(configs: Sequence[Mapping[str, Any]]) -> None:

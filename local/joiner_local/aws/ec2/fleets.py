@@ -28,6 +28,7 @@ from joiner_local.aws.ec2 import (
     kms_keys,
 )
 from joiner_local.aws.ec2.capacity_pools import POOLS
+from joiner_local.aws.ec2.capacity_reservations import RESERVATIONS, is_targeted
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws.ec2.fleet_allocation import FleetAllocation, PoolRefusal, PricedPool, allocate
 from joiner_local.aws.ec2.fleet_requests import FleetRequest, LaunchPool, tags_by_type
@@ -206,12 +207,17 @@ def _allocate(request: FleetRequest, backend: Any, access_key: str) -> FleetAllo
 
     def draw(asked: LaunchPool, wanted: int) -> tuple[int, PoolRefusal | None]:
         reachable = min(wanted, addresses[asked.subnet_id])
+        if is_targeted(asked.data):
+            given = min(reachable, _free_in_reservation(asked, backend))
+            addresses[asked.subnet_id] -= given
+            return given, None if given == wanted else _refusal(asked, no_address=given == reachable, reserved=True)
         given = POOLS.take(asked.pool, reachable)
         addresses[asked.subnet_id] -= given
         return given, None if given == wanted else _refusal(asked, no_address=given == reachable)
 
     def give_back(asked: LaunchPool, count: int) -> None:
-        POOLS.give_back(asked.pool, count)
+        if not is_targeted(asked.data):
+            POOLS.give_back(asked.pool, count)
         addresses[asked.subnet_id] += count
 
     allocation = allocate(request, candidates, draw, give_back)
@@ -237,14 +243,19 @@ def _free_addresses(subnet_id: str, backend: Any) -> int:
     return max(0, int(backend.get_subnet(subnet_id).available_ip_address_count))
 
 
-def _refusal(asked: LaunchPool, *, no_address: bool) -> PoolRefusal:
+def _free_in_reservation(asked: LaunchPool, backend: Any) -> int:
+    found = RESERVATIONS.wanted(asked.data, asked.pool, backend)
+    return max(0, RESERVATIONS.free(found, backend)) if found else 0
+
+
+def _refusal(asked: LaunchPool, *, no_address: bool, reserved: bool = False) -> PoolRefusal:
     if no_address:
         message = (
             f"There are not enough free addresses in subnet '{asked.subnet_id}' to satisfy the requested "
             "number of instances."
         )
         return PoolRefusal(asked, "InsufficientFreeAddressesInSubnet", message)
-    code = POOLS.refusal(asked.pool)
+    code = "ReservationCapacityExceeded" if reserved else POOLS.refusal(asked.pool)
     return PoolRefusal(
         asked, code, MESSAGES.get(code, code).format(type=asked.pool.instance_type, zone=asked.pool.zone)
     )

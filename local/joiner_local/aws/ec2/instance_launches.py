@@ -16,6 +16,7 @@ from moto.iam.models import iam_backends
 
 from joiner_local.aws.ec2 import ebs_volumes
 from joiner_local.aws.ec2.capacity_pools import SPOT
+from joiner_local.aws.ec2.capacity_reservations import RESERVATIONS
 from joiner_local.aws.ec2.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
 from joiner_local.aws.ec2.spot_role import SPOT_ROLE
 
@@ -70,6 +71,8 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
             "InvalidFleetConfiguration",
             f"The instance type {pool.instance_type} is not supported for Spot Instances.",
         )
+    if found := RESERVATIONS.problem(data, pool):
+        yield found
     yield from _image_problems(data, pool.instance_type, backend)
     yield from ebs_volumes.problems(data, backend)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
@@ -87,8 +90,8 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     if pool.lifecycle == SPOT and not SPOT_ROLE.exists():
         yield NO_SPOT_ROLE
     yield from _tag_problems(data, pool.lifecycle)
-    if data.get("UserData") and (found := user_data_problem(str(data["UserData"]))):
-        yield found
+    if data.get("UserData") and (wrong := user_data_problem(str(data["UserData"]))):
+        yield wrong
 
 
 def _tag_problems(data: Mapping[str, Any], lifecycle: str) -> Iterator[Problem]:
@@ -189,6 +192,7 @@ def run(launch: PoolLaunch, backend: Any) -> list[Any]:
 
 def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
     asked, data = launch.asked, launch.asked.data
+    held = RESERVATIONS.wanted(data, asked.pool, backend)
     reservation = backend.run_instances(
         data["ImageId"],
         1,
@@ -211,6 +215,7 @@ def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
         client_token=str(uuid.uuid4()),
     )
     instance = reservation.instances[0]
+    instance.capacity_reservation_id = held.id if held else None
     if asked.pool.lifecycle == SPOT:
         instance.spot_instance_request_id = f"sir-{uuid.uuid4().hex[:8]}"
     if profile := data.get("IamInstanceProfile"):

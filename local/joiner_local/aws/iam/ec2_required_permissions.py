@@ -26,6 +26,7 @@ BY_PREFIX: Final = {
     "subnet": "subnet",
     "snap": "snapshot",
     "ami": "image",
+    "cr": "capacity-reservation",
 }
 PUBLIC: Final = ("image", "snapshot")
 
@@ -128,6 +129,9 @@ def used_resources(data: Mapping[str, Any]) -> Iterator[RequiredPermission]:
         yield RequiredPermission(
             "", arn("security-group", each), {**resource_tag_keys(each), "ec2:securitygroupid": (each,)}
         )
+    said = data.get("CapacityReservationSpecification") or {}
+    if reservation := (said.get("CapacityReservationTarget") or {}).get("CapacityReservationId"):
+        yield RequiredPermission("", arn("capacity-reservation", str(reservation)), {})
     for mapping in data.get("BlockDeviceMappings") or []:
         if snapshot := (mapping.get("Ebs") or {}).get("SnapshotId"):
             found = backend.snapshots.get(snapshot)

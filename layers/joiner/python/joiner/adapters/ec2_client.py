@@ -105,6 +105,8 @@ class Instance:
     state_message: str = ""
     subnet: str = ""
     security_groups: tuple[str, ...] = ()
+    reservation: str = ""
+    """The capacity reservation in which it runs; empty if it runs in none."""
 
     @property
     def launch(self) -> str:
@@ -130,13 +132,14 @@ class Instance:
             zone=said["Placement"]["AvailabilityZone"],
             image=said.get("ImageId", ""),
             state=said["State"]["Name"],
-            capacity_type="spot" if said.get("InstanceLifecycle") == "spot" else "on-demand",
+            capacity_type=_capacity_type(said),
             launched_at=launched.isoformat() if launched is not None else "",
             tags={tag["Key"]: tag["Value"] for tag in said.get("Tags", ())},
             state_code=(said.get("StateReason") or {}).get("Code", ""),
             state_message=(said.get("StateReason") or {}).get("Message", ""),
             subnet=said.get("SubnetId", ""),
             security_groups=tuple(sorted(group["GroupId"] for group in said.get("SecurityGroups", ()))),
+            reservation=said.get("CapacityReservationId") or "",
         )
 
 
@@ -285,6 +288,14 @@ class Ec2:
         asked: dict[str, Any] = {"Filters": list(filters), "IncludeDeprecated": True}
         return self.pages("describe_images", "Images", **asked, **({"Owners": list(owners)} if owners else {}))
 
+    def capacity_reservations(self, filters: Sequence[Mapping[str, Any]], ids: Sequence[str] = ()) -> list[Answer]:
+        """Return the answer of DescribeCapacityReservations; nothing for an id that does not exist."""
+        named: dict[str, Any] = {"CapacityReservationIds": list(ids)} if ids else {}
+        try:
+            return self.pages("describe_capacity_reservations", "CapacityReservations", Filters=list(filters), **named)
+        except InstanceNotFound:
+            return []
+
     def snapshots(self, ids: Iterable[str]) -> list[Answer]:
         """Return those of `ids` that this account can see, as DescribeSnapshots shows them."""
         wanted = sorted(set(ids))
@@ -402,6 +413,13 @@ class Parameters:
 
 def _launched_for(cluster: str) -> list[Mapping[str, Any]]:
     return [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
+
+
+def _capacity_type(said: Answer) -> str:
+    """Return the capacity type of an instance. EC2 reports a reservation also for instances that use an open one."""
+    if said.get("InstanceLifecycle") == "spot":
+        return "spot"
+    return "reserved" if said.get("CapacityReservationId") else "on-demand"
 
 
 def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from joiner import names
 from joiner.launching.launch_offering import LaunchOffering
+from joiner.launching.launch_template_content import INTERRUPTIBLE_MARKET
 from joiner.pools import NodeClass, ResolvedNodeClass
 
 MAXIMUM_OVERRIDES = 300  # EC2's limit over all templates of an instant fleet
@@ -42,17 +43,21 @@ def build_fleet_request(
     count: int,
     tags: Mapping[str, str],
     token: str,
+    market: str = "",
 ) -> dict[str, Any]:
     """Return the request.
 
     ``templates``: launch template name -> the offerings whose nodes use it. ``order`` ranks the offerings of all
-    templates.
+    templates. ``market`` is the market type of a capacity block or an interruptible reservation.
     """
     rank = {offer: float(index) for index, offer in enumerate(order)}
     request: dict[str, Any] = {
         "ClientToken": token,
         "Type": "instant",
-        "TargetCapacitySpecification": {"TotalTargetCapacity": count, "DefaultTargetCapacityType": capacity_type},
+        "TargetCapacitySpecification": {
+            "TotalTargetCapacity": count,
+            "DefaultTargetCapacityType": _target_type(capacity_type, market),
+        },
         "LaunchTemplateConfigs": [
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": TEMPLATE_VERSION},
@@ -67,11 +72,24 @@ def build_fleet_request(
     }
     if capacity_type == names.SPOT:
         request["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
-    else:
+    elif market == INTERRUPTIBLE_MARKET:
+        request["ReservedCapacityOptions"] = {"ReservationTypes": [market]}
+    elif not market:
         request["OnDemandOptions"] = {"AllocationStrategy": "lowest-price"}
     if node_class.context:
         request["Context"] = node_class.context
     return request
+
+
+def _target_type(capacity_type: str, market: str) -> str:
+    """Return the default target capacity type. An ordinary reservation is on-demand capacity that the template names.
+
+    >>> _target_type("reserved", ""), _target_type("reserved", "capacity-block")
+    ('on-demand', 'capacity-block')
+    """
+    if market == INTERRUPTIBLE_MARKET:
+        return "reserved-capacity"
+    return market or (names.ON_DEMAND if capacity_type == names.RESERVED else capacity_type)
 
 
 def _overrides(

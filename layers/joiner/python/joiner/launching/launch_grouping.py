@@ -18,9 +18,10 @@ from joiner.launching.fleet_request import build_fleet_request, limit_offerings
 from joiner.launching.image_families.node_settings import ClusterDescription, UserDataRefused
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
-from joiner.launching.launch_template_content import build_launch_template, build_owner_tags
+from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market
 from joiner.launching.user_data import build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools.capacity_reservations import CapacityReservation
 
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
 
@@ -42,6 +43,12 @@ class ClaimToLaunch:
     capacity_type: str
     offers: tuple[LaunchOffering, ...]
 
+    @property
+    def reservation(self) -> CapacityReservation | None:
+        """Return the capacity reservation that the claim's label names."""
+        name = self.claim.labels.get(names.RESERVATION) if self.capacity_type == names.RESERVED else None
+        return next((one for one in self.resolved.reservations if one.id == name), None)
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedClaim:
@@ -61,10 +68,10 @@ class PreparedClaim:
     images: tuple[tuple[LaunchOffering, str], ...]
 
     @property
-    def kind(self) -> tuple[str, str, str, str]:
+    def kind(self) -> tuple[object, ...]:
         """What all nodes of one request have in common."""
         wanted = self.wanted
-        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, self.user_data
+        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, wanted.reservation, self.user_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,9 @@ def prepare_claim(
         text = build_user_data(cluster, wanted.claim, wanted.pool, wanted.node_class, resolved.ami_family)
     except UserDataRefused as refused:
         return RefusedClaim(name, refused.reason, str(refused))
+    if wanted.capacity_type == names.RESERVED and wanted.reservation is None:
+        message = f"the class selects no active capacity reservation {wanted.claim.labels.get(names.RESERVATION)}"
+        return RefusedClaim(name, "CapacityReservationNotFound", message)
     images = []
     for offer in limit_offerings(wanted.offers):
         known = catalogue.types.get(offer.instance_type)
@@ -175,6 +185,7 @@ def _launch(
             image=image,
             user_data=group[0].user_data,
             capacity_type=first.capacity_type,
+            reservation=first.reservation,
         )
         templates[template.name] = template
         offers.setdefault(template.name, []).append(offer)
@@ -199,6 +210,7 @@ def _launch(
             count=len(group),
             tags=tags,
             token=token,
+            market=find_market(first.reservation) if first.reservation else "",
         ),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},

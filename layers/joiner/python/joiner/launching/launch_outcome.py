@@ -201,7 +201,8 @@ def read_instances(
     paired = pair_claims(launch.claims, instances, standing)
     launched = []
     for claim, instance in paired.items():
-        instance_type, zone, capacity_type = instances[instance]
+        instance_type, zone, lifecycle = instances[instance]
+        capacity_type = _capacity_type(launch, lifecycle)
         price = launch.price_of(instance_type, zone)
         launched.append(
             PairedInstance(instance, claim, instance_type, zone, capacity_type, launch.image_of(instance_type), price)
@@ -276,7 +277,12 @@ def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:
         or _zones(launch).get(override.get("SubnetId", ""), "")
     )
     instance_type = said.get("InstanceType") or override.get("InstanceType") or ""
-    return instance_type, zone, said.get("Lifecycle") or launch.capacity_type
+    return instance_type, zone, _capacity_type(launch, said.get("Lifecycle"))
+
+
+def _capacity_type(launch: Launch, lifecycle: str | None) -> str:
+    """Return the capacity type. EC2 reports the lifecycle of instances in a reservation as on-demand, or none."""
+    return launch.capacity_type if launch.capacity_type == names.RESERVED else lifecycle or launch.capacity_type
 
 
 def _zones(launch: Launch) -> dict[str, str]:

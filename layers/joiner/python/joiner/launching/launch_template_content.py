@@ -9,12 +9,15 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from joiner import names
 from joiner.launching.image_families import default_devices
 from joiner.launching.launch import LaunchTemplate
 from joiner.pools import BlockDevice, NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools.capacity_reservations import CAPACITY_BLOCK, CapacityReservation
+
+INTERRUPTIBLE_MARKET: Final = "interruptible-capacity-reservation"
 
 TAGGED: Mapping[bool, tuple[str, ...]] = {
     False: ("network-interface",),
@@ -34,10 +37,12 @@ def build_launch_template(
     image: str,
     user_data: str,
     capacity_type: str,
+    reservation: CapacityReservation | None = None,
 ) -> LaunchTemplate:
     """Return the template for nodes of a class with one capacity type, ``image`` and user data (text).
 
     EC2 refuses tags for Spot requests in a launch that makes none, so the capacity type is part of the content.
+    ``reservation`` is the capacity reservation of the nodes; other nodes use none, not even an open one.
     """
     tags = build_owner_tags(cluster, pool, node_class)
     groups = [group.id for group in resolved.security_groups]
@@ -54,6 +59,7 @@ def build_launch_template(
             "InstanceMetadataTags": "disabled",  # pods on the host network must not read the tags
         },
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
+        **_reservation_fields(reservation),
         # The fleet tags instances and volumes; interfaces and Spot requests get their tags only from here
         "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
@@ -66,6 +72,30 @@ def build_launch_template(
         data["BlockDeviceMappings"] = [build_device_mapping(device) for device in devices]
     digest = hashlib.sha256(json.dumps([data, tags], sort_keys=True).encode()).hexdigest()[:16]
     return LaunchTemplate(name=f"joiner/{cluster}/{digest}", data=data, tags=tags)
+
+
+def _reservation_fields(reservation: CapacityReservation | None) -> dict[str, Any]:
+    """Return the fields that name the reservation.
+
+    Without the preference `none`, EC2 would use any open reservation of the account that matches.
+    """
+    if reservation is None:
+        return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
+    market = find_market(reservation)
+    return {
+        "CapacityReservationSpecification": {
+            "CapacityReservationPreference": "capacity-reservations-only",
+            "CapacityReservationTarget": {"CapacityReservationId": reservation.id},
+        },
+        **({"InstanceMarketOptions": {"MarketType": market}} if market else {}),
+    }
+
+
+def find_market(reservation: CapacityReservation) -> str:
+    """Return the market type of launches into a reservation; empty for an ordinary one."""
+    if reservation.kind == CAPACITY_BLOCK:
+        return CAPACITY_BLOCK
+    return INTERRUPTIBLE_MARKET if reservation.interruptible else ""
 
 
 def build_device_mapping(device: BlockDevice) -> dict[str, Any]:

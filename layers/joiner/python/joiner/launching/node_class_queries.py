@@ -6,7 +6,7 @@ from typing import Any
 
 from joiner import names
 from joiner.launching.node_images import list_image_parameters
-from joiner.pools import ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools import CapacityReservationTerm, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 
 Filter = Mapping[str, Any]
 Filters = tuple[Filter, ...]
@@ -18,6 +18,14 @@ class ImageQuery:
 
     filters: Filters
     owners: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationQuery:
+    """One DescribeCapacityReservations call."""
+
+    filters: Filters
+    ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,7 @@ class NodeClassQueries:
     images: tuple[ImageQuery, ...]
     instance_profile: str
     snapshots: tuple[str, ...] = ()
+    reservations: tuple[ReservationQuery, ...] = ()
 
 
 def build_queries(
@@ -62,7 +71,23 @@ def build_queries(
         ),
         instance_profile=node_class.instance_profile or "",
         snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
+        reservations=tuple(_reservations(term) for term in node_class.capacity_reservation_terms),
     )
+
+
+def _reservations(term: CapacityReservationTerm) -> ReservationQuery:
+    """Return the query of one term. EC2 has no filter for ids.
+
+    >>> _reservations(CapacityReservationTerm({"team": "ml"}, match="targeted")).filters[1:]
+    ({'Name': 'instance-match-criteria', 'Values': ['targeted']}, {'Name': 'tag:team', 'Values': ['ml']})
+    """
+    filters = (
+        {"Name": "state", "Values": ["active"]},
+        *_named(term.owner, "owner-id"),
+        *_named(term.match, "instance-match-criteria"),
+        *_tagged(term.tags),
+    )
+    return ReservationQuery(filters, (term.id,) if term.id else ())
 
 
 def select_subnet_terms(node_class: NodeClass, cluster: str) -> tuple[SubnetTerm, ...]:

@@ -31,6 +31,7 @@ from joiner.launching.node_images import (
     list_image_parameters,
     sort_newest_first,
 )
+from joiner.launching.reservation_matching import find_reservation_problems, read_reservations
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
 
 Answer = Mapping[str, Any]
@@ -60,6 +61,7 @@ class NodeClassAnswers:
     parameter_images: Sequence[Answer] = ()
     snapshots: Sequence[Answer] = ()
     ebs_defaults: EbsDefaults | None = None
+    reservations: Sequence[Answer] = ()
 
 
 def resolve_node_class(
@@ -85,6 +87,7 @@ def resolve_node_class(
     )
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
+    reservations = read_reservations(found.reservations, found.asked_at)
     return ResolvedNodeClass(
         name=node_class.name,
         kind=node_class.kind,
@@ -103,9 +106,11 @@ def resolve_node_class(
             *find_user_data_problems(node_class),
             *_volume_problems(node_class, found, ceilings),
             *_network_problems(ip_family),
+            *find_reservation_problems(node_class, reservations),
         ),
         generation=node_class.generation,
         costs=compute_node_costs(node_class, region, overhead_price),
+        reservations=reservations,
     )
 
 

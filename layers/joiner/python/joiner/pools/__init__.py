@@ -6,6 +6,7 @@ Karpenter's API; no value imports a codec. A mistake in a manifest is also a val
 object, the field, the value and the remedy. The package may use only ``cluster``.
 """
 
+from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.codecs.declared_objects import DeclaredObjects, read_manifests, read_node_class, read_node_pool
 from joiner.pools.codecs.node_claim_manifests import read_node_claim, write_claim_status, write_node_claim
 from joiner.pools.codecs.node_overlay_manifests import read_overlays
@@ -13,7 +14,15 @@ from joiner.pools.conditions import Condition, Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.kubelet_configuration import KubeletConfiguration
 from joiner.pools.node_claim import LaunchedInstance, NodeClaim, NodeClaimTemplate, build_claim_name, build_node_claim
-from joiner.pools.node_class import BlockDevice, ImageTerm, MetadataOptions, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools.node_class import (
+    BlockDevice,
+    CapacityReservationTerm,
+    ImageTerm,
+    MetadataOptions,
+    NodeClass,
+    SecurityGroupTerm,
+    SubnetTerm,
+)
 from joiner.pools.node_overlays import NodeOverlay, Overlays
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
 from joiner.pools.pool_status import compute_pool_conditions
@@ -21,6 +30,8 @@ from joiner.pools.resolved_node_class import Image, NodeClassProblem, ResolvedNo
 
 __all__ = [
     "BlockDevice",
+    "CapacityReservation",
+    "CapacityReservationTerm",
     "Condition",
     "Conditions",
     "DeclaredObjects",

@@ -50,6 +50,16 @@ class ImageTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityReservationTerm:
+    """Capacity reservations by id, or by tags, match criteria and owner together. Terms are ORed."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    id: str = ""
+    owner: str = ""
+    match: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BlockDevice:
     """One volume of a node; ``size_gib`` is None if the snapshot decides."""
 
@@ -100,6 +110,7 @@ class NodeClass:
     detailed_monitoring: bool = False
     associate_public_ip_address: bool | None = None
     context: str | None = None
+    capacity_reservation_terms: tuple[CapacityReservationTerm, ...] = ()
     uid: str = ""
     generation: int = 0
     resource_version: str = ""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from joiner.cluster import Requirements
+from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.conditions import Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, Severity
 from joiner.pools.node_class import ImageFamily
@@ -78,6 +79,7 @@ class ResolvedNodeClass:
     problems: tuple[NodeClassProblem, ...] = ()
     generation: int = 0
     costs: NodeCosts | None = None
+    reservations: tuple[CapacityReservation, ...] = ()
 
     @property
     def ref(self) -> NodeClassRef:
@@ -166,9 +168,15 @@ class ResolvedNodeClass:
                     for image in self.images
                 ],
                 "instanceProfile": self.instance_profile,
+                **self._shown_reservations(),
                 "conditions": self.conditions(before, at=at, declared=declared).to_kube(),
             }
         }
+
+    def _shown_reservations(self) -> dict[str, Any]:
+        """Return the reservations for the status; only an EC2NodeClass has them."""
+        modern = self.kind == "EC2NodeClass"
+        return {"capacityReservations": [one.to_status() for one in self.reservations]} if modern else {}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values only; ``from_json`` reads them."""
@@ -199,6 +207,7 @@ class ResolvedNodeClass:
             ],
             "generation": self.generation,
             "costs": self.costs.to_json() if self.costs else None,
+            "reservations": [one.to_json() for one in self.reservations],
         }
 
     @classmethod
@@ -228,4 +237,5 @@ class ResolvedNodeClass:
             ),
             generation=said["generation"],
             costs=NodeCosts.from_json(said["costs"]) if said.get("costs") else None,
+            reservations=tuple(CapacityReservation.from_json(one) for one in said.get("reservations", ())),
         )

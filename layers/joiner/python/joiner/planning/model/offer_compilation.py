@@ -28,10 +28,19 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import node_amount
 from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
+from joiner.pools.capacity_reservations import PRICE_SHARE
 from joiner.pools.node_costs import NodeCosts
 
 ANY_VALUE: Final = "*"
-PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, names.RESERVATION)
+PLACE_KEYS: Final = (
+    names.ZONE,
+    names.CAPACITY_TYPE,
+    names.REGION,
+    names.ZONE_ID,
+    names.RESERVATION,
+    names.RESERVATION_TYPE,
+    names.RESERVATION_INTERRUPTIBLE,
+)
 MOST_OFFER_SETS: Final = 32
 """The number of cached offer sets: enough for the pools of a few clusters."""
 
@@ -150,7 +159,7 @@ def _launchable(
         ):
             continue
         model: PoolInstanceType | None = None
-        for sold in known.offerings:
+        for sold in (*known.offerings, *places.reserved(known)):
             place = places.of(sold)
             if place is None or not sold.available or _is_short(sold, known, scene.unavailable):
                 continue
@@ -184,6 +193,14 @@ class PoolPlaces:
         self._judge = LabelMatcher(requirements)
         self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets}
         self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
+        self._reservations = {one.id: one for one in resolved.reservations}
+
+    def reserved(self, known: InstanceType) -> Iterable[Offering]:
+        """Return the offerings of the class's capacity reservations for an instance type, as many as are free."""
+        for one in self._reservations.values():
+            if one.instance_type == known.name and one.available > 0:
+                price = known.price(one.zone, names.ON_DEMAND) or 0.0
+                yield Offering(one.zone, names.RESERVED, price * PRICE_SHARE, reservation=one.id, count=one.available)
 
     def of(self, offering: Offering) -> dict[str, str] | None:
         """Return the labels, or None if the pool allows no node of this offering."""
@@ -193,6 +210,8 @@ class PoolPlaces:
             labels = place_labels(
                 offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation
             )
+            if offering.reservation in self._reservations:
+                labels |= self._reservations[offering.reservation].labels
             allowed = offering.zone in self._zones and self._judge.allows(labels)
             self._known[asked] = labels if allowed else None
         return self._known[asked]

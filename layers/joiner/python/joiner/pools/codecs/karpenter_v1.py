@@ -25,7 +25,14 @@ from joiner.pools.codecs.pool_requirements import (
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import parse_duration
-from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
+from joiner.pools.node_class import (
+    CapacityReservationTerm,
+    ImageFamily,
+    ImageTerm,
+    NodeClass,
+    SecurityGroupTerm,
+    SubnetTerm,
+)
 from joiner.pools.node_pool import (
     CLASS_GROUP,
     ConsolidationPolicy,
@@ -186,6 +193,7 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) ->
         detailed_monitoring=bool(spec.boolean("detailedMonitoring")),
         associate_public_ip_address=spec.boolean("associatePublicIPAddress"),
         context=spec.text("context"),
+        capacity_reservation_terms=_read_reservation_terms(spec),
     )
     if "role" in spec and "instanceProfile" in spec:
         spec.wrong("instanceProfile", "role and instanceProfile exclude each other; remove one of them")
@@ -211,6 +219,26 @@ def _read_term(item: ManifestFields, *keys: str) -> dict[str, Any]:
     if len([value for value in (tags, *found.values()) if value]) != 1:
         item.notes.note(item.path, "", f"give exactly one of tags, {', '.join(keys)}")
     return {"tags": tags, **found}
+
+
+def _read_reservation_terms(spec: ManifestFields) -> tuple[CapacityReservationTerm, ...]:
+    name = "capacityReservationSelectorTerms"
+    terms, items = [], spec.many(name)
+    if len(items) > MAXIMUM_TERMS:
+        spec.wrong(name, f"give at most {MAXIMUM_TERMS} terms")
+    for item in items:
+        term = CapacityReservationTerm(
+            tags=item.texts("tags"),
+            id=item.text("id", pattern="cr-[0-9a-z]+", remedy='give an id such as "cr-0123456789abcdef0"') or "",
+            owner=item.text("ownerID", pattern="[0-9]{12}", remedy="give the 12 digits of an account") or "",
+            match=item.text("instanceMatchCriteria", one_of=("open", "targeted")) or "",
+        )
+        item.close()
+        others = bool(term.tags or term.match)
+        if bool(term.id) == others or (term.id and term.owner):
+            item.notes.note(item.path, "", "give id alone, or tags or instanceMatchCriteria (with ownerID, if wanted)")
+        terms.append(term)
+    return tuple(terms)
 
 
 def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:

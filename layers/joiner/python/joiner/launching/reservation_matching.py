@@ -1,0 +1,66 @@
+"""Read the capacity reservations that EC2 reports for a class: which of them can take nodes now.
+
+Left out are reservations that have ended or are about to end, those of other platforms than Linux, and those of
+dedicated hardware: a launch into them would be refused, or its node would be drained at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.capacity_reservations import CAPACITY_BLOCK, DEFAULT, CapacityReservation
+from joiner.pools.timestamps import parse_timestamp
+
+LINUX: Final = frozenset({"Linux/UNIX"})
+BLOCK_END: Final = timedelta(minutes=40)
+"""Nodes of a capacity block are drained from 40 minutes before its end on; EC2 terminates them ten minutes later."""
+
+
+def read_reservations(described: Iterable[Mapping[str, Any]], asked_at: str) -> tuple[CapacityReservation, ...]:
+    """Return the usable reservations of DescribeCapacityReservations, sorted by id, each once."""
+    now = parse_timestamp(asked_at) if asked_at else None
+    found = {said["CapacityReservationId"]: _read(said) for said in described if _is_usable(said, now)}
+    return tuple(found[identifier] for identifier in sorted(found))
+
+
+def _is_usable(said: Mapping[str, Any], now: datetime | None) -> bool:
+    ends = _end(said)
+    margin = BLOCK_END if said.get("ReservationType") == CAPACITY_BLOCK else timedelta()
+    return (
+        said.get("State", "active") == "active"
+        and said.get("InstancePlatform", "Linux/UNIX") in LINUX
+        and said.get("Tenancy", "default") == "default"
+        and (ends is None or now is None or now < ends - margin)
+    )
+
+
+def _end(said: Mapping[str, Any]) -> datetime | None:
+    end = said.get("EndDate")
+    return end if isinstance(end, datetime) or end is None else parse_timestamp(str(end))
+
+
+def _read(said: Mapping[str, Any]) -> CapacityReservation:
+    end = _end(said)
+    return CapacityReservation(
+        id=said["CapacityReservationId"],
+        instance_type=said["InstanceType"],
+        zone=said["AvailabilityZone"],
+        available=int(said.get("AvailableInstanceCount") or 0),
+        owner=str(said.get("OwnerId") or ""),
+        match=said.get("InstanceMatchCriteria") or "open",
+        kind=said.get("ReservationType") or DEFAULT,
+        interruptible=bool(said.get("Interruptible")),
+        ends_at=f"{end:%Y-%m-%dT%H:%M:%SZ}" if end else "",
+    )
+
+
+def find_reservation_problems(node_class: NodeClass, found: Iterable[CapacityReservation]) -> list[NodeClassProblem]:
+    """Return a warning if the class selects reservations and none is usable; its nodes use other capacity."""
+    if not node_class.capacity_reservation_terms or list(found):
+        return []
+    message = (
+        "spec.capacityReservationSelectorTerms: no active reservation for Linux matches: nodes are launched as "
+        "on-demand or spot. Check the terms, and that the reservation belongs to or is shared with this account"
+    )
+    return [NodeClassProblem("ValidationSucceeded", "CapacityReservationsNotFound", message, severity="warning")]

@@ -1,0 +1,85 @@
+"""Capacity reservations: instances of one type and zone that the account pays for whether they run or not.
+
+A class selects them with `capacityReservationSelectorTerms`. A node in a reservation has the capacity type `reserved`.
+Source: EC2 API reference, CapacityReservation; Karpenter, "NodeClasses" (spec.capacityReservationSelectorTerms).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from joiner import names
+
+DEFAULT: Final = "default"
+CAPACITY_BLOCK: Final = "capacity-block"
+PRICE_SHARE: Final = 1e-7
+"""The share of the on-demand price that a node in a reservation counts with. The reservation is paid for anyway, so it
+is preferred to every other offering; among reservations, the one of the cheaper type is preferred.
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CapacityReservation:
+    """One active reservation. ``available`` is the number of its free instances, ``match`` is open or targeted,
+    ``kind`` is default or capacity-block. ``ends_at`` is EC2's text (RFC 3339), empty without an end.
+    """
+
+    id: str
+    instance_type: str
+    zone: str
+    available: int = 0
+    owner: str = ""
+    match: str = "open"
+    kind: str = DEFAULT
+    interruptible: bool = False
+    ends_at: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of nodes in this reservation."""
+        return {
+            names.RESERVATION: self.id,
+            names.RESERVATION_TYPE: self.kind,
+            names.RESERVATION_INTERRUPTIBLE: "true" if self.interruptible else "false",
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "instanceType": self.instance_type,
+            "zone": self.zone,
+            "available": self.available,
+            "owner": self.owner,
+            "match": self.match,
+            "kind": self.kind,
+            "interruptible": self.interruptible,
+            "endsAt": self.ends_at,
+        }
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> "CapacityReservation":
+        return cls(
+            said["id"],
+            said["instanceType"],
+            said["zone"],
+            said["available"],
+            said["owner"],
+            said["match"],
+            said["kind"],
+            said["interruptible"],
+            said["endsAt"],
+        )
+
+    def to_status(self) -> dict[str, Any]:
+        """Return the item of the class's status."""
+        shown: dict[str, Any] = {
+            "id": self.id,
+            "instanceType": self.instance_type,
+            "availabilityZone": self.zone,
+            "ownerID": self.owner,
+            "instanceMatchCriteria": self.match,
+            "reservationType": self.kind,
+            "interruptible": self.interruptible,
+            "state": "active",
+        }
+        return {name: value for name, value in (shown | {"endTime": self.ends_at}).items() if value != ""}
