@@ -103,8 +103,8 @@ SUPPRESSIONS: Final = (
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ec2:[\w<>:-]*:\*:capacity-reservation/\*\]",
         r"[^/]+/ScaleUp/LaunchInstances/Role/DefaultPolicy/Resource",
-        "Node classes select capacity reservations by id or tags. Other accounts can share theirs, so no account is named; "
-        "EC2 lets an account use only its own reservations and shared ones.",
+        "Node classes select capacity reservations by id or tags. Other accounts can share theirs, so no account is "
+        "named; EC2 lets an account use only its own reservations and shared ones.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:iam::[\w<>:-]*:instance-profile/\*\]",
