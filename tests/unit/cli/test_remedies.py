@@ -76,7 +76,7 @@ def test_a_pod_that_needs_a_device_is_not_told_to_do_without(tmp_path: Path, cat
 
     assert remedy(tmp_path, catalogue, general, gpu) == (
         f"NodePool/default would have to allow other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, "
-        "on-demand, $0.5260/h)."
+        "on-demand, $0.5382/h)."
     )
     assert is_placed(tmp_path, catalogue, pool(), gpu)
 
@@ -97,7 +97,7 @@ def test_both_sides_change_together_where_neither_suffices(tmp_path: Path, catal
 
     assert remedy(tmp_path, catalogue, pool(requirements=[only(CATEGORY, "c")]), gpu) == (
         "the pod would have to drop karpenter.sh/nodepool In [other], and NodePool/default would have to allow other "
-        f"values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5260/h)."
+        f"values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5382/h)."
     )
 
 
@@ -108,7 +108,7 @@ def test_the_pod_changes_first_where_the_pool_cannot_meet_what_it_requires(tmp_p
 
     assert remedy(tmp_path, catalogue, pool(requirements=[only(CATEGORY, "c", "m", "r")]), gpu) == (
         f"the pod would have to drop {FAMILY} In [c6i] and drop team In [red], and NodePool/default would have to "
-        f"allow other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5260/h)."
+        f"allow other values of {CATEGORY} (then it gets g4dn.xlarge in us-east-1a, on-demand, $0.5382/h)."
     )
 
 
