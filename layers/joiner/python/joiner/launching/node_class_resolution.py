@@ -20,7 +20,7 @@ from joiner.launching.declared_problems import (
 )
 from joiner.launching.image_families import default_devices
 from joiner.launching.image_families.image_family import field_path
-from joiner.launching.image_families.image_parameters import ARCHITECTURES, requirements_of
+from joiner.launching.image_families.image_variants import ARCHITECTURES, requirements_of
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.node_class_costs import compute_node_costs
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy

@@ -6,7 +6,7 @@ Sources: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Kar
 from collections.abc import Iterable
 
 from joiner.launching.image_families import FAMILIES
-from joiner.launching.image_families.image_parameters import LATEST, ImageParameter
+from joiner.launching.image_families.image_variants import LATEST, ImageParameter
 from joiner.pools import Image, NodeClass
 from joiner.pools.node_class import ImageFamily
 

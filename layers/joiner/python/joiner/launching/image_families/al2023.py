@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from joiner.launching.image_families.image_family import encrypted_volume
-from joiner.launching.image_families.image_parameters import ARCHITECTURES, LATEST, VARIANTS, ImageParameter
+from joiner.launching.image_families.image_variants import ARCHITECTURES, LATEST, VARIANTS, ImageParameter
 from joiner.launching.image_families.mime_parts import NODE_CONFIG, MimePart, read_user_parts, write_multipart
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools import NodeClass, NodeClassProblem

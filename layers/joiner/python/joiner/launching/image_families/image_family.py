@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from joiner.launching.image_families.image_parameters import ImageParameter
+from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools import BlockDevice, NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
