@@ -20,7 +20,7 @@ from joiner.pools.node_pool import NodeClassRef
 Manifest = Mapping[str, Any]
 
 IMAGES_NOT_READ: Final = (
-    "images chosen by id, name or tags are not looked up: this plan assumes one for each architecture"
+    "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each architecture"
 )
 
 

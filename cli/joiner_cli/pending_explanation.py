@@ -77,7 +77,7 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
         stage, rule = _first_failed_rule(pod, pool, known, wanted, found)
         if stage == FITS:
             own = found.world.snapshot.node_class(pool)
-            labels = node_labels(pool, known, "", "")
+            labels = node_labels(pool, own, known, "", "")
             overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
             lacks = pod.requests.lacking(compute_allocatable(known, own, pool) - overhead)
             if lacks:
@@ -103,7 +103,7 @@ def _first_failed_rule(
     pod: Pod, pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], found: ManifestPlan
 ) -> tuple[int, str]:
     """Return the stage and the rule for one type; the pod's size is not checked here."""
-    labels = node_labels(pool, known, "", "")
+    labels = node_labels(pool, found.world.snapshot.node_class(pool), known, "", "")
     open_keys = {key for key in pool.requirements if not INSTANCE_LABELS.fullmatch(key) and key not in pool.labels}
     place = {names.ZONE, names.CAPACITY_TYPE, names.REGION, names.HOSTNAME}
     if key := _unmet_key(pool.requirements, labels, place | open_keys):

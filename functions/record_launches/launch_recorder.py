@@ -14,7 +14,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel import call_all
 from joiner.adapters.records import BROKEN
-from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
+from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
 from joiner.launching import Launch, LaunchOutcome, PairedInstance
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.planning import Snapshot
@@ -107,7 +107,7 @@ class LaunchRecorder:
         after = launched_claim(
             claim,
             instance,
-            labels=kind.labels if kind else {},
+            labels={**(kind.labels if kind else {}), **family_labels(node_class)},
             capacity=compute_capacity(kind, node_class, pool) if kind else None,
             allocatable=compute_allocatable(kind, node_class, pool) if kind else None,
             at=self._now,

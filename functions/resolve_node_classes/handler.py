@@ -20,7 +20,14 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
-from joiner.launching import EbsDefaults, NodeClassAnswers, NodeClassPolicy, build_queries, resolve_node_class
+from joiner.launching import (
+    EbsDefaults,
+    NodeClassAnswers,
+    NodeClassPolicy,
+    build_queries,
+    query_parameter_images,
+    resolve_node_class,
+)
 from joiner.lifecycle.launch_failures import back_off_id_of_class
 from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
 
@@ -118,15 +125,20 @@ class NodeClassResolver:
         self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, now: datetime
     ) -> NodeClassAnswers:
         asked = build_queries(node_class, cluster.version, cluster=cluster.name, image_owners=ceilings.image_owners)
-        parameters = self._parameters.values(asked.parameters) if asked.parameters else {}
+        names = (*asked.parameters, *asked.image_parameters)
+        parameters = self._parameters.values(names) if names else {}
+        named = [parameters[name] for name in asked.image_parameters if name in parameters]
+        images = (*asked.images, *query_parameter_images(named, ceilings.image_owners))
         return NodeClassAnswers(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
             security_groups=[each for filters in asked.security_groups for each in self._ec2.security_groups(filters)],
             parameters=parameters,
-            images=[each for question in asked.images for each in self._ec2.images(question.filters, question.owners)],
+            images=[each for question in images for each in self._ec2.images(question.filters, question.owners)],
             profile_roles=self._profiles.roles([asked.instance_profile] if asked.instance_profile else []),
             asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # the format of EC2's deprecation times
-            parameter_images=self._described(parameters.values()) if node_class.block_devices else [],
+            parameter_images=self._described(parameters[name] for name in asked.parameters if name in parameters)
+            if node_class.block_devices
+            else [],
             snapshots=self._ec2.snapshots(asked.snapshots),
             reservations=[
                 each

@@ -220,6 +220,7 @@ class FactsOfCluster:
         ("Bottlerocket", "1.36", 0, {"/dev/xvdb": 30}),
         ("Bottlerocket", "1.36", 1, {}),
         ("AL2", "1.32", 0, {"/dev/xvda": 30}),
+        ("Windows2022", "1.36", 0, {"/dev/sda1": 60}),
     ],
 )
 def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
@@ -251,7 +252,10 @@ def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
     capacity, allocatable = node["status"]["capacity"], node["status"]["allocatable"]
     assert (allocatable["cpu"], allocatable["pods"]) == ("1900m", "20")
     reserved = int(capacity["memory"].removesuffix("Ki")) // 1024 - int(allocatable["memory"].removesuffix("Mi"))
-    assert reserved == 100 + 255 + 11 * (20 if family == "Bottlerocket" else 29)
+    assert reserved == 100 + 255 + 11 * (29 if family == "AL2" else 20)
+    assert node["metadata"]["labels"]["kubernetes.io/os"] == ("windows" if family == "Windows2022" else "linux")
+    addresses = allocatable.get("vpc.amazonaws.com/PrivateIPv4Address")
+    assert addresses == ("9" if family == "Windows2022" else None)
     size = next(iter(disks.values()), 20)
     assert size - 1 < int(capacity["ephemeral-storage"].removesuffix("Ki")) / 2**20 <= size
 

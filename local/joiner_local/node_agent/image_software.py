@@ -6,7 +6,7 @@ user data they get, as images do that somebody made from one of Amazon's.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner_local.node_agent.boot_settings import BootSettings
@@ -14,6 +14,7 @@ from joiner_local.node_agent.bottlerocket_settings import read_bottlerocket_sett
 from joiner_local.node_agent.eks_bootstrap_script import BOOTSTRAP, read_bootstrap_script
 from joiner_local.node_agent.node_config import API_VERSION, read_node_config
 from joiner_local.node_agent.node_registration import Unbootable
+from joiner_local.node_agent.windows_bootstrap import read_windows_bootstrap
 
 Reader = Callable[[bytes], BootSettings]
 
@@ -30,6 +31,18 @@ class ImageSoftware:
     kubelet: str = ""
     data_device: str = ""
     own_pods: bool = False
+    windows_build: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of the operating system, which the kubelet sets."""
+        if not self.windows_build:
+            return {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}
+        return {
+            "kubernetes.io/os": "windows",
+            "beta.kubernetes.io/os": "windows",
+            "node.kubernetes.io/windows-build": self.windows_build,
+        }
 
 
 VERSION: Final = r"(?P<version>1\.[0-9]+)"
@@ -41,6 +54,8 @@ def read_any(user_data: bytes) -> BootSettings:
         return read_node_config(user_data)
     if BOOTSTRAP.encode() in user_data:
         return read_bootstrap_script(user_data)
+    if b"<powershell>" in user_data:
+        return read_windows_bootstrap(user_data)
     if b"[settings" in user_data:
         return read_bottlerocket_settings(user_data)
     raise Unbootable("the user data of a custom image starts no kubelet")
@@ -59,6 +74,15 @@ FAMILIES: Final[tuple[tuple[re.Pattern[str], ImageSoftware], ...]] = (
         re.compile(rf"bottlerocket-aws-k8s-{VERSION}(-nvidia|-fips)*-[a-z0-9_]+-v.+"),
         ImageSoftware("Bottlerocket OS", read_bottlerocket_settings, data_device="/dev/xvdb", own_pods=True),
     ),
+    *(
+        (
+            re.compile(rf"Windows_Server-{year}-English-Core-EKS_Optimized-{VERSION}-[0-9.]+"),
+            ImageSoftware(
+                f"Windows Server {year} Datacenter", read_windows_bootstrap, own_pods=True, windows_build=build
+            ),
+        )
+        for year, build in (("2019", "10.0.17763"), ("2022", "10.0.20348"), ("2025", "10.0.26100"))
+    ),
     (
         re.compile(rf"ubuntu-eks/k8s_{VERSION}/.+"),
         ImageSoftware("Ubuntu 22.04.5 LTS", read_bootstrap_script),
@@ -76,5 +100,5 @@ def software_of(image: str) -> ImageSoftware:
     """
     for pattern, known in FAMILIES:
         if match := pattern.fullmatch(image):
-            return ImageSoftware(known.os_image, known.read, match["version"], known.data_device, known.own_pods)
+            return replace(known, kubelet=match["version"])
     return ImageSoftware(image or "unknown", read_any)

@@ -7,7 +7,7 @@ A KubeletConfiguration in the user data is merged over that, key by key.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from joiner.catalogue.allocatable import VM_MEMORY_OVERHEAD
@@ -24,6 +24,8 @@ CORE_SHARES: Final = (0.06, 0.01, 0.005, 0.005)
 LATER_CORES: Final = 0.0025
 EVICTION: Final = {"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
 
+PODS_OF_WINDOWS: Final = 110  # the default of the kubelet
+
 Amounts = dict[str, int]  # cpu in millicores, memory and storage in bytes, the rest in pieces
 
 
@@ -36,6 +38,15 @@ class InstanceHardware:
     pods: int
     root_volume: int
     instance_store: int
+    addresses_each: int = 0  # addresses of a network interface
+    devices: Mapping[str, int] = field(default_factory=dict)
+
+    def with_windows(self) -> "InstanceHardware":
+        """Return the hardware as a Windows node has it: the kubelet's own number of pods, and the addresses that the
+        VPC resource controller gives to pods.
+        """
+        addresses = {"vpc.amazonaws.com/PrivateIPv4Address": self.addresses_each - 1}
+        return replace(self, pods=PODS_OF_WINDOWS, devices=addresses)
 
     @classmethod
     def from_ec2(cls, info: Mapping[str, Any], *, root_gib: int) -> "InstanceHardware":
@@ -46,6 +57,7 @@ class InstanceHardware:
             pods=pods_by_interfaces(info["NetworkInfo"]),
             root_volume=root_gib * GI,
             instance_store=info.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0) * 10**9,
+            addresses_each=info["NetworkInfo"]["Ipv4AddressesPerInterface"],
         )
 
 
@@ -121,6 +133,7 @@ class NodeCapacity:
         if per_core := int(kubelet.get("podsPerCore") or 0):
             pods = min(pods, per_core * machine.cpus)
         capacity = {"cpu": machine.cpus * 1000, "memory": machine.memory, "ephemeral-storage": disk, "pods": pods}
+        capacity |= machine.devices
         by_rule = {
             "cpu": f"{reserved_cpu(machine.cpus)}m",
             "memory": f"{255 + 11 * (pods if own_pods else machine.pods)}Mi",

@@ -47,8 +47,9 @@ class NodeJoining:
         software = _software(image, facts)
         config = image.read(self.aws.user_data(instance.id))
         _check_cluster(config, facts)
+        machine = self.aws.machine(instance, image.data_device)
         room = NodeCapacity.of(
-            self.aws.machine(instance, image.data_device),
+            machine.with_windows() if image.windows_build else machine,
             config.kubelet,
             config.local_storage,
             own_pods=image.own_pods,
@@ -82,7 +83,7 @@ def _software(image: ImageSoftware, facts: JoinedCluster) -> NodeSoftware:
     version = image.kubelet or facts.version
     if _minor(version) > _minor(facts.version):
         raise Unbootable(f"a kubelet of {version} does not work with a control plane of {facts.version}")
-    return NodeSoftware(image.os_image, f"v{version}.0-eks-local")
+    return NodeSoftware(image.os_image, f"v{version}.0-eks-local", image.labels)
 
 
 def _minor(version: str) -> int:

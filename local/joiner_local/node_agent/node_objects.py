@@ -6,7 +6,7 @@ removal of the taint `uninitialized`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -78,6 +78,9 @@ class NodeSoftware:
 
     os_image: str
     kubelet_version: str
+    labels: Mapping[str, str] = field(
+        default_factory=lambda: {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}
+    )
 
 
 def registered(
@@ -93,9 +96,8 @@ def registered(
     arch = ARCHITECTURES[instance.architecture]
     labels = {
         "beta.kubernetes.io/arch": arch,
-        "beta.kubernetes.io/os": "linux",
         "kubernetes.io/arch": arch,
-        "kubernetes.io/os": "linux",
+        **software.labels,
         "kubernetes.io/hostname": instance.name,
         KUBELET: "kwok",
     }
@@ -148,7 +150,7 @@ def _conditions(now: datetime) -> list[Object]:
 def _node_info(instance: Ec2Instance, software: NodeSoftware) -> dict[str, str]:
     return {
         "architecture": ARCHITECTURES[instance.architecture],
-        "operatingSystem": "linux",
+        "operatingSystem": software.labels["kubernetes.io/os"],
         "osImage": software.os_image,
         "kernelVersion": "6.12.55-74.119.amzn2023",
         "containerRuntimeVersion": "containerd://2.1.5",

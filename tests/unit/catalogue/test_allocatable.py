@@ -66,6 +66,19 @@ def test_bottlerocket_reserves_memory_for_the_pods_that_its_kubelet_allows(
     assert compute_allocatable(LARGE, there).to_kube() == {**USUAL, **changed}
 
 
+def test_a_windows_node_has_the_kubelets_pods_and_an_address_for_each_pod() -> None:
+    windows = node_class(ami_family="Windows2022")
+
+    assert compute_allocatable(LARGE, windows).to_kube() == {
+        "cpu": "1930m",
+        "memory": "6012Mi",  # 11 MiB for each of 110 pods are reserved
+        "pods": "110",
+        "ephemeral-storage": "44Gi",
+        "vpc.amazonaws.com/PrivateIPv4Address": "9",
+    }
+    assert compute_capacity(LARGE, windows)["ephemeral-storage"] == 50 * 2**30
+
+
 def test_pods_files_of_bottlerocket_are_on_its_second_volume() -> None:
     disks = (BlockDevice("/dev/xvda", 8), BlockDevice("/dev/xvdb", 100))
 

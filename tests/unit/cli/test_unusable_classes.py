@@ -51,14 +51,13 @@ OF_NODE_POOLS: Mapping[str, tuple[dict[str, Any], str]] = {
         alias("bottlerocket@latest", userData="#!/bin/sh\nreboot"),
         "spec.userData: Bottlerocket reads TOML, and this is none",
     ),
-    "Windows": (alias("windows2022@latest"), "Windows2022 is not supported yet: set amiFamily to one of AL2023, AL2"),
-    "an alias of another family in Custom": (
-        alias("windows2022@latest", amiFamily="Custom", userData="x"),
-        "the alias windows2022@latest is not supported yet: use al2023@latest",
+    "a release of Windows": (
+        alias("windows2022@v1"),
+        "the alias windows2022@v1: AWS names only the latest images of Windows: use latest",
     ),
-    "an SSM parameter": (
+    "a parameter of the account": (
         node_class(amiFamily="AL2023", amiSelectorTerms=[{"ssmParameter": "/my/image"}]),
-        "ssmParameter is not supported yet: name the image by alias, id, name or tags",
+        "ssmParameter /my/image: only the public parameters of AWS, /aws/service/..., can be read",
     ),
     "a volume that EBS does not have": (
         node_class(blockDeviceMappings=BEYOND_GP3),
@@ -104,24 +103,25 @@ def test_a_legacy_class_of_each_family_of_linux_gets_nodes(family: str, tmp_path
     assert (answer.exit_code, len(answer.json["nodes"]), answer.json["pending"]) == (0, 1, [])
 
 
-@pytest.mark.parametrize("family", ["Windows2019", "Windows2022"])
-def test_a_legacy_class_of_an_unsupported_family_gets_no_node(family: str, tmp_path: Path, catalogue: Path) -> None:
-    legacy = {"amiFamily": family}
-    inline = provisioner(provider={**legacy, "instanceProfile": "p"})
-    for manifests in ([inline], [provisioner(providerRef={"name": "default"}), template(**legacy)]):
-        answer = plan(tmp_path, catalogue, *manifests)
+def test_pods_of_windows_get_nodes_of_windows_only(tmp_path: Path, catalogue: Path) -> None:
+    windows = pod("a")
+    windows["spec"]["nodeSelector"] = {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"}
+    windows["spec"]["containers"][0]["resources"]["limits"] = {"vpc.amazonaws.com/PrivateIPv4Address": "1"}
+    outcomes = {}
+    for name in ("windows2022@latest", "windows2019@latest", "al2023@latest"):
+        files = write(tmp_path / name, pool(), alias(name), windows)
+        answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+        outcomes[name] = (answer.exit_code, len(answer.json["nodes"]))
 
-        assert (answer.exit_code, answer.json["nodes"]) == (2, [])
-        assert f"is not ready: {family} is not supported yet" in answer.json["pending"][0]["reasons"][0]["reason"]
-        assert f"{family} is not supported yet" in answer.err
+    assert outcomes == {"windows2022@latest": (0, 1), "windows2019@latest": (2, 0), "al2023@latest": (2, 0)}
 
 
 def test_explain_gives_the_same_reason(tmp_path: Path, catalogue: Path) -> None:
-    files = write(tmp_path, pool(), alias("windows2022@latest"), pod("a"))
+    files = write(tmp_path, pool(), alias("windows2022@v1"), pod("a"))
     answer = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
 
     assert answer.exit_code == 2
-    assert "default: its class EC2NodeClass/default is not ready: Windows2022 is not supported yet" in answer.out
+    assert "default: its class EC2NodeClass/default is not ready: the alias windows2022@v1" in answer.out
     assert "FIRST RULE" not in answer.out
     assert "What would have to change" not in answer.out
 

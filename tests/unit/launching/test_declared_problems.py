@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from joiner import names
 from joiner.launching import find_declared_problems
 from joiner.pools import BlockDevice, ImageTerm, KubeletConfiguration, NodeClass
 from tests.unit.launching.world import CEILINGS, TEMPLATE, resolved
@@ -16,12 +15,14 @@ KEY = "arn:aws:kms:us-east-1:123456789012:key/99999999-12ab-34cd-56ef-1234567890
 CASES: dict[str, tuple[NodeClass, list[str]]] = {
     "a good class": (MODERN, []),
     "no family": (TEMPLATE, ["FamilyAssumed"]),
-    "another family": (replace(MODERN, ami_family="Windows2022"), ["FamilyNotSupported"]),
-    "another alias": (
-        replace(CUSTOM, image_terms=(ImageTerm(alias="windows2022@latest"),), user_data=names.UNREGISTERED),
+    "user data that the family cannot read": (
+        replace(MODERN, ami_family="Bottlerocket", image_terms=(), user_data="reboot"),
+        ["InvalidUserData"],
+    ),
+    "a parameter of the account": (
+        replace(MODERN, image_terms=(ImageTerm(ssm_parameter="/a"),)),
         ["TermNotSupported"],
     ),
-    "an SSM parameter": (replace(MODERN, image_terms=(ImageTerm(ssm_parameter="/a"),)), ["TermNotSupported"]),
     "another owner": (
         replace(MODERN, image_terms=(ImageTerm(name="x", owner="111122223333"),)),
         ["ImageOwnerNotAllowed"],

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Taint
+from joiner.launching.declared_problems import find_family_problems
 from joiner.launching.image_families import FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.pools import ImageTerm, KubeletConfiguration
@@ -21,6 +22,7 @@ from joiner_local.node_agent.eks_bootstrap_script import read_bootstrap_script
 from joiner_local.node_agent.image_software import software_of
 from joiner_local.node_agent.node_config import read_node_config
 from joiner_local.node_agent.node_registration import Unbootable
+from joiner_local.node_agent.windows_bootstrap import read_windows_bootstrap
 from tests.unit.launching.world import CLUSTER, TEMPLATE, resolved
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -30,6 +32,9 @@ READERS: Mapping[ImageFamily, Callable[[bytes], BootSettings]] = {
     "AL2": read_bootstrap_script,
     "Ubuntu": read_bootstrap_script,
     "Bottlerocket": read_bottlerocket_settings,
+    "Windows2019": read_windows_bootstrap,
+    "Windows2022": read_windows_bootstrap,
+    "Windows2025": read_windows_bootstrap,
 }
 
 NAMES = st.from_regex(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?", fullmatch=True)
@@ -106,7 +111,7 @@ def expected(family: ImageFamily, settings: NodeSettings) -> Facts:
         settings.labels,
         frozenset((taint.key, taint.value, taint.effect) for taint in settings.taints),
         kubelet,
-        "RAID0" if settings.raid0 else "",
+        "RAID0" if settings.raid0 and not family.startswith("Windows") else "",
     )
 
 
@@ -123,20 +128,28 @@ def test_a_node_reads_the_facts_that_were_written(
 
 
 SCRIPT = "#!/bin/bash\necho 'own'\n"
-OWN = {"AL2": SCRIPT, "Ubuntu": SCRIPT, "AL2023": SCRIPT, "Bottlerocket": '[settings.motd]\nmotd = "own"\n'}
+
+
+OWN: Mapping[ImageFamily, tuple[str, str]] = {
+    "AL2023": (SCRIPT, SCRIPT.rstrip()),
+    "AL2": (SCRIPT, SCRIPT.rstrip()),
+    "Ubuntu": (SCRIPT, SCRIPT.rstrip()),
+    "Bottlerocket": ('[settings.kernel]\nlockdown = "integrity"\n', '[settings.kernel]\nlockdown = "integrity"'),
+    "Windows2019": ("Write-Host own", "<powershell>\nWrite-Host own\n[string]"),
+    "Windows2022": ("<powershell>\nWrite-Host own\n</powershell>", "<powershell>\nWrite-Host own\n[string]"),
+    "Windows2025": ("Write-Host own\n", "<powershell>\nWrite-Host own\n[string]"),
+}
+"""The user's own data, and how it stands in the user data."""
 
 
 @pytest.mark.parametrize("family", READERS)
 def test_the_users_own_data_is_kept_beside_the_nodes(family: ImageFamily) -> None:
-    settings = NodeSettings(DEMO, {"team": "a"}, own="")
-    own = replace(settings, own="" if family == "Bottlerocket" else OWN[family])
-    if family == "Bottlerocket":
-        text = FAMILIES[family].write_user_data(replace(settings, own='[settings.kernel]\nlockdown = "integrity"\n'))
-        assert tomllib.loads(text)["settings"]["kernel"] == {"lockdown": "integrity"}
-    else:
-        text = FAMILIES[family].write_user_data(own)
-        assert SCRIPT.rstrip() in text
+    own, kept = OWN[family]
+    settings = NodeSettings(DEMO, {"team": "a"}, own=own)
 
+    text = FAMILIES[family].write_user_data(settings)
+
+    assert kept in text
     assert facts_of(READERS[family](text.encode())) == expected(family, settings)
 
 
@@ -212,6 +225,8 @@ should-wait = true
         ("Bottlerocket", "[other]", "InvalidUserData", "and not other"),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
+        ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),
+        ("Windows2022", "</powershell><script>", "InvalidUserData", "write the commands alone"),
         ("AL2", "apiVersion: node.eks.aws/v1alpha1", "InvalidUserData", "only images of the family AL2023 read"),
         ("Custom", "#!/bin/sh\n/etc/eks/bootstrap.sh x", "RegistrationTaintMissing", "does not name the taint"),
     ],
@@ -240,6 +255,8 @@ ALIASES = {
     "al2@v20240807": "/aws/service/eks/optimized-ami/1.32/amazon-linux-2/amazon-eks-node-1.32-v20240807/image_id",
     "bottlerocket@latest": "/aws/service/bottlerocket/aws-k8s-1.32/x86_64/latest/image_id",
     "bottlerocket@v1.20.0": "/aws/service/bottlerocket/aws-k8s-1.32/x86_64/1.20.0/image_id",
+    "windows2022@latest": "/aws/service/ami-windows-latest/Windows_Server-2022-English-Core-EKS_Optimized-1.32"
+    "/image_id",
     "bottlerocket@1.20.0": "/aws/service/bottlerocket/aws-k8s-1.32/x86_64/1.20.0/image_id",
 }
 
@@ -286,6 +303,19 @@ def test_al2_has_no_images_from_1_33_on() -> None:
     assert found.message.endswith("and the cluster has 1.36: use the family AL2023")
 
 
+@pytest.mark.parametrize(("version", "reasons"), [("1.34", ["NoImagesForVersion"]), ("1.35", []), ("", [])])
+def test_windows_2025_has_images_from_1_35_on(version: str, reasons: list[str]) -> None:
+    found = find_family_problems(replace(TEMPLATE, ami_family="Windows2025"), version)
+
+    assert [problem.reason for problem in found] == reasons
+
+
+def test_windows_has_only_the_latest_release() -> None:
+    pinned = replace(TEMPLATE, ami_family="Windows2022", image_terms=(ImageTerm(alias="windows2022@v1"),))
+
+    assert [problem.reason for problem in find_family_problems(pinned)] == ["TermNotSupported"]
+
+
 @pytest.mark.parametrize(
     ("image", "user_data", "why"),
     [
@@ -296,6 +326,12 @@ def test_al2_has_no_images_from_1_33_on() -> None:
         ("amazon-eks-node-1.32-v20261104", "apiVersion: node.eks.aws/v1alpha1", "no script of the user data calls"),
         ("amazon-eks-node-1.32-v20261104", "#!/bin/sh\n/etc/eks/bootstrap.sh a b", "takes one cluster name"),
         ("amazon-eks-node-1.32-v20261104", "#!/bin/sh\n/etc/eks/bootstrap.sh a --what x", "knows no option"),
+        ("Windows_Server-2022-English-Core-EKS_Optimized-1.36-2026.11.04", "#!/bin/sh", "has no <powershell>"),
+        (
+            "Windows_Server-2022-English-Core-EKS_Optimized-1.36-2026.11.04",
+            "<powershell>\nWrite-Host\n</powershell>",
+            "no command of the user data calls",
+        ),
         ("golden", "#!/bin/sh\necho", "starts no kubelet"),
     ],
 )

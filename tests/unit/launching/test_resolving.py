@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.launching import resolve_node_class
-from joiner.launching.node_class_queries import ImageQuery, build_queries
+from joiner.launching.node_class_queries import ImageQuery, build_queries, query_parameter_images
 from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import ClassKind
 from tests.unit.launching.world import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
@@ -160,11 +160,6 @@ def test_without_any_profile_the_class_says_so() -> None:
     assert errors(there.problems) == [("InstanceProfileReady", "InstanceProfileMissing")]
 
 
-@pytest.mark.parametrize("family", ["Windows2022", "Windows2025"])
-def test_a_family_without_user_data_of_ours_is_refused_rather_than_guessed(family: Any) -> None:
-    assert errors(resolved(replace(TEMPLATE, ami_family=family)).problems) == [("AMIsReady", "FamilyNotSupported")]
-
-
 def test_a_release_is_pinned_by_its_alias() -> None:
     pinned = replace(MODERN, image_terms=(ImageTerm(alias="al2023@v20261104"),))
 
@@ -172,6 +167,30 @@ def test_a_release_is_pinned_by_its_alias() -> None:
         "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-1.36-v20261104/image_id"
     )
     assert resolved(pinned, parameters=parameters(pinned)).ready
+
+
+def test_a_public_parameter_names_an_image() -> None:
+    path = "/aws/service/bottlerocket/aws-k8s-1.36-fips/x86_64/latest/image_id"
+    chosen = replace(MODERN, ami_family="Bottlerocket", image_terms=(ImageTerm(ssm_parameter=path),))
+
+    asked = build_queries(chosen, VERSION, cluster="prod")
+    there = resolved(chosen, parameters={path: "ami-fips"}, images=[image("ami-fips", "2026-11-01")])
+
+    assert (asked.parameters, asked.images, asked.image_parameters) == ((), (), (path,))
+    assert query_parameter_images(["ami-fips"], ("amazon",)) == (
+        ImageQuery(({"Name": "image-id", "Values": ["ami-fips"]},), ("amazon",)),
+    )
+    assert errors(there.problems) == []
+    assert [one.id for one in there.images] == ["ami-fips"]
+
+
+def test_a_parameter_that_does_not_exist_is_reported_beside_the_images_of_other_terms() -> None:
+    terms = (ImageTerm(ssm_parameter="/aws/service/none"), ImageTerm(tags={"team": "a"}))
+    there = resolved(replace(MODERN, image_terms=terms), parameters={}, images=[image("ami-a", "2026-11-01")])
+
+    (told,) = [one for one in there.problems if one.reason == "ParameterNotFound"]
+    assert (there.ready, told.severity) == (True, "warning")
+    assert "there is no parameter /aws/service/none: only the images of the other terms" in told.message
 
 
 def test_of_images_the_newest_is_tried_first_and_deprecated_ones_last() -> None:

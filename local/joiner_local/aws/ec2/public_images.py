@@ -23,6 +23,8 @@ DAYS: Final = (
     datetime(2026, 11, 4, 17, 41, 39, tzinfo=UTC),
 )  # oldest first
 BOTTLEROCKET_RELEASES: Final = ("1.49.0-dd3f5f03", "1.50.0-f2c1d5a8")
+WINDOWS_ACCOUNT: Final = "801119661308"
+WINDOWS_YEARS: Final = (("2019", (1, 0)), ("2022", (1, 0)), ("2025", (1, 35)))  # year and first Kubernetes version
 NEWEST_FOR_AL2: Final = (1, 32)
 AL2_VARIANTS: Final = (
     ("", "x86_64", "amazon-eks-node"),
@@ -64,6 +66,7 @@ def images() -> Iterator[EksImage]:
             if tuple(map(int, version.split("."))) <= NEWEST_FOR_AL2:
                 yield from _al2(version, created)
         yield from _bottlerocket(version)
+        yield from _windows(version)
 
 
 def _al2023(version: str, created: datetime) -> Iterator[EksImage]:
@@ -112,6 +115,25 @@ def _bottlerocket(version: str) -> Iterator[EksImage]:
                     newest=created == DAYS[-1],
                     devices=(("/dev/xvda", 4), ("/dev/xvdb", 20)),
                 )
+
+
+def _windows(version: str) -> Iterator[EksImage]:
+    for year, oldest in WINDOWS_YEARS:
+        if tuple(map(int, version.split("."))) < oldest:
+            continue
+        folder = f"Windows_Server-{year}-English-Core-EKS_Optimized-{version}"
+        for created in DAYS:
+            yield EksImage(
+                name=f"{folder}-{created:%Y.%m.%d}",
+                architecture="x86_64",
+                created=created,
+                owner=WINDOWS_ACCOUNT,
+                description=f"Microsoft Windows Server {year} Core optimized for EKS, (k8s: {version})",
+                parameters=f"/aws/service/ami-windows-latest/{folder}",
+                release="",  # only the newest has a parameter
+                newest=created == DAYS[-1],
+                devices=(("/dev/sda1", 50),),
+            )
 
 
 class PublicImage(Ami):  # type: ignore[misc] # moto has no types

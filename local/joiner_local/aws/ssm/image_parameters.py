@@ -13,7 +13,11 @@ from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.ec2 import public_images
 from joiner_local.aws.ec2.public_images import EksImage
 
-FOLDERS: Final = ("/aws/service/eks/optimized-ami", "/aws/service/bottlerocket")
+FOLDERS: Final = (
+    "/aws/service/eks/optimized-ami",
+    "/aws/service/bottlerocket",
+    "/aws/service/ami-windows-latest/Windows_Server-",
+)
 
 
 def parameters() -> Iterator[tuple[str, str]]:
@@ -21,8 +25,11 @@ def parameters() -> Iterator[tuple[str, str]]:
     for image in public_images.images():
         if image.parameters.startswith(FOLDERS[0]):
             yield from _eks_parameters(image)
-        else:
+        elif image.parameters.startswith(FOLDERS[1]):
             yield from _bottlerocket_parameters(image)
+        elif image.newest:
+            yield f"{image.parameters}/image_id", image.id
+            yield f"{image.parameters}/release_version", image.name.rpartition("-")[2]
 
 
 def _eks_parameters(image: EksImage) -> Iterator[tuple[str, str]]:

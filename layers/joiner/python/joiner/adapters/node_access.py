@@ -18,6 +18,7 @@ from joiner.names import CLUSTER_TAG
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped")
 NODE_TYPE: Final = "EC2_LINUX"
+NODE_TYPES: Final = (NODE_TYPE, "EC2_WINDOWS")  # an entry for Windows nodes is made by its owner
 
 
 class Kept(Exception):
@@ -47,9 +48,10 @@ class NodeAccess:
             if error.response["Error"]["Code"] != "ResourceInUseException":
                 raise
             kind = self._describe(role_arn).get("type")
-            if kind != NODE_TYPE:
+            if kind not in NODE_TYPES:
                 raise ForeignEntry(
-                    f"{role_arn} has an access entry of type {kind} in {self._cluster}; nodes need {NODE_TYPE}: "
+                    f"{role_arn} has an access entry of type {kind} in {self._cluster}; nodes need "
+                    f"{' or '.join(NODE_TYPES)}: "
                     f"delete it, or name another "
                     "role in nodeRoles.names"
                 ) from error

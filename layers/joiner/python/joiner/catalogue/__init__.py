@@ -7,6 +7,7 @@ from joiner.catalogue.ec2_instance_types import (
     load_network_facts,
     supports_nodes,
 )
+from joiner.catalogue.family_capacity import family_labels
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces, Offering
 from joiner.catalogue.unknown_values import (
     close_unsatisfiable_pools,
@@ -25,6 +26,7 @@ __all__ = [
     "close_unsatisfiable_pools",
     "compute_allocatable",
     "compute_capacity",
+    "family_labels",
     "find_unknown_limits",
     "find_unknown_values",
     "find_unsatisfiable_requirements",

@@ -51,9 +51,11 @@ def compute_capacity(
     per_core = kubelet.pods_per_core if family.pods_per_core else None
     if kubelet.max_pods is None and not per_core and _says_nothing(node_class):
         return instance_type.capacity
-    own = dict(instance_type.capacity)
+    own = {**instance_type.capacity, **family.devices(instance_type.interfaces)}
     if kubelet.max_pods is not None:
         own[PODS] = kubelet.max_pods
+    elif family.pods is not None:
+        own[PODS] = family.pods
     if per_core:
         own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), per_core * instance_type.vcpus)
     if not _says_nothing(node_class):
@@ -158,4 +160,7 @@ def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> KubeletConf
 
 
 def _says_nothing(node_class: NodeClass | None) -> bool:
-    return node_class is None or (not node_class.block_devices and node_class.instance_store_policy is None)
+    if node_class is None:
+        return True
+    plain = not node_class.block_devices and node_class.instance_store_policy is None
+    return plain and not family_capacity(node_class).windows_build

@@ -26,7 +26,12 @@ from joiner.launching.launch_outcome import (
     read_fleet_refusal,
 )
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
-from joiner.launching.node_class_queries import ImageQuery, NodeClassQueries, build_queries
+from joiner.launching.node_class_queries import (
+    ImageQuery,
+    NodeClassQueries,
+    build_queries,
+    query_parameter_images,
+)
 from joiner.launching.node_class_resolution import NodeClassAnswers, resolve_node_class
 
 __all__ = [
@@ -50,6 +55,7 @@ __all__ = [
     "find_declared_problems",
     "group_launches",
     "pair_claims",
+    "query_parameter_images",
     "read_fleet_answer",
     "read_fleet_refusal",
     "resolve_node_class",

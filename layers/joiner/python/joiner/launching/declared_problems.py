@@ -12,6 +12,9 @@ from joiner.launching.node_images import choose_family, choose_image_family, fin
 from joiner.launching.user_data import LIMIT_BYTES
 from joiner.pools import NodeClass, NodeClassProblem
 
+PUBLIC_PARAMETERS = "/aws/service/"
+"""The parameters that the role of the resolver may read; those of an account may contain secrets."""
+
 
 def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | None = None) -> list[NodeClassProblem]:
     """Return what the manifest of a class shows: errors, for which a cluster launches no node, warnings, assumptions.
@@ -43,12 +46,19 @@ def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeC
     if alias and of_images is None:
         message = f"the alias {alias} is not supported yet: use al2023@latest, or name the image by id"
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
-    if any(term.ssm_parameter for term in node_class.image_terms):
-        message = "ssmParameter is not supported yet: name the image by alias, id, name or tags"
+    if own := [term.ssm_parameter for term in node_class.image_terms if not _is_public(term.ssm_parameter)]:
+        message = (
+            f"ssmParameter {own[0]}: only the public parameters of AWS, {PUBLIC_PARAMETERS}..., can be read: name the "
+            f"image by id, name or tags"
+        )
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
     ended = FAMILIES[of_images].explain_missing_images(version) if of_images else ""
     images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended)] if ended else []
     return [*images, *FAMILIES[family].find_problems(node_class)]
+
+
+def _is_public(parameter: str) -> bool:
+    return not parameter or parameter.startswith(PUBLIC_PARAMETERS)
 
 
 def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:

@@ -1,6 +1,6 @@
 """The queries to EC2, SSM and IAM for a node class, with filters in the form of the Describe calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ class NodeClassQueries:
     instance_profile: str
     snapshots: tuple[str, ...] = ()
     reservations: tuple[ReservationQuery, ...] = ()
+    image_parameters: tuple[str, ...] = ()
+    """Parameters named by the class. Their values are images, which ``query_parameter_images`` asks for."""
 
 
 def build_queries(
@@ -72,6 +74,7 @@ def build_queries(
         instance_profile=node_class.instance_profile or "",
         snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
         reservations=tuple(_reservations(term) for term in node_class.capacity_reservation_terms),
+        image_parameters=tuple(term.ssm_parameter for term in node_class.image_terms if term.ssm_parameter),
     )
 
 
@@ -88,6 +91,12 @@ def _reservations(term: CapacityReservationTerm) -> ReservationQuery:
         *_tagged(term.tags),
     )
     return ReservationQuery(filters, (term.id,) if term.id else ())
+
+
+def query_parameter_images(values: Iterable[str], image_owners: Sequence[str]) -> tuple[ImageQuery, ...]:
+    """Return the queries for the images that parameters named by a class have as their values."""
+    ids = sorted(set(values))
+    return (ImageQuery(({"Name": "image-id", "Values": ids},), tuple(image_owners)),) if ids else ()
 
 
 def select_subnet_terms(node_class: NodeClass, cluster: str) -> tuple[SubnetTerm, ...]:

@@ -102,6 +102,7 @@ def resolve_node_class(
             *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
             *_image_problems(node_class, images, ceilings, kubernetes_version),
             *_missing_images(node_class, images, ceilings),
+            *_missing_parameters(node_class, images, found),
             *profile_problems,
             *find_user_data_problems(node_class),
             *_volume_problems(node_class, found, ceilings),
@@ -266,6 +267,24 @@ def _missing_images(
         f"images of the other terms are used"
     )
     return [NodeClassProblem("AMIsReady", "ImageNotFound", message, severity="warning")]
+
+
+def _missing_parameters(
+    node_class: NodeClass, images: Sequence[Image], found: NodeClassAnswers
+) -> list[NodeClassProblem]:
+    """Return a warning for parameters that do not exist; only if other terms found an image."""
+    missing = [
+        term.ssm_parameter
+        for term in node_class.image_terms
+        if term.ssm_parameter and term.ssm_parameter not in found.parameters
+    ]
+    if not missing or not images:
+        return []
+    message = (
+        f"{field_path(node_class, 'amiSelector')}: there is no parameter {', '.join(missing)}: only the images of the "
+        f"other terms are used"
+    )
+    return [NodeClassProblem("AMIsReady", "ParameterNotFound", message, severity="warning")]
 
 
 def _image_problems(

@@ -10,11 +10,22 @@ from joiner.launching.image_families.bottlerocket import Bottlerocket
 from joiner.launching.image_families.custom import CustomImages
 from joiner.launching.image_families.eks_bootstrap import AmazonLinux2, Ubuntu
 from joiner.launching.image_families.image_family import FamilyOfImages
+from joiner.launching.image_families.windows import Windows
 from joiner.pools import BlockDevice
 from joiner.pools.node_class import ImageFamily
 
 FAMILIES: Mapping[ImageFamily, FamilyOfImages] = {
-    one.name: one for one in (AmazonLinux2023(), AmazonLinux2(), Bottlerocket(), Ubuntu(), CustomImages())
+    one.name: one
+    for one in (
+        AmazonLinux2023(),
+        AmazonLinux2(),
+        Bottlerocket(),
+        Ubuntu(),
+        CustomImages(),
+        Windows("Windows2019"),
+        Windows("Windows2022"),
+        Windows("Windows2025", oldest=(1, 35)),
+    )
 }
 """The families whose nodes Joiner can launch."""
 

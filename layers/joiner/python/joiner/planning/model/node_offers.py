@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import InstanceType, Offering
+from joiner.catalogue import InstanceType, Offering, family_labels
 from joiner.cluster import Resources
 from joiner.planning.plan import Offer
 from joiner.pools import NodeClass, NodePool
@@ -207,9 +207,15 @@ def pool_labels(pool: NodePool) -> dict[str, str]:
     return own
 
 
-def node_labels(pool: NodePool, instance_type: InstanceType, zone: str, capacity_type: str) -> dict[str, str]:
+def node_labels(
+    pool: NodePool, node_class: NodeClass | None, instance_type: InstanceType, zone: str, capacity_type: str
+) -> dict[str, str]:
     """Return the labels of a node of this type, zone and capacity type, except those that the pool leaves open."""
-    return {**type_labels(instance_type, pool_labels(pool)), **place_labels(zone, capacity_type)}
+    return {
+        **type_labels(instance_type, pool_labels(pool)),
+        **family_labels(node_class),
+        **place_labels(zone, capacity_type),
+    }
 
 
 def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from operator import sub
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity
+from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
@@ -150,10 +150,10 @@ def _launchable(
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, scene.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or scene.burstable_named or names_burstable_types([pool.requirements])
-    number = 0
+    number, of_family = 0, family_labels(node_class)
     for name in sorted(scene.catalogue.types):
         known = scene.catalogue.types[name]
-        labels = type_labels(known, of_pool)
+        labels = {**type_labels(known, of_pool), **of_family}
         if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(
             resolved, known
         ):

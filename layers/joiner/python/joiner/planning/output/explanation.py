@@ -176,7 +176,7 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
         for offering in known.offerings:
             if (known.name, offering.zone, offering.capacity_type) in offered:
                 continue
-            labels = node_labels(pool, known, offering.zone, offering.capacity_type)
+            labels = node_labels(pool, market.node_class, known, offering.zone, offering.capacity_type)
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
             if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
                 continue

@@ -172,9 +172,10 @@ def _room_of_claim(
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
     can = claim.allocatable if claim.launched else Resources()
     if known is not None and pool is not None:
-        labels = {**node_labels(pool, known, claim.zone, claim.capacity_type), **labels}
+        node_class = snapshot.node_class(pool)
+        labels = {**node_labels(pool, node_class, known, claim.zone, claim.capacity_type), **labels}
         if claim.launched and not can:
-            can = compute_allocatable(known, snapshot.node_class(pool), pool)
+            can = compute_allocatable(known, node_class, pool)
     name = f"{claim.kind}/{claim.name}"
     room = NodeState(
         name=name,

@@ -1,0 +1,86 @@
+"""Windows Server: EC2Launch runs the PowerShell of the user data, whose last command starts the kubelet.
+
+The user's commands run before it. Sources: Amazon EKS user guide, "Create nodes with optimized Windows AMIs" (the
+arguments of ``Start-EKSBootstrap.ps1``, the parameters with images); EC2 user guide, "Run commands when you launch an
+EC2 Windows instance".
+"""
+
+import re
+from collections.abc import Iterator
+
+from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
+from joiner.launching.image_families.image_parameters import LATEST, ImageParameter, parse_release
+from joiner.launching.image_families.kubelet_flags import write_kubelet_flags, write_registration_flags
+from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
+from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.node_class import ImageFamily
+
+BOOTSTRAP = '[string]$EKSBootstrapScriptFile = "$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1"'
+BLOCK = re.compile(r"\s*<powershell>(.*)</powershell>\s*", re.DOTALL | re.IGNORECASE)
+TAG = re.compile(r"</?(powershell|script|persist|version|runAsLocalSystem)>|^mime-version:", re.IGNORECASE)
+
+
+class Windows:
+    """See ``FamilyOfImages``. ``oldest`` is the first Kubernetes version with images."""
+
+    devices = (encrypted_volume("/dev/sda1", 50),)
+
+    def __init__(self, name: ImageFamily, *, oldest: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self._oldest = oldest
+
+    def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        if release != LATEST:
+            return ()
+        year = self.name.removeprefix("Windows")
+        path = f"/aws/service/ami-windows-latest/Windows_Server-{year}-English-Core-EKS_Optimized-{version}/image_id"
+        return (ImageParameter.of(path, "amd64"),)
+
+    def explain_missing_images(self, version: str) -> str:
+        if not version or parse_release(version) >= self._oldest:
+            return ""
+        first = ".".join(map(str, self._oldest))
+        return (
+            f"AWS has images of {self.name} from Kubernetes {first} on, and the cluster has {version}: use Windows2022"
+        )
+
+    def find_problems(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        for term in node_class.image_terms:
+            if term.alias and term.alias.partition("@")[2] != LATEST:
+                message = f"the alias {term.alias}: AWS names only the latest images of Windows: use {LATEST}"
+                yield NodeClassProblem("AMIsReady", "TermNotSupported", message)
+        try:
+            read_own_commands(node_class.user_data or "")
+        except UserDataRefused as refused:
+            yield refuse(node_class, "userData", refused.reason, str(refused))
+        if node_class.instance_store_policy:
+            message = "Windows nodes make no file system of their instance store: remove it"
+            yield warn(node_class, "instanceStorePolicy", "WithoutEffect", message)
+
+    def write_user_data(self, settings: NodeSettings) -> str:
+        own = read_own_commands(settings.own)
+        flags = " ".join((*write_registration_flags(settings), *write_kubelet_flags(settings.kubelet)))
+        arguments = {
+            "EKSClusterName": settings.cluster_name,
+            "APIServerEndpoint": settings.endpoint,
+            "Base64ClusterCA": "".join(settings.certificate_authority.split()),
+            "DNSClusterIP": settings.cluster_dns()[0],
+            "KubeletExtraArgs": flags,
+        }
+        call = " ".join(f"-{name} '{value}'" for name, value in arguments.items())
+        lines = (*([own] if own else []), BOOTSTRAP, f"& $EKSBootstrapScriptFile {call}")
+        return "\n".join(("<powershell>", *lines, "</powershell>", ""))
+
+
+def read_own_commands(text: str) -> str:
+    """Return the user's PowerShell without the tags around it; raises UserDataRefused for other forms.
+
+    >>> read_own_commands("<powershell>\\nWrite-Host hello\\n</powershell>")
+    'Write-Host hello'
+    """
+    whole = BLOCK.fullmatch(text)
+    commands = (whole[1] if whole else text).strip()
+    if found := TAG.search(commands):
+        message = f"Windows nodes read PowerShell, without {found[0]!r}: write the commands alone"
+        raise UserDataRefused("InvalidUserData", message)
+    return commands
