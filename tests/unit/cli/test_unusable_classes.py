@@ -106,10 +106,10 @@ def test_a_legacy_class_of_each_family_of_linux_gets_nodes(family: str, tmp_path
 def test_pods_of_windows_get_nodes_of_windows_only(tmp_path: Path, catalogue: Path) -> None:
     windows = pod("a")
     windows["spec"]["nodeSelector"] = {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"}
-    windows["spec"]["containers"][0]["resources"]["limits"] = {"vpc.amazonaws.com/PrivateIPv4Address": "1"}
+    windows["spec"]["containers"][0]["resources"]["requests"]["vpc.amazonaws.com/PrivateIPv4Address"] = "1"
     outcomes = {}
     for name in ("windows2022@latest", "windows2019@latest", "al2023@latest"):
-        files = write(tmp_path / name, pool(), alias(name), windows)
+        files = write(tmp_path, pool(), alias(name), windows)
         answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
         outcomes[name] = (answer.exit_code, len(answer.json["nodes"]))
 
