@@ -1,0 +1,195 @@
+"""Karpenter's published examples for v1, in our own words: each gives nodes, or is refused with the true reason."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from joiner.catalogue import Catalogue
+from joiner.launching import NodeClassAnswers, NodeClassPolicy, resolve_node_class
+from joiner.pools import NodeClass, read_manifests
+from joiner_cli.catalogue_files import packaged_catalogue
+from tests.unit.cli.running import deployment, joiner, pool, write
+
+TYPES = (
+    "m5.large",
+    "m5.2xlarge",
+    "m5d.xlarge",
+    "m6i.2xlarge",
+    "m7g.large",
+    "c6i.large",
+    "c6i.4xlarge",
+    "c7g.xlarge",
+    "r5.xlarge",
+    "r6g.2xlarge",
+    "g4dn.xlarge",
+    "inf2.xlarge",
+)
+DISCOVERY = {"tags": {"karpenter.sh/discovery": "demo"}}
+LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
+AMD64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+CATEGORIES = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]}
+GENERATION = {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["2"]}
+USUAL = (LINUX, AMD64, ON_DEMAND, CATEGORIES, GENERATION)
+WINDOWS = {"key": "kubernetes.io/os", "operator": "In", "values": ["windows"]}
+ADDRESS = "vpc.amazonaws.com/PrivateIPv4Address"
+
+
+def one_of(key: str, *values: str, **more: Any) -> dict[str, Any]:
+    return {"key": key, "operator": "In", "values": list(values), **more}
+
+
+def node_class(alias: str = "al2023@latest", **spec: Any) -> dict[str, Any]:
+    terms = {"subnetSelectorTerms": [DISCOVERY], "securityGroupSelectorTerms": [DISCOVERY]}
+    images = {"amiSelectorTerms": [{"alias": alias}]} if alias else {}
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {**terms, "role": "KarpenterNodeRole-demo", **images, **spec},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A pool, its class, and a workload for it."""
+
+    pool: Mapping[str, Any]
+    node_class: Mapping[str, Any]
+    workload: Mapping[str, Any]
+
+
+def example(
+    requirements: Sequence[Mapping[str, Any]] = USUAL,
+    of: Mapping[str, Any] | None = None,
+    pods: Mapping[str, Any] | None = None,
+    requests: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Example:
+    workload = deployment("inflate", 3, cpu="1", memory="1Gi", **(pods or {}))
+    for container in workload["spec"]["template"]["spec"]["containers"]:
+        container["resources"]["requests"] |= requests or {}
+        container["resources"]["limits"] = dict(requests or {})
+    return Example(pool(requirements=requirements, **spec), of or node_class(), workload)
+
+
+def windows(alias: str, build: str, **spec: Any) -> Example:
+    selector = {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": build}
+    requirements = (WINDOWS, AMD64, ON_DEMAND, CATEGORIES, GENERATION)
+    of = node_class(alias, metadataOptions={"httpTokens": "required"}, **spec)
+    return example(requirements, of, pods={"nodeSelector": selector}, requests={ADDRESS: "1"})
+
+
+NODE_CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 42}}}\n"
+DISKS = [
+    {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "100Gi", "volumeType": "gp3", "encrypted": True}},
+    {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "200Gi", "volumeType": "gp3", "encrypted": True}},
+]
+BY_ID = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}]}
+EXAMPLES: Mapping[str, Example] = {
+    "general purpose": example(),
+    "spot": example((LINUX, AMD64, one_of("karpenter.sh/capacity-type", "spot"), CATEGORIES, GENERATION)),
+    "arm64": example(
+        (LINUX, one_of("kubernetes.io/arch", "arm64"), ON_DEMAND, CATEGORIES, GENERATION),
+        pods={"nodeSelector": {"kubernetes.io/arch": "arm64"}},
+    ),
+    "several architectures": example(
+        (LINUX, one_of("kubernetes.io/arch", "amd64", "arm64"), ON_DEMAND, CATEGORIES, GENERATION)
+    ),
+    "a limit of 100 CPUs": example(limits={"cpu": "100"}),
+    "large instances": example((*USUAL, {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Gt", "values": ["7"]})),
+    "the lifetime of nodes": example(node={"expireAfter": "720h"}),
+    "minValues of families": example(
+        (*USUAL, one_of("karpenter.k8s.aws/instance-family", "m5", "c6i", "r5", "m6i", minValues=3)),
+    ),
+    "minValues of several keys": example(
+        (
+            *USUAL,
+            one_of("karpenter.k8s.aws/instance-family", "m5", "c6i", "r5", "m6i", minValues=3),
+            {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 4},
+        ),
+    ),
+    "AL2": example(of=node_class("al2@latest")),
+    "AL2 with own user data": example(of=node_class("al2@latest", userData="#!/bin/bash\necho own\n")),
+    "AL2023 with own user data": example(of=node_class(userData=NODE_CONFIG)),
+    "Bottlerocket": example(of=node_class("bottlerocket@latest")),
+    "Bottlerocket with own user data": example(
+        of=node_class("bottlerocket@latest", userData='[settings.kernel]\nlockdown = "integrity"\n')
+    ),
+    "several volumes": example(of=node_class(blockDeviceMappings=DISKS)),
+    "instance store": example(of=node_class(instanceStorePolicy="RAID0"), requests={"ephemeral-storage": "100Gi"}),
+    "Windows 2019": windows("windows2019@latest", "10.0.17763"),
+    "Windows 2022": windows("windows2022@latest", "10.0.20348"),
+    "Windows 2025": windows("windows2025@latest", "10.0.26100"),
+    "Windows with own user data": windows("windows2022@latest", "10.0.20348", userData="Write-Host 'own'"),
+    "a custom family": example(of=node_class("", **BY_ID, userData="#!/bin/sh\n/start karpenter.sh/unregistered")),
+    "GPUs": example((LINUX, AMD64, ON_DEMAND), requests={"nvidia.com/gpu": "1"}),
+    "Neuron": example((LINUX, AMD64, ON_DEMAND), requests={"aws.amazon.com/neuron": "1"}),
+}
+
+
+@pytest.fixture(scope="module")
+def types(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    known = packaged_catalogue().types
+    path = tmp_path_factory.mktemp("types") / "catalogue.json"
+    chosen = [known[name] for name in TYPES]
+    with_spot = (
+        one.with_offerings(
+            (*one.offerings, *(replace(each, capacity_type="spot", price_per_hour=0.01) for each in one.offerings))
+        )
+        for one in chosen
+    )
+    path.write_text(json.dumps(Catalogue.of(with_spot).to_json()), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_published_example_gives_nodes(name: str, tmp_path: Path, types: Path) -> None:
+    chosen = EXAMPLES[name]
+    files = write(tmp_path, chosen.pool, chosen.node_class, chosen.workload)
+
+    answer = joiner("plan", "-f", files, "--catalogue", types, "-o", "json")
+
+    assert (answer.exit_code, answer.json["pending"]) == (0, []), answer.err
+    assert len(answer.json["nodes"]) >= 1
+
+
+SUBNET = {"SubnetId": "subnet-1", "AvailabilityZone": "us-east-1a", "AvailableIpAddressCount": 10}
+
+
+def errors_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the messages of a class in a cluster of Kubernetes 1.36 whose account has no image that it names."""
+    (read,) = read_manifests([manifest]).classes
+    assert isinstance(read, NodeClass)
+    answers = NodeClassAnswers(subnets=[SUBNET], security_groups=[{"GroupId": "sg-1"}])
+    ceilings = NodeClassPolicy(("KarpenterNodeRole-demo",), "profile", ())
+    found = resolve_node_class(read, answers, ceilings, cluster="demo", kubernetes_version="1.36")
+    return [one.message for one in found.problems if one.severity == "error" and one.condition == "AMIsReady"]
+
+
+def test_a_placeholder_for_an_image_id_is_refused_with_the_true_reason() -> None:
+    assert errors_of(node_class("", **BY_ID)) == ["the selector finds no image: change it, or have the owner allowed"]
+
+
+def test_a_release_older_than_the_cluster_is_refused_with_the_true_reason() -> None:
+    assert errors_of(node_class("al2023@v20240807")) == [
+        "AWS has no AL2023 image of this release for Kubernetes 1.36: use al2023@latest, or a release that exists for "
+        "it"
+    ]
+    assert errors_of(node_class("al2@latest")) == [
+        "AWS has no AL2 images from Kubernetes 1.33 on, and the cluster has 1.36: use the family AL2023"
+    ]
+
+
+def test_a_class_of_another_kind_is_refused_with_the_true_reason(tmp_path: Path, types: Path) -> None:
+    wrong = pool()
+    wrong["spec"]["template"]["spec"]["nodeClassRef"]["kind"] = "NodeClass"
+
+    answer = joiner("plan", "-f", write(tmp_path, wrong, node_class()), "--catalogue", types, "-o", "json")
+
+    assert answer.exit_code != 0
+    assert "use EC2NodeClass" in answer.err
