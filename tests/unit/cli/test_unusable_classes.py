@@ -106,7 +106,9 @@ def test_a_legacy_class_of_each_family_of_linux_gets_nodes(family: str, tmp_path
 def test_pods_of_windows_get_nodes_of_windows_only(tmp_path: Path, catalogue: Path) -> None:
     windows = pod("a")
     windows["spec"]["nodeSelector"] = {"kubernetes.io/os": "windows", "node.kubernetes.io/windows-build": "10.0.20348"}
-    windows["spec"]["containers"][0]["resources"]["requests"]["vpc.amazonaws.com/PrivateIPv4Address"] = "1"
+    address = {"vpc.amazonaws.com/PrivateIPv4Address": "1"}
+    resources = windows["spec"]["containers"][0]["resources"]
+    windows["spec"]["containers"][0]["resources"] = {"requests": resources["requests"] | address, "limits": address}
     outcomes = {}
     for name in ("windows2022@latest", "windows2019@latest", "al2023@latest"):
         files = write(tmp_path, pool(), alias(name), windows)
@@ -137,7 +139,7 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
             "warning",
         ),
         ("spec.kubelet: it has no effect with the family Custom: write it into userData", "warning"),
-        ("images chosen by id, name or tags are not looked up: this plan assumes one for each architecture", "info"),
+        ("images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each architecture", "info"),
     ]
 
 
