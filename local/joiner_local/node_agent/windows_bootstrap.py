@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
-from joiner_local.node_agent.kubelet_flags import read_kubelet_flags
+from joiner_local.node_agent.kubelet_command_line import read_kubelet_flags
 from joiner_local.node_agent.node_registration import Unbootable, read_flags
 
 BLOCK: Final = re.compile(r"<powershell>(.*?)</powershell>", re.DOTALL | re.IGNORECASE)

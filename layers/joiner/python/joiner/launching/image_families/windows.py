@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
-from joiner.launching.image_families.image_parameters import LATEST, ImageParameter, parse_release
+from joiner.launching.image_families.image_variants import LATEST, ImageParameter, parse_release
 from joiner.launching.image_families.kubelet_flags import write_kubelet_flags, write_registration_flags
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.pools import NodeClass, NodeClassProblem
