@@ -139,7 +139,11 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
             "warning",
         ),
         ("spec.kubelet: it has no effect with the family Custom: write it into userData", "warning"),
-        ("images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each architecture", "info"),
+        (
+            "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each "
+            "architecture",
+            "info",
+        ),
     ]
 
 
