@@ -22,7 +22,7 @@ from tests.local.running_aws import RunningAws
 pytestmark = pytest.mark.local
 
 PASS = {"QueryLanguage": "JSONata", "StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": True}}}
-RETRIED = environment._CALLS.retries["max_attempts"]
+RETRIED = environment._CALLS.retries["max_attempts"]  # type: ignore[attr-defined]  # set when it is made
 """How often botocore sends a call again."""
 
 
