@@ -213,19 +213,11 @@ class Actor:
         read = {key: json.loads(gzip.decompress(s3.get_object(Bucket=bucket, Key=key)["Body"].read())) for key in keys}
         return {key: plan for key, plan in read.items() if plan["nodes"]}
 
-    def planned_since(self, known: Sequence[Mapping[str, Any]]) -> dict[str, "PlannedPods"]:
-        """Return where each pod of the plans of scale-ups that are not in `known` goes, by namespace and name.
-
-        Fails if a pod is in two plans, or on two nodes of one.
-        """
-        found: dict[str, PlannedPods] = {}
-        for pod, place in self.places_since(known):
-            assert pod not in found, f"{pod} is planned for {found[pod]}, and again for {place}"
-            found[pod] = place
-        return found
-
     def places_since(self, known: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, "PlannedPods"]]:
-        """Return each pod and its place of each plan of scale-ups that are not in `known`, oldest first."""
+        """Return each pod and its place of each plan of scale-ups that are not in `known`, oldest first.
+
+        Pods of one class have each other's places, so a later plan may name a pod that an earlier one named.
+        """
         arns = {execution["name"]: str(execution["executionArn"]) for execution in self.since(known)}
         names = [str(claim["metadata"]["name"]) for claim in self.claims()]
         for key, plan in self.plans_since(known).items():
