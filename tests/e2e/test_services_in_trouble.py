@@ -1,0 +1,160 @@
+"""Pages, throttling, slow answers and outages of the API server and of AWS, in a deployed app: pods get their nodes,
+empty nodes are removed, and every invariant holds afterwards.
+
+The faults are injected before the local AWS and in a proxy before the API server (`local/joiner_local/aws/
+fault_injection`); they concern the calls of functions and state machines only.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from joiner_local.demo.change_watch import until
+from tests.e2e.world import Actor, deployment
+
+pytestmark = pytest.mark.e2e
+
+SHORT_LIFE: Final = {"spec": {"ttlSecondsAfterEmpty": 1}}
+PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
+EVERYTHING: Final[dict[str, Any]] = {"caller": "*", "times": None}
+
+
+@pytest.fixture
+def troubled(deployed: Actor) -> Iterator[Actor]:
+    """Scenario c's pool, whose empty nodes go after a second; the API server is behind the proxy."""
+    stack = deployed.world.stack
+    deployed.knob("mishaps/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
+    deployed.record_cluster()
+    deployed.clean()
+    deployed.apply("c-template.yaml")
+    deployed.world.kube.merge(PROVISIONER, SHORT_LIFE)
+    deployed.rest()
+    yield deployed
+    for knob, asked in (("set", {}), ("pages", {"size": 0}), ("twice", {"machines": []})):
+        deployed.knob(f"mishaps/{knob}", **asked)
+    deployed.clean()
+
+
+def go_up_and_down(actor: Actor, *, pods: int = 3) -> None:
+    """Pods of different types get nodes; when they have ended, their nodes are removed."""
+    actor.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(pods)))
+    actor.wait_running(pods)
+    actor.rest()
+    actor.assert_at_rest()
+    assert len(actor.nodes()) == len(actor.claims()) == len(actor.instances()) == pods
+
+    actor.end(*(f"app-{number}" for number in range(pods)))
+    until(actor.gone_after_a_sweep, what="the empty nodes gone", limit=120)
+    actor.rest()
+    actor.assert_at_rest()
+
+
+ONE_NODE: Final = {"node.kubernetes.io/instance-type": "c5.large"}
+"""A type with room for one of the pods."""
+
+
+def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
+    troubled.knob("mishaps/pages", size=2)
+
+    go_up_and_down(troubled, pods=5)
+
+    paged = {(caller, call) for caller, call in troubled.knob("mishaps/pages", size=0)["paged"]}
+    assert paged >= {
+        ("find_pending_pods", "kube LIST pods"),
+        ("find_pending_pods", "kube LIST machines"),
+        ("check_registration", "kube LIST nodes"),
+        ("check_registration", "kube LIST pods"),
+        ("survey_cluster", "kube LIST nodes"),
+        ("survey_cluster", "kube LIST machines"),
+        ("survey_instances", "ec2 DescribeInstances"),
+        ("resolve_node_classes", "ec2 DescribeSubnets"),
+    }, sorted(paged)
+
+
+def test_an_api_server_that_refuses_every_third_call_for_a_second_delays_only(troubled: Actor) -> None:
+    """API priority and fairness answers 429 with Retry-After: lists wait here, other calls in the state machine."""
+    troubled.knob("mishaps/set", rules=[EVERYTHING | {"call": "kube LIST *", "how": "throttled", "times": 1, "nth": n}
+                                        for n in range(1, 90, 3)])  # fmt: skip
+
+    go_up_and_down(troubled)
+
+    assert troubled.knob("mishaps/set")["struck"] >= 5
+
+
+def test_throttled_tables_and_buckets_delay_only(troubled: Actor) -> None:
+    rules = [
+        EVERYTHING | {"call": call, "how": "throttled", "times": 1, "nth": nth}
+        for call in ("dynamodb *", "s3 *")
+        for nth in range(1, 60, 3)
+    ]
+    troubled.knob("mishaps/set", rules=rules)
+
+    go_up_and_down(troubled)
+
+    struck = troubled.knob("mishaps/set")["each"]
+    assert sum(struck[: len(struck) // 2]) >= 5
+    assert sum(struck[len(struck) // 2 :]) >= 2
+
+
+def test_slow_answers_exceed_no_time_limit(troubled: Actor) -> None:
+    """Every call of the API server takes half a second longer, and every call of AWS a quarter."""
+    slow = [("kube *", 0.5), ("ec2 *", 0.25), ("dynamodb *", 0.25), ("s3 *", 0.25)]
+    troubled.knob(
+        "mishaps/set", rules=[EVERYTHING | {"call": call, "how": "slow", "after": after} for call, after in slow]
+    )
+
+    go_up_and_down(troubled)
+
+    assert all(count >= 5 for count in troubled.knob("mishaps/set")["each"])
+
+
+def test_after_a_restart_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
+    known = troubled.executions()
+    troubled.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(3)))
+    until(lambda: any("Record node claims" in troubled.states_of(each["executionArn"])
+                      for each in troubled.since(known)), what="a plan", limit=30)  # fmt: skip
+    troubled.knob("mishaps/set", **EVERYTHING, call="kube *", how="timed out")
+    time.sleep(15)
+    assert troubled.knob("mishaps/set")["struck"] >= 3
+    troubled.stopped |= {each["executionArn"] for each in troubled.since(known)}  # they may have failed meanwhile
+
+    until(lambda: troubled.sweep() == "SUCCEEDED" and troubled.running() == 3, what="the pods running", limit=120)
+    troubled.rest()
+    troubled.assert_at_rest()
+    assert len(troubled.nodes()) == len(troubled.claims()) == len(troubled.instances()) == 3
+
+
+def test_two_faults_at_once_launch_nothing_twice(troubled: Actor) -> None:
+    """The answer of a launch is lost while the table is throttled and the claims cannot be written."""
+    rules = [
+        EVERYTHING | {"call": "ec2 CreateFleet", "how": "answer lost", "times": 1},
+        EVERYTHING | {"call": "kube PATCH machines/status", "how": "throttled", "times": 2},
+        EVERYTHING | {"call": "dynamodb UpdateItem LAUNCH", "how": "throttled", "times": 2},
+    ]
+    troubled.knob("mishaps/set", rules=rules)
+
+    go_up_and_down(troubled)
+
+    assert all(troubled.knob("mishaps/set")["each"])
+
+
+def test_an_express_execution_that_runs_twice_acts_once(troubled: Actor) -> None:
+    arns = [troubled.outputs["SweepArn"], troubled.outputs["RetireEmptyArn"]]
+    troubled.knob("mishaps/twice", machines=[arn.rpartition(":")[2] for arn in arns])
+    before = len(launched_ever(troubled))
+
+    go_up_and_down(troubled)
+
+    assert len(launched_ever(troubled)) - before == 3
+    for arn in arns:
+        told = troubled.knob("express-executions", stateMachineArn=arn)["executions"]
+        names = [each["name"] for each in told]
+        assert any(names.count(name) == 2 for name in names), "no execution ran twice"
+        assert {each["status"] for each in told if names.count(each["name"]) == 2} == {"SUCCEEDED"}
+
+
+def launched_ever(actor: Actor) -> set[str]:
+    pages = actor.world.client("ec2").get_paginator("describe_instances").paginate()
+    return {one["InstanceId"] for page in pages for each in page["Reservations"] for one in each["Instances"]}
