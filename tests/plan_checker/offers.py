@@ -116,7 +116,8 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
 
 def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *, tolerance: float | None) -> list[str]:
     asked, wrong = amounts(node["requests"]), []
-    most = _cheapest_on_demand(node, pool, lists, catalogue) if node["capacityType"] == "spot" else 0.0
+    beside = sum(price for part, price in (node.get("priceParts") or {}).items() if part != "instance")
+    most = _cheapest_on_demand(node, pool, lists, catalogue) + beside if node["capacityType"] == "spot" else 0.0
     for offer in (node, *node["alternatives"]):
         known = catalogue.get(offer["instanceType"], {"offerings": [], "labels": {}, "allocatable": {}})
         where = f"{node['name']}: {offer['capacityType']} {offer['instanceType']} in {offer['zone']}"
@@ -126,7 +127,7 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
             for labels in [labels_of_offer(pool, offer["instanceType"], known, one)]
             if (one["zone"], one["capacityType"]) == (offer["zone"], offer["capacityType"])
             and one.get("available", True)
-            and abs(priced(lists, labels, one["pricePerHour"]) - offer["pricePerHour"]) < 1e-9
+            and abs(priced(lists, labels, one["pricePerHour"]) + beside - offer["pricePerHour"]) < 1e-9
         ]
         if not sold:
             wrong.append(f"{where} is not offered so")

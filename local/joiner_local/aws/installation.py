@@ -24,7 +24,7 @@ test compares the record with this list::
         DynamoDBBackend.transact_write_items DynamoDBBackend.update_item
     ec2.capacity_pools
         EC2Response.get_spot_placement_scores
-    ec2.capacity_reservations
+    ec2.reservation_api
         EC2Response.describe_capacity_reservations EC2Response.describe_instances
     ec2.ebs_volumes
         EC2Response.get_ebs_default_kms_key_id EC2Response.modify_ebs_default_kms_key_id
@@ -157,7 +157,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
 def _install_ec2(aws: LocalAws) -> None:
     from joiner_local.aws.ec2 import (
         capacity_pools,
-        capacity_reservations,
+        reservation_api,
         ebs_volumes,
         ec2_prices,
         eventual_consistency,
@@ -173,7 +173,7 @@ def _install_ec2(aws: LocalAws) -> None:
 
     ec2_prices.install()
     capacity_pools.install(aws)
-    capacity_reservations.install(aws)
+    reservation_api.install(aws)
     ec2_lookups.install()
     launch_templates.install()
     ebs_volumes.install()

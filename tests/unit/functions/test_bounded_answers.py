@@ -74,7 +74,8 @@ def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(cr
     assert len(cluster["retire"]) == survey_cluster.RETIRED_AT_ONCE
     assert len(instances["retire"]) == survey_instances.RETIRED_AT_ONCE
     assert all(len(reason) <= REASON_AT_MOST for reason in cluster["reasons"])
-    assert cluster["reasons"][-1] == f"and {len(cluster['retire']) - 19} more"
+    found = len(cluster["retire"]) + 1  # one reason for each claim, and one for their class, which has no finalizer yet
+    assert cluster["reasons"][-1] == f"and {found - 19} more"
     assert size(cluster) + size(instances) < 100_000
 
 

@@ -45,7 +45,9 @@ NO_KEYS_OF_OBJECTS = {
         ("amd.com/gpu", "aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "habana.ai/gaudi", "nvidia.com/gpu"),
         "a resource",
     ),
-    **dict.fromkeys(("vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni"), "a resource"),
+    **dict.fromkeys(
+        ("vpc.amazonaws.com/efa", "vpc.amazonaws.com/pod-eni", "vpc.amazonaws.com/PrivateIPv4Address"), "a resource"
+    ),
 }
 """Texts of the code that look like keys of annotations and labels, and what they are."""
 SCHEMAS: dict[str, Any] = {

@@ -19,7 +19,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, SPOT, CapacityPool
-from joiner_local.aws.ec2.capacity_reservations import BLOCK, INTERRUPTIBLE
+from joiner_local.aws.ec2.reservation_api import BLOCK, INTERRUPTIBLE
 
 PLURALS: Final = {SPOT: "SpotOptions", ON_DEMAND: "OnDemandOptions"}
 MARKETS: Final = {BLOCK: BLOCK, "reserved-capacity": INTERRUPTIBLE}

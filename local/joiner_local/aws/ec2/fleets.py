@@ -28,10 +28,10 @@ from joiner_local.aws.ec2 import (
     kms_keys,
 )
 from joiner_local.aws.ec2.capacity_pools import POOLS
-from joiner_local.aws.ec2.capacity_reservations import RESERVATIONS, is_targeted
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws.ec2.fleet_allocation import FleetAllocation, PoolRefusal, PricedPool, allocate
 from joiner_local.aws.ec2.fleet_requests import FleetRequest, LaunchPool, tags_by_type
+from joiner_local.aws.ec2.reservation_api import RESERVATIONS, is_targeted
 from joiner_local.aws.fault_injection import early_terminations
 from joiner_local.aws.iam import ec2_required_permissions
 from joiner_local.aws.iam.access_control import ACCESS_CONTROL

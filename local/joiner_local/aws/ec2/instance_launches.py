@@ -16,8 +16,8 @@ from moto.iam.models import iam_backends
 
 from joiner_local.aws.ec2 import ebs_volumes
 from joiner_local.aws.ec2.capacity_pools import SPOT
-from joiner_local.aws.ec2.capacity_reservations import RESERVATIONS
 from joiner_local.aws.ec2.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
+from joiner_local.aws.ec2.reservation_api import RESERVATIONS
 from joiner_local.aws.ec2.spot_role import SPOT_ROLE
 
 PROVISIONED: Final = ("io1", "io2")

@@ -1,4 +1,4 @@
-"""Count the choices that plans give to EC2's spot fleets: ``python -m bench.spot_choices [--cases FOLDER]``.
+"""Count the choices that plans give to EC2's spot fleets: ``python -m bench.spot_alternatives [--cases FOLDER]``.
 
 The recorded cases are planned with pools that allow spot and on-demand. Recorded spot prices do not exist for them, so
 each offering gets a share of its on-demand price that follows from its name, between 28 and 48 percent.
