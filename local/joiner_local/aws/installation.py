@@ -157,7 +157,6 @@ def install_services(aws: LocalAws) -> RequestObservers:
 def _install_ec2(aws: LocalAws) -> None:
     from joiner_local.aws.ec2 import (
         capacity_pools,
-        reservation_api,
         ebs_volumes,
         ec2_prices,
         eventual_consistency,
@@ -165,6 +164,7 @@ def _install_ec2(aws: LocalAws) -> None:
         instance_lifecycle,
         instance_statuses,
         launch_templates,
+        reservation_api,
         spot_interruptions,
         spot_role,
     )
