@@ -86,6 +86,21 @@ def test_a_node_whose_pods_fit_elsewhere_is_removed() -> None:
     assert proposal.actions[0].eviction_cost == 2.0
 
 
+def test_slots_on_a_node_that_boots_are_not_taken_by_pods_that_may_move() -> None:
+    booting = claim_and_node("c", initialized=False)
+    lists = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b", kind="s.large"),
+        booting,
+        pods=[replica("large", "node-a", cpu="3", nodeSelector=ON_DEMAND), replica("web", "node-b")],
+    )
+    kind = next(pod.class_key for pod in Snapshot.from_lists(lists).pods if pod.name == "web")
+    snapshot = Snapshot.from_lists(lists, assignments={"c": {kind: 3}})
+    proposal = consolidation.propose(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES, now=NOW)
+
+    assert drawn(proposal) == ["b -> web:node-a"]
+
+
 def test_a_node_that_is_too_large_is_replaced_by_a_cheaper_one_pinned_to_spot() -> None:
     proposal = proposed(cluster(claim_and_node("a", kind="m.xlarge"), pods=[replica("web", "node-a")]))
 

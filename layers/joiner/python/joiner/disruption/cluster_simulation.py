@@ -54,8 +54,13 @@ class PlannerArguments:
 
 
 def unbound(snapshot: Snapshot, moving: Collection[str]) -> Snapshot:
-    """Return the snapshot with these pods (by key) pending."""
-    return replace(snapshot, pods=tuple(_pending(pod) if pod.key in moving else pod for pod in snapshot.pods))
+    """Return the snapshot with these pods (by key) pending.
+
+    Slots on in-flight claims are open to any pending pod of their class, so a pod that may move would take one from a
+    pod that waits. The slots are left out: waiting pods are placed like all others.
+    """
+    pods = tuple(_pending(pod) if pod.key in moving else pod for pod in snapshot.pods)
+    return replace(snapshot, assignments={}, pods=pods)
 
 
 def _pending(pod: Pod) -> Pod:
