@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from joiner.cluster import Taint
+from joiner.cluster.quantities import parse_amount
 from joiner.launching.image_families import FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools.node_class import ImageFamily
@@ -251,13 +252,13 @@ def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
     )
     capacity, allocatable = node["status"]["capacity"], node["status"]["allocatable"]
     assert (allocatable["cpu"], allocatable["pods"]) == ("1900m", "20")
-    reserved = int(capacity["memory"].removesuffix("Ki")) // 1024 - int(allocatable["memory"].removesuffix("Mi"))
-    assert reserved == 100 + 255 + 11 * (29 if family == "AL2" else 20)
+    reserved = parse_amount(capacity["memory"]) - parse_amount(allocatable["memory"])
+    assert reserved / 2**20 == 100 + 255 + 11 * (29 if family == "AL2" else 20)
     assert node["metadata"]["labels"]["kubernetes.io/os"] == ("windows" if family == "Windows2022" else "linux")
     addresses = allocatable.get("vpc.amazonaws.com/PrivateIPv4Address")
     assert addresses == ("9" if family == "Windows2022" else None)
     size = next(iter(disks.values()), 20)
-    assert size - 1 < int(capacity["ephemeral-storage"].removesuffix("Ki")) / 2**20 <= size
+    assert size - 1 < parse_amount(capacity["ephemeral-storage"]) / 2**30 <= size
 
 
 def test_a_node_without_an_access_entry_does_not_register(nodes: Nodes) -> None:
