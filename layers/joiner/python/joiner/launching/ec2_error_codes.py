@@ -123,7 +123,7 @@ REMEDIES: Mapping[str, Remedy] = {
         "LaunchTemplateQuotaExceeded",
         (
             "request a higher quota of launch templates per Region in Service Quotas, or delete launch templates that "
-            "nothing uses; Joiner deletes its own after an hour without use"
+            "nothing uses: Joiner makes the one that it needs again"
         ),
     ),
     "PendingVerification": Remedy(
