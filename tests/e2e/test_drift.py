@@ -72,7 +72,11 @@ def test_an_expired_node_of_a_graceful_pool_is_replaced_when_the_new_one_is_init
     kube = running.world.kube
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]
     pool = f"{PROVISIONERS}/{only(kube.items(PROVISIONERS))}"
-    graceful = {"joiner.dev/expiration": "graceful", "joiner.dev/expiration-spread": "0%"}
+    graceful = {
+        "joiner.dev/expiration": "graceful",
+        "joiner.dev/expiration-spread": "0%",
+        "joiner.dev/drift": "detect",  # a changed maximum age is a drift, too
+    }
 
     kube.merge(pool, {"metadata": {"annotations": graceful}, "spec": {"ttlSecondsUntilExpired": 1}})
     running.sweep()
