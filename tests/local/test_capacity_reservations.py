@@ -146,3 +146,17 @@ def test_reservations_are_found_by_tags_and_criteria(aws: RunningAws) -> None:
     assert (found("tag:team", "ml"), found("instance-match-criteria", "open")) == ([3], [5])
     with pytest.raises(ClientError, match="does not exist"):
         bench.ec2.describe_capacity_reservations(CapacityReservationIds=["cr-0"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        ({"CapacityReservationIds": ["cr-0123456789abcdef0"]}, "InvalidCapacityReservationId.NotFound"),
+        ({"Filters": [{"Name": "team", "Values": ["ml"]}]}, "InvalidParameterValue"),
+    ],
+)
+def test_unknown_reservations_and_filters_are_refused(aws: RunningAws, asked: dict[str, Any], code: str) -> None:
+    with pytest.raises(ClientError) as refused:
+        aws.client("ec2").describe_capacity_reservations(**asked)
+
+    assert refused.value.response["Error"]["Code"] == code
