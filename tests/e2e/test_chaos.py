@@ -215,7 +215,7 @@ class Chaos:
         return found
 
     def _all_ended(self, node: str, by: datetime) -> bool:
-        return all(self.seen.ended.get(pod, by) < by for pod in self.seen.pods_of[node])
+        return all(self.seen.ended.get(pod, by) < by for pod in self.seen.pods_of.get(node, ()))
 
     def _superfluous(self, planned: set[str], since: datetime, begun: datetime) -> bool:
         """Return whether the pods of a plan need its node no more: each has ended or runs on another node, and for

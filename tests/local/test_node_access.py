@@ -188,7 +188,7 @@ def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: 
     with pytest.raises(
         ForeignEntry,
         match=r"has an access entry of type STANDARD in access-\w+; nodes need "
-        r"EC2_LINUX: delete it",
+        r"EC2_LINUX or EC2_WINDOWS: delete it",
     ):
         world.access.admit(arn)
 

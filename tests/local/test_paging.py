@@ -84,6 +84,9 @@ class World:
             ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.77.{number}.0/24")
             ec2.create_security_group(VpcId=vpc, GroupName=f"paged-{number}", Description="of a test")
         volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1)["VolumeId"]
+        for _ in range(MANY):
+            asked = {"instanceType": "m5.large", "zone": "us-east-1a", "count": 1, "match": "targeted"}
+            self.aws.knob("reservations", **asked, tags={"paged": self.cluster})
         self.snapshots = [ec2.create_snapshot(VolumeId=volume)["SnapshotId"] for _ in range(MANY)]
 
     def _list_in_iam_and_eks(self) -> None:
@@ -127,6 +130,10 @@ LISTS: dict[str, tuple[str, Callable[[World], Any]]] = {
     "subnets": ("ec2 DescribeSubnets", lambda w: w.ec2.subnets(w.in_vpc)),
     "security groups": ("ec2 DescribeSecurityGroups", lambda w: w.ec2.security_groups(w.in_vpc)),
     "images": ("ec2 DescribeImages", lambda w: w.ec2.images([], ["amazon"])),
+    "capacity reservations": (
+        "ec2 DescribeCapacityReservations",
+        lambda w: w.ec2.capacity_reservations([{"Name": "tag:paged", "Values": [w.cluster]}]),
+    ),
     "snapshots": ("ec2 DescribeSnapshots", lambda w: w.ec2.snapshots(w.snapshots)),
     "instance types": (
         "ec2 DescribeInstanceTypes",

@@ -24,8 +24,6 @@ test compares the record with this list::
         DynamoDBBackend.transact_write_items DynamoDBBackend.update_item
     ec2.capacity_pools
         EC2Response.get_spot_placement_scores
-    ec2.reservation_api
-        EC2Response.describe_capacity_reservations EC2Response.describe_instances
     ec2.ebs_volumes
         EC2Response.get_ebs_default_kms_key_id EC2Response.modify_ebs_default_kms_key_id
         EC2Response.reset_ebs_default_kms_key_id EC2Response.get_ebs_encryption_by_default
@@ -46,6 +44,9 @@ test compares the record with this list::
         EC2Response.create_launch_template_version
     ec2.public_images
         AmiBackend._load_amis
+    ec2.reservation_api
+        EC2Response.describe_capacity_reservations EC2Response.describe_instances
+        moto.ec2.utils.filter_dict_attribute_mapping
     eks.access_entries
         EKSResponse.create_access_entry EKSResponse.describe_access_entry EKSResponse.list_access_entries
         EKSResponse.update_access_entry EKSResponse.delete_access_entry EKSResponse.associate_access_policy

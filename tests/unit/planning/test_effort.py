@@ -66,7 +66,7 @@ def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_s
     assert [one.pods for one in quick.nodes] == [one.pods for one in slow.nodes]
 
 
-@pytest.mark.parametrize("deadline", [0.2, 0.5])
+@pytest.mark.parametrize("deadline", [0.5, 1.0])
 @pytest.mark.parametrize("kinds", [40, 300])
 def test_a_search_ends_at_most_ten_percent_after_its_deadline(deadline: float, kinds: int) -> None:
     """Measured in CPU time, so that other work of the machine does not count."""

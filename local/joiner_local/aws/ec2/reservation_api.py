@@ -167,6 +167,8 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
         )
     shown = [_shown(one, response.ec2_backend) for one in RESERVATIONS.known.values() if not ids or one.id in ids]
     filters = response._get_param("Filters", [])
+    for each in filters:
+        _meets({}, each)  # refuses a filter that does not exist, whatever there is
     return ActionResult({"CapacityReservations": [one for one in shown if all(_meets(one, each) for each in filters)]})
 
 
