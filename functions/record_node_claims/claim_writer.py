@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from aws_lambda_powertools import Logger
 
@@ -12,13 +13,15 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
-from joiner.names import EXECUTION, LEASE
+from joiner.names import EXECUTION, LEASE, RESERVATION, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
 from joiner.pools.drift_hashes import build_hash_annotations
 
 logger = Logger(child=True)
+
+OF_THE_RESERVATION: Final = (RESERVATION, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ class ClaimIntent:
     @property
     def claim(self) -> NodeClaim:
         return self.wanted.claim
+
+
+def _is_decided(label: str) -> bool:
+    """Return whether the plan decides a label, and not the instance: a launch has one capacity reservation."""
+    return label in OF_THE_RESERVATION or not INSTANCE_LABELS.fullmatch(label)
 
 
 def list_intents(
@@ -51,7 +59,7 @@ def list_intents(
                 requirements=node.requirements,
                 requests=node.requests + node.daemon_overhead,
                 # The instance decides the other labels; EC2 chooses it among the alternatives
-                labels={key: value for key, value in node.labels.items() if not INSTANCE_LABELS.fullmatch(key)},
+                labels={key: value for key, value in node.labels.items() if _is_decided(key)},
                 annotations=build_hash_annotations(pool, node_class),
                 capacity=node.capacity,
                 allocatable=node.allocatable,
