@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import Actor, node_class
+from tests.e2e.world import Actor, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
@@ -78,10 +78,7 @@ def person(deployed: Actor) -> Mapping[str, str]:
 def classed(deployed: Actor) -> Iterator[Actor]:
     """An empty cluster with a node class, and another pool that names it."""
     deployed.clean()
-    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    spec = {"template": {"spec": {"nodeClassRef": ref, "requirements": []}}}
-    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "others"}, "spec": spec}
-    deployed.create(node_class("default"), pool)
+    deployed.create(node_class("default"), node_pool("others", class_name="default"))
     deployed.rest()
     yield deployed
     deployed.clean()

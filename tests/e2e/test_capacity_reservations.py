@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from joiner_local.control_plane.kube_api import Object
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import CAPACITY_TYPE, INSTANCE_TYPE, Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
 RESERVATION = "karpenter.k8s.aws/capacity-reservation-id"
-CAPACITY_TYPE = "karpenter.sh/capacity-type"
 CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/bounded"
 
 
@@ -24,18 +23,8 @@ def reserving(deployed: Actor) -> Iterator[Actor]:
 
 
 def pool(*allowed: str) -> Object:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "bounded"}
-    requirements = [
-        {"key": CAPACITY_TYPE, "operator": "In", "values": list(allowed)},
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
-        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]},
-    ]
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "bounded"},
-        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements}}},
-    }
+    zone = {"topology.kubernetes.io/zone": ["us-east-1a"]}
+    return node_pool("bounded", {CAPACITY_TYPE: allowed, INSTANCE_TYPE: ["m5.large"], **zone})
 
 
 def selecting(reservation: str) -> Object:

@@ -24,7 +24,7 @@ import urllib3
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import instances
 from joiner_local.demo.execution_listing import execution, executions
-from tests.e2e.world import DEPLOYMENTS, Actor, deployment, node_class
+from tests.e2e.world import CAPACITY_TYPE, DEPLOYMENTS, Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
@@ -39,29 +39,20 @@ CALM_WITHIN: Final = 150.0  # seconds after the last act
 SIZES: Final = {"small": "100m", "web": "500m", "db": "1500m", "batch": "900m", "large": "3"}
 MOST: Final = 8  # pods of one deployment
 
-NODEPOOL: Final[Object] = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodePool",
-    "metadata": {"name": "chaos"},
-    "spec": {
-        "template": {
-            "spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "chaos"},
-                "requirements": [
-                    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
-                    {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5", "c5", "r5"]},
-                    {"key": "karpenter.k8s.aws/instance-cpu", "operator": "Lt", "values": ["9"]},
-                ],
-                "expireAfter": "Never",
-            }
-        },
-        "disruption": {
-            "consolidationPolicy": "WhenEmpty",
-            "consolidateAfter": f"{EMPTY_FOR}s",
-            "budgets": [{"nodes": "100%"}],
-        },
+NODE_POOL: Final = node_pool(
+    "chaos",
+    {
+        CAPACITY_TYPE: ["spot", "on-demand"],
+        "karpenter.k8s.aws/instance-family": ["m5", "c5", "r5"],
+        "karpenter.k8s.aws/instance-cpu": ["2", "4", "8"],
     },
-}
+    disruption={
+        "consolidationPolicy": "WhenEmpty",
+        "consolidateAfter": f"{EMPTY_FOR}s",
+        "budgets": [{"nodes": "100%"}],
+    },
+    expireAfter="Never",
+)
 
 
 @dataclass
@@ -282,7 +273,7 @@ class Witness:
 def chaos(deployed: Actor) -> Iterator[Chaos]:
     deployed.clean()
     deployed.create(
-        node_class("chaos"), NODEPOOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items())
+        node_class("chaos"), NODE_POOL, *(deployment(app, replicas=0, cpu=cpu) for app, cpu in SIZES.items())
     )
     deployed.rest()
     deployed.knob("schedules/hold", held=False)

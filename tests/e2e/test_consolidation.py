@@ -4,45 +4,30 @@ their pods.
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.eviction_checker import watched_evictions
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import CAPACITY_TYPE, INSTANCE_TYPE, Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
 LIMIT = 150.0
 
 
-def nodepool(*types: str, **disruption: Any) -> Object:
-    requirements = {"karpenter.sh/capacity-type": ["on-demand"], "node.kubernetes.io/instance-type": list(types)}
-    said = {
-        "consolidationPolicy": "WhenEmptyOrUnderutilized",
-        "consolidateAfter": "1s",
-        "budgets": [{"nodes": "1"}],
-        **disruption,
-    }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "dense"},
-        "spec": {
-            "template": {
-                "spec": {
-                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "dense"},
-                    "requirements": [
-                        {"key": key, "operator": "In", "values": values} for key, values in requirements.items()
-                    ],
-                    "expireAfter": "Never",
-                }
-            },
-            "disruption": said,
-        },
-    }
+DISRUPTION: Final = {
+    "consolidationPolicy": "WhenEmptyOrUnderutilized",
+    "consolidateAfter": "1s",
+    "budgets": [{"nodes": "1"}],
+}
+
+
+def dense_pool(*types: str) -> Object:
+    requirements = {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: types}
+    return node_pool("dense", requirements, disruption=DISRUPTION, expireAfter="Never")
 
 
 @pytest.fixture
@@ -95,7 +80,7 @@ def tainted(actor: Actor) -> list[str]:
 
 def two_half_used_nodes(actor: Actor) -> None:
     """Leave one pod on each of two nodes that could hold both. A filler makes each node full while it is filled."""
-    actor.create(nodepool("m5.large"))
+    actor.create(dense_pool("m5.large"))
     for number in ("1", "2"):
         names = (f"web-{number}", f"filler-{number}")
         actor.create(deployment(names[0], cpu="800m"), deployment(names[1], cpu="1"))
@@ -126,7 +111,7 @@ def test_two_half_used_nodes_become_one(actor: Actor) -> None:
 
 def an_oversized_node(actor: Actor) -> None:
     """Leave a small pod on a node that is twice as large as it has to be."""
-    actor.create(nodepool("m5.large", "m5.xlarge"))
+    actor.create(dense_pool("m5.large", "m5.xlarge"))
     actor.create(deployment("large", cpu="2500m"), deployment("small", cpu="500m"))
     actor.wait_running(1, "small")
     actor.wait_running(1, "large")

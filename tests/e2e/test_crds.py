@@ -26,6 +26,7 @@ from joiner.pools import (
     write_node_claim,
 )
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from tests.e2e.world import node_pool
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "tests" / "unit" / "pools" / "manifests"
@@ -73,20 +74,9 @@ def served(kube: KubeApi, path: str) -> bool:
 def own_pool(api: KubeApi) -> Iterator[dict[str, Any]]:
     """A stored NodePool, for what dry runs cannot show."""
     name = f"crd-test-{time.monotonic_ns():x}"
-    pool = api.create(PATHS["NodePool"], node_pool(name))
+    pool = api.create(PATHS["NodePool"], node_pool(name, class_name="default"))
     yield pool
     api.delete(f"{PATHS['NodePool']}/{name}", missing_ok=True)
-
-
-def node_pool(name: str, **spec: Any) -> dict[str, Any]:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    template = {"spec": {"nodeClassRef": reference}}
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {"template": template, **spec},
-    }
 
 
 # A `provider` without selectors takes what has the cluster's tag, and says so.
@@ -143,7 +133,7 @@ def test_the_api_server_accepts_mistakes_that_no_schema_can_express(api: KubeApi
 
 
 def test_defaults_are_filled_in(api: KubeApi) -> None:
-    pool = tried(api, node_pool("plain"))["spec"]
+    pool = tried(api, node_pool("plain", class_name="default"))["spec"]
 
     assert pool["disruption"] == {
         "budgets": [{"nodes": "10%"}],
@@ -154,7 +144,10 @@ def test_defaults_are_filled_in(api: KubeApi) -> None:
 
 
 def test_an_empty_pool_reads_the_same_before_and_after_the_api_server(api: KubeApi) -> None:
-    before, after = read_node_pool(node_pool("crd-test-plain")), read_node_pool(tried(api, node_pool("plain")))
+    before, after = (
+        read_node_pool(node_pool("crd-test-plain", class_name="default")),
+        read_node_pool(tried(api, node_pool("plain", class_name="default"))),
+    )
 
     assert (before.disruption, before.expire_after) == (after.disruption, after.expire_after)
 
@@ -214,8 +207,8 @@ def test_replicas_cannot_be_added_to_a_pool(api: KubeApi, own_pool: dict[str, An
 
 
 def test_a_pool_with_replicas_has_the_scale_subresource(api: KubeApi) -> None:
-    path = f"{PATHS['NodePool']}/crd-test-static"
-    api.create(PATHS["NodePool"], node_pool("crd-test-static", replicas=0))
+    path, static = f"{PATHS['NodePool']}/crd-test-static", node_pool("crd-test-static", class_name="default")
+    api.create(PATHS["NodePool"], {**static, "spec": {**static["spec"], "replicas": 0}})
 
     api.merge(f"{path}/scale", {"spec": {"replicas": 2}})
     scaled = read_node_pool(api.get(path))

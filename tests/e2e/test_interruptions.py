@@ -10,7 +10,15 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NEVER_DISRUPTED,
+    Actor,
+    deployment,
+    node_class,
+    node_pool,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -20,21 +28,8 @@ POOL = "/apis/karpenter.sh/v1/nodepools/trouble"
 
 
 def trouble_pool(capacity_type: str) -> Object:
-    requirements = {"karpenter.sh/capacity-type": [capacity_type], "node.kubernetes.io/instance-type": ["m5.large"]}
-    spec = {
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "trouble"},
-        "requirements": [{"key": key, "operator": "In", "values": values} for key, values in requirements.items()],
-        "expireAfter": "Never",
-    }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "trouble"},
-        "spec": {
-            "template": {"spec": spec},
-            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
-        },
-    }
+    requirements = {CAPACITY_TYPE: [capacity_type], INSTANCE_TYPE: ["m5.large"]}
+    return node_pool("trouble", requirements, disruption=NEVER_DISRUPTED, expireAfter="Never")
 
 
 @pytest.fixture

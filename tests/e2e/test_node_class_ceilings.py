@@ -7,7 +7,7 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
@@ -23,16 +23,6 @@ def empty(deployed: Actor) -> Iterator[Actor]:
     deployed.record_cluster()
     deployed.world.client("ec2").reset_ebs_default_kms_key_id()
     deployed.clean()
-
-
-def pool() -> Object:
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "bounded"}
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "bounded"},
-        "spec": {"template": {"spec": {"nodeClassRef": reference}}},
-    }
 
 
 def bounded(**spec: Any) -> Object:
@@ -66,7 +56,7 @@ def test_a_class_with_a_subnet_that_is_not_the_clusters_is_refused(empty: Actor)
         "SubnetId"
     ]
     try:
-        empty.create(bounded(subnetSelectorTerms=[{"id": subnet}]), pool(), deployment("patient"))
+        empty.create(bounded(subnetSelectorTerms=[{"id": subnet}]), node_pool("bounded"), deployment("patient"))
         told = refused(empty, "SubnetsReady")
     finally:
         ec2.delete_subnet(SubnetId=subnet)
@@ -78,7 +68,7 @@ def test_a_class_with_a_subnet_that_is_not_the_clusters_is_refused(empty: Actor)
 
 def test_a_class_with_an_image_owner_outside_the_settings_is_refused(empty: Actor) -> None:
     terms = [{"owner": "099720109477", "name": "*"}]
-    empty.create(bounded(amiFamily="AL2023", amiSelectorTerms=terms), pool(), deployment("patient"))
+    empty.create(bounded(amiFamily="AL2023", amiSelectorTerms=terms), node_pool("bounded"), deployment("patient"))
 
     told = refused(empty, "AMIsReady")
 
@@ -89,7 +79,7 @@ def test_a_class_with_an_image_owner_outside_the_settings_is_refused(empty: Acto
 def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Actor) -> None:
     key = empty.world.client("kms").create_key()["KeyMetadata"]["Arn"]
     empty.world.client("ec2").modify_ebs_default_kms_key_id(KmsKeyId=key)
-    empty.create(bounded(), pool(), deployment("patient"))
+    empty.create(bounded(), node_pool("bounded"), deployment("patient"))
 
     told = refused(empty, "ValidationSucceeded")
 
@@ -100,7 +90,7 @@ def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Act
 def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:
     empty.knob("eks", name=CLUSTER, serviceCidr="fd12:3456:789a::/108", ipFamily="ipv6")
     empty.record_cluster()
-    empty.create(bounded(), pool(), deployment("patient"))
+    empty.create(bounded(), node_pool("bounded"), deployment("patient"))
 
     assert refused(empty, "ValidationSucceeded")["reason"] == "IPv6NotSupported"
 

@@ -9,7 +9,16 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import Actor, claims_begun, deployment, node_class
+from tests.e2e.world import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NEVER_DISRUPTED,
+    Actor,
+    claims_begun,
+    deployment,
+    node_class,
+    node_pool,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -22,28 +31,9 @@ LIMIT = 100.0
 
 
 def spot_pool() -> Object:
-    """Nodes for one pod each; spot is cheaper, and on-demand is available after the interruptions."""
-    requirements = {
-        "karpenter.sh/capacity-type": ["spot", "on-demand"],
-        "node.kubernetes.io/instance-type": ["m5.large"],
-    }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "storm"},
-        "spec": {
-            "template": {
-                "spec": {
-                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "storm"},
-                    "requirements": [
-                        {"key": key, "operator": "In", "values": values} for key, values in requirements.items()
-                    ],
-                    "expireAfter": "Never",
-                }
-            },
-            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
-        },
-    }
+    """Return a pool of nodes for one pod each: spot at first, and on-demand after the interruptions."""
+    requirements = {CAPACITY_TYPE: ["spot", "on-demand"], INSTANCE_TYPE: ["m5.large"]}
+    return node_pool("storm", requirements, disruption=NEVER_DISRUPTED, expireAfter="Never")
 
 
 @pytest.fixture

@@ -16,7 +16,16 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances, until
 from joiner_local.demo.execution_listing import execution, executions
-from tests.e2e.world import Actor, claims_begun, deployment, node_class
+from tests.e2e.world import (
+    CAPACITY_TYPE,
+    INSTANCE_TYPE,
+    NEVER_DISRUPTED,
+    Actor,
+    claims_begun,
+    deployment,
+    node_class,
+    node_pool,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -45,28 +54,18 @@ STORIES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def nodepool(name: str, said: Mapping[str, Any]) -> Object:
-    requirements = {
-        "karpenter.sh/capacity-type": said.get("capacityType", "on-demand"),
-        "node.kubernetes.io/instance-type": said.get("instanceType", "m5.large"),
-    }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name},
-        "spec": {
-            "template": {
-                "spec": {
-                    "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "sweep"},
-                    "requirements": [
-                        {"key": key, "operator": "In", "values": [value]} for key, value in requirements.items()
-                    ],
-                    "expireAfter": said.get("expireAfter", "Never"),
-                }
-            },
-            "disruption": said.get("disruption", {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}),
+def pool_of(name: str, special: Mapping[str, Any]) -> Object:
+    """Return the pool of one case."""
+    return node_pool(
+        name,
+        {
+            CAPACITY_TYPE: [special.get("capacityType", "on-demand")],
+            INSTANCE_TYPE: [special.get("instanceType", "m5.large")],
         },
-    }
+        class_name="sweep",
+        disruption=special.get("disruption", NEVER_DISRUPTED),
+        expireAfter=special.get("expireAfter", "Never"),
+    )
 
 
 @dataclass
@@ -141,7 +140,7 @@ class Aftermath:
 def aftermath(deployed: Actor) -> Iterator[Aftermath]:
     """Inject all faults, then run sweeps until all cases have ended."""
     deployed.clean()
-    deployed.create(node_class("sweep"), *(nodepool(name, said) for name, said in STORIES.items()))
+    deployed.create(node_class("sweep"), *(pool_of(name, special) for name, special in STORIES.items()))
     deployed.world.stack.agent_knob(
         "faults", {"fault": "never-boots", "instanceType": STORIES["never"]["instanceType"]}
     )
@@ -256,7 +255,7 @@ def test_an_instance_terminated_by_others_is_retired_by_ec2s_event_and_its_pod_r
 
 
 def test_after_a_spot_warning_the_pod_runs_elsewhere_before_ec2_terminates_the_instance(aftermath: Aftermath) -> None:
-    decided = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
+    decided = (INSTANCE_TYPE, "topology.kubernetes.io/zone", CAPACITY_TYPE)
     replacement = aftermath.claim_of("spot")
 
     assert aftermath.over["spot"] < GRACE

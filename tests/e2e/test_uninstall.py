@@ -20,7 +20,7 @@ from joiner_local.demo.change_watch import until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import NEVER_DISRUPTED, Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
@@ -134,12 +134,7 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 
 def pool() -> Object:
-    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    spec = {
-        "template": {"spec": {"nodeClassRef": ref, "requirements": [], "terminationGracePeriod": "30s"}},
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
-    }
-    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"}, "spec": spec}
+    return node_pool("default", disruption=NEVER_DISRUPTED, terminationGracePeriod="30s")
 
 
 def class_with(role: str) -> Object:

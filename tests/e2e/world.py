@@ -38,6 +38,9 @@ DECLARED: Final = (
     "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
     "/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates",
 )
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+NEVER_DISRUPTED: Final = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
 SETTLING: Final = 5.0  # seconds
 
 T = TypeVar("T")
@@ -53,6 +56,30 @@ def node_class(name: str) -> Object:
         "securityGroupSelectorTerms": discovered,
     }
     return {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": name}, "spec": spec}
+
+
+def node_pool(
+    name: str,
+    requirements: Mapping[str, Sequence[str]] | None = None,
+    *,
+    class_name: str = "",
+    disruption: Mapping[str, Any] | None = None,
+    **template: Any,
+) -> Object:
+    """Return a NodePool whose requirements are keys with their allowed values.
+
+    The node class has the name of the pool unless `class_name` is given. `template` are further fields of
+    `spec.template.spec`. What is not given has the default of the API server.
+    """
+    nodes: Object = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": class_name or name}}
+    if requirements is not None:
+        nodes["requirements"] = [
+            {"key": key, "operator": "In", "values": list(values)} for key, values in requirements.items()
+        ]
+    spec: Object = {"template": {"spec": {**nodes, **template}}}
+    if disruption is not None:
+        spec["disruption"] = dict(disruption)
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
 
 
 def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "64Mi", **spec: Any) -> Object:

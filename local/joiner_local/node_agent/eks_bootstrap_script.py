@@ -4,20 +4,16 @@ cloud-init runs each part of type `text/x-shellscript`, in their order; other sc
 are those of amazon-eks-ami's `bootstrap.sh`: an option takes the next word, and the one other word is the cluster.
 """
 
-import email
-import email.policy
-import gzip
 import shlex
 from collections.abc import Iterator
 from typing import Final
 
 from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
 from joiner_local.node_agent.kubelet_command_line import read_kubelet_flags
-from joiner_local.node_agent.node_config import GZIP, SCRIPT
 from joiner_local.node_agent.node_registration import Unbootable, read_flags
+from joiner_local.node_agent.user_data_parts import SHELL_SCRIPT, read_parts
 
 BOOTSTRAP: Final = "/etc/eks/bootstrap.sh"
-SHELL_SCRIPT: Final = "text/x-shellscript"
 OPTIONS: Final = frozenset(
     {
         "--apiserver-endpoint",
@@ -43,7 +39,8 @@ OPTIONS: Final = frozenset(
 
 def read_bootstrap_script(user_data: bytes) -> BootSettings:
     """Parse user data. Raises Unbootable."""
-    calls = [call for script in _scripts(user_data) for call in _calls(script)]
+    scripts = read_parts(user_data, SHELL_SCRIPT)
+    calls = [call for script in scripts for call in _calls(script.decode(errors="replace"))]
     if not calls:
         raise Unbootable(f"no script of the user data calls {BOOTSTRAP}")
     cluster, options = _arguments(calls[-1])
@@ -66,18 +63,6 @@ def read_bootstrap_script(user_data: bytes) -> BootSettings:
         kubelet=kubelet,
         local_storage={"raid0": "RAID0", "raid10": "RAID10", "mount": "Mount"}.get(disks, ""),
     )
-
-
-def _scripts(user_data: bytes) -> Iterator[str]:
-    raw = gzip.decompress(user_data) if user_data.startswith(GZIP) else user_data
-    message = email.message_from_bytes(raw, policy=email.policy.default)
-    if "content-type" in message:
-        for part in message.walk():
-            if part.get_content_type() == SHELL_SCRIPT:
-                content = part.get_payload(decode=True)
-                yield content.decode(errors="replace") if isinstance(content, bytes) else ""
-    elif raw.startswith(SCRIPT):
-        yield raw.decode(errors="replace")
 
 
 def _calls(script: str) -> Iterator[list[str]]:

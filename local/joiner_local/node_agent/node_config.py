@@ -10,30 +10,25 @@ Traceback (most recent call last):
 joiner_local.node_agent.node_registration.Unbootable: spec.cluster.apiServerEndpoint is missing in the NodeConfig
 """
 
-import email
-import email.policy
-import gzip
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
 
 from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
 from joiner_local.node_agent.node_registration import Registration, Unbootable, read_flags, read_taints
+from joiner_local.node_agent.user_data_parts import NODE_CONFIG, read_parts
 
-MEDIA_TYPE: Final = "application/node.eks.aws"
 API_VERSION: Final = "node.eks.aws/v1alpha1"
-GZIP: Final = b"\x1f\x8b"
-SCRIPT: Final = b"#!"
 KUBELET_KEYS: Final = frozenset({"config", "flags", "maxPodsExpression"})
 
 
 def read_node_config(user_data: bytes) -> BootSettings:
     """Parse user data. Raises Unbootable."""
     merged: dict[str, Any] = {}
-    for document in _documents(user_data):
-        merged = merge(merged, document)
+    for document in read_parts(user_data, NODE_CONFIG):
+        merged = merge(merged, _node_config(document))
     if not merged:
         raise Unbootable("the user data holds no NodeConfig")
     spec = _mapping(merged.get("spec"), "spec")
@@ -73,18 +68,6 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
         both_maps = isinstance(merged.get(key), dict) and isinstance(value, dict)
         merged[key] = merge(merged[key], value) if both_maps else value
     return merged
-
-
-def _documents(user_data: bytes) -> Iterator[Mapping[str, Any]]:
-    raw = gzip.decompress(user_data) if user_data.startswith(GZIP) else user_data
-    message = email.message_from_bytes(raw, policy=email.policy.default)
-    if "content-type" in message:
-        for part in message.walk():
-            if part.get_content_type() == MEDIA_TYPE:
-                content = part.get_payload(decode=True)
-                yield _node_config(content if isinstance(content, bytes) else b"")
-    elif raw.strip() and not raw.startswith(SCRIPT):
-        yield _node_config(raw)
 
 
 def _node_config(text: bytes) -> Mapping[str, Any]:

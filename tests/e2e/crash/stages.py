@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, until
-from tests.e2e.world import Actor, deployment, node_class
+from tests.e2e.world import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, Actor, deployment, node_class, node_pool
 
 NODE_POOL: Final = "/apis/karpenter.sh/v1/nodepools/dense"
 POD: Final = "/api/v1/namespaces/default/pods"
 UNUSED: Final = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
-LEFT_ALONE: Final = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
 STANDS_WITHIN: Final = 30.0
 TRIES: Final = 3
 
@@ -92,21 +91,12 @@ class Stage:
         actor.create(deployment("web", replicas=self.replicas, cpu=self.cpu))
 
     def _pool(self) -> Object:
-        requirements = {
-            "karpenter.sh/capacity-type": ["on-demand"],
-            "node.kubernetes.io/instance-type": list(self.types),
-        }
-        spec = {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "dense"},
-            "requirements": [{"key": key, "operator": "In", "values": values} for key, values in requirements.items()],
-            "expireAfter": "Never",
-        }
-        return {
-            "apiVersion": "karpenter.sh/v1",
-            "kind": "NodePool",
-            "metadata": {"name": "dense"},
-            "spec": {"template": {"spec": spec}, "disruption": {**self.disruption, "budgets": [{"nodes": "1"}]}},
-        }
+        return node_pool(
+            "dense",
+            {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: self.types},
+            disruption={**self.disruption, "budgets": [{"nodes": "1"}]},
+            expireAfter="Never",
+        )
 
 
 def _pod(name: str, cpu: str) -> Object:
@@ -115,7 +105,9 @@ def _pod(name: str, cpu: str) -> Object:
 
 
 STAGES: Final[Mapping[str, Stage]] = {
-    "nothing": Stage(("m5.large",), LEFT_ALONE, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0),
+    "nothing": Stage(
+        ("m5.large",), NEVER_DISRUPTED, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0
+    ),
     "half-used nodes": Stage(
         ("m5.large",), UNUSED, replicas=2, cpu="800m", fillers=("1", "1"), nodes=2, least=1, launches=0, evictions=1
     ),
@@ -132,7 +124,7 @@ STAGES: Final[Mapping[str, Stage]] = {
     ),
     "a drifted node": Stage(
         ("m5.large",),
-        LEFT_ALONE,
+        NEVER_DISRUPTED,
         replicas=1,
         cpu="1500m",
         nodes=1,
@@ -143,6 +135,6 @@ STAGES: Final[Mapping[str, Stage]] = {
         detected=True,
     ),
     "an outdated node": Stage(
-        ("m5.large",), LEFT_ALONE, replicas=1, cpu="1500m", nodes=1, least=1, launches=1, evictions=1, changed=True
+        ("m5.large",), NEVER_DISRUPTED, replicas=1, cpu="1500m", nodes=1, least=1, launches=1, evictions=1, changed=True
     ),
 }
