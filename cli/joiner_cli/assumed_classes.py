@@ -95,7 +95,7 @@ def _family_images(node_class: NodeClass) -> Iterator[Image]:
 
 
 def _status_images(status: Manifest) -> Iterator[Image]:
-    for said in status.get("amis") or ():
+    for raw in status.get("amis") or ():
         with suppress(InvalidField):  # only Joiner writes the status of a class
-            requirements = Requirements.from_kube(said.get("requirements") or ())
-            yield Image(str(said.get("id", "")), "", requirements, name=str(said.get("name", "")))
+            requirements = Requirements.from_kube(raw.get("requirements") or ())
+            yield Image(str(raw.get("id", "")), "", requirements, name=str(raw.get("name", "")))

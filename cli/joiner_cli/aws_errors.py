@@ -31,23 +31,27 @@ NO_CREDENTIALS: Final = (
 
 def describe_aws_error(error: Exception, *, needs: str) -> str:
     """Return one line. ``needs`` lists the permissions of the command, for an access error."""
-    said = _one_line(error)
+    message = _one_line(error)
     match error:
         case botocore.ClientError():
-            said = _describe_client_error(error, needs)
+            message = _describe_client_error(error, needs)
         case botocore.ProfileNotFound():
-            said = f"{said}: set AWS_PROFILE to one of `aws configure list-profiles`"
+            message = f"{message}: set AWS_PROFILE to one of `aws configure list-profiles`"
         case botocore.NoRegionError():
-            said = "no region is set: give --region, or set AWS_REGION"
+            message = "no region is set: give --region, or set AWS_REGION"
         case botocore.InvalidRegionError():
-            said = f"{said}: give --region a name such as eu-west-1"
+            message = f"{message}: give --region a name such as eu-west-1"
         case botocore.HTTPClientError() | botocore.ConnectionError():
-            said = f"AWS does not answer: {said}: check the region, the network and AWS_ENDPOINT_URL"
+            message = f"AWS does not answer: {message}: check the region, the network and AWS_ENDPOINT_URL"
         case _ if isinstance(error, NO_CREDENTIALS):
-            said = f"there are no AWS credentials ({said}): {LOG_IN}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            message = (
+                f"there are no AWS credentials ({message}): {LOG_IN}, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
         case ValueError() if not isinstance(error, botocore.BotoCoreError):
-            said = f"{said}: check AWS_ENDPOINT_URL"  # botocore raises a plain ValueError for an invalid endpoint URL
-    return said
+            message = (
+                f"{message}: check AWS_ENDPOINT_URL"  # botocore raises a plain ValueError for an invalid endpoint URL
+            )
+    return message
 
 
 def _describe_client_error(error: botocore.ClientError, needs: str) -> str:

@@ -112,7 +112,7 @@ def _only_in(region: str, types: Iterable[InstanceType]) -> Iterable[InstanceTyp
 
 def _read(path: Path) -> Catalogue:
     try:
-        said = msgspec.json.decode(_content(path))
+        content = msgspec.json.decode(_content(path))
     except OSError as error:
         raise UnreadableInput(
             str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote"
@@ -121,12 +121,12 @@ def _read(path: Path) -> Catalogue:
         raise UnreadableInput(
             str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it"
         ) from error
-    if not isinstance(said, Mapping):
+    if not isinstance(content, Mapping):
         raise UnreadableInput(
             str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
         )
     notes = ManifestProblems(str(path))
-    types = [_read_type(name, one, notes) for name, one in said.items() if name != SCHEMA_FIELD]
+    types = [_read_type(name, one, notes) for name, one in content.items() if name != SCHEMA_FIELD]
     if notes.errors:
         *others, last = notes.errors[:MAX_REPORTED_ERRORS]
         more = (
@@ -150,9 +150,9 @@ def _describe_error(one: InvalidManifest) -> str:
     return f"{one.field} is {one.value}" if one.value else f"{one.field} is missing"
 
 
-def _read_type(name: str, said: object, notes: ManifestProblems) -> InstanceType:
+def _read_type(name: str, raw: object, notes: ManifestProblems) -> InstanceType:
     """Return one instance type; check every field, because people write catalogues by hand."""
-    fields = ManifestFields(said, name, notes)
+    fields = ManifestFields(raw, name, notes)
     labels = fields.texts("labels")
     sides = {side: fields.resources(side) for side in ("capacity", "allocatable")}
     for side, amounts in sides.items():
@@ -167,10 +167,10 @@ def _read_type(name: str, said: object, notes: ManifestProblems) -> InstanceType
     for side, amounts in sides.items():
         if not amounts and not notes.errors:  # report other errors first
             fields.wrong(side, "give cpu, memory and pods, as `joiner catalogue -o json` does")
-    if notes.errors or not isinstance(said, Mapping):
+    if notes.errors or not isinstance(raw, Mapping):
         return InstanceType(name)
     try:
-        return InstanceType.from_json(name, {**said, "labels": {names.INSTANCE_TYPE: name, **labels}})
+        return InstanceType.from_json(name, {**raw, "labels": {names.INSTANCE_TYPE: name, **labels}})
     except (InvalidField, ValueError, TypeError, KeyError) as error:
         notes.note(name, "", str(error))
         return InstanceType(name)

@@ -55,8 +55,8 @@ def run_reported(command: Callable[[], None]) -> None:
 
 def describe_unexpected_error(error: Exception) -> str:
     """Return one line: the error, and the file with its traceback. Writes that file, which only its owner may read."""
-    said = " ".join(str(error).split())
-    shown = said if len(said) <= MOST_SHOWN else f"{said[:MOST_SHOWN]} ..."
+    message = " ".join(str(error).split())
+    shown = message if len(message) <= MOST_SHOWN else f"{message[:MOST_SHOWN]} ..."
     line = f"joiner: unexpected error: {type(error).__name__}{f': {shown}' if shown else ''}"
     try:
         with tempfile.NamedTemporaryFile(

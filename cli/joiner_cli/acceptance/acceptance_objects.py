@@ -73,8 +73,8 @@ def pools_naming_label(pools: list[Manifest]) -> list[str]:
 
 def conditions(manifest: Mapping[str, Any]) -> dict[str, str]:
     """Return the status, reason and message of each condition, by type."""
-    said = (manifest.get("status") or {}).get("conditions") or ()
+    listed = (manifest.get("status") or {}).get("conditions") or ()
     return {
         str(each["type"]): f"{each['status']} {each.get('reason', '')}: {each.get('message', '')}".rstrip(": ")
-        for each in said
+        for each in listed
     }

@@ -55,4 +55,4 @@ def render_report(results: Sequence[StepResult], about: Mapping[str, str], outpu
 def render_step(result: StepResult, width: int = 15) -> str:
     """Return the line of one step, and a second line with its remedy if it failed."""
     remedy = f"\n{'':{width + 9}}{result.remedy}" if result.remedy else ""
-    return mask_secrets(f"{result.step:{width}} {result.outcome:7} {result.said}{remedy}")
+    return mask_secrets(f"{result.step:{width}} {result.outcome:7} {result.message}{remedy}")

@@ -80,23 +80,24 @@ class AcceptanceRun:
 
     def cluster_access(self, step: AcceptanceStep) -> str:
         """Wait until Joiner has resolved the node class."""
-        said: dict[str, str] = {}
+        conditions: dict[str, str] = {}
 
-        def look() -> str:
+        def check() -> str:
             manifest = self._class()
-            said.clear()
-            said.update(acceptance_objects.conditions(manifest))
+            conditions.clear()
+            conditions.update(acceptance_objects.conditions(manifest))
             there = read_resolved_class(manifest)
-            if not said.get("Ready", "").startswith("True") or not (there.subnets and there.images):
+            if not conditions.get("Ready", "").startswith("True") or not (there.subnets and there.images):
                 return ""
             return f"EC2NodeClass {self.node_class} is ready: {len(there.subnets)} subnets, {len(there.images)} images"
 
         unready = f"kubectl describe ec2nodeclass {self.node_class}; Joiner resolves a class that a NodePool names"
         return wait_for(
-            look,
+            check,
             step,
             missing=lambda: (
-                f"EC2NodeClass {self.node_class} is not ready ({json.dumps(said) if said else 'no conditions'})"
+                f"EC2NodeClass {self.node_class} is not ready "
+                f"({json.dumps(conditions) if conditions else 'no conditions'})"
             ),
             remedy=unready,
         )
@@ -165,22 +166,22 @@ class AcceptanceRun:
                 stateMachineArn=arn, name=f"accept-{self.run}-{number}", input='{"reason": "joiner accept"}'
             )
             remaining = AcceptanceStep(step.name, step.shows, max(1, int(deadline - time.monotonic())))
-            look = self._saw_pods(started["executionArn"])
-            said = wait_for(
-                look,
+            check = self._saw_pods(started["executionArn"])
+            message = wait_for(
+                check,
                 remaining,
                 missing=lambda: f"{FIND_PENDING_PODS} did not end",
                 remedy="look at the execution in the console",
             )
-            if said != "again":
-                return said
+            if message != "again":
+                return message
             time.sleep(LEASE_WAIT_SECONDS)
         raise AcceptanceFailed("another scale-up held the lease all the time", "run this again when no scale-up runs")
 
     def _saw_pods(self, execution: str) -> Callable[[], str]:
         states = self.here.client("stepfunctions")
 
-        def look() -> str:
+        def check() -> str:
             described = states.describe_execution(executionArn=execution)
             events = states.get_execution_history(executionArn=execution, maxResults=200)["events"]
             left = {
@@ -199,7 +200,7 @@ class AcceptanceRun:
                 "endpoint needs vpc.subnets and vpc.securityGroup in the settings",
             )
 
-        return look
+        return check
 
     def ring(self, step: AcceptanceStep) -> str:
         """Create a pod that no node can run: kube-scheduler's event calls the doorbell."""
@@ -218,7 +219,7 @@ class AcceptanceRun:
         except AlreadyExists:
             raise AcceptanceFailed(f"there is a pod default/{self.name}", "delete it and run this again") from None
 
-        def look() -> str:
+        def check() -> str:
             began = self._executions() - known
             if any(DOORBELL_EXECUTION.fullmatch(each) for each in began):
                 return "the doorbell started a scale-up for the pod's event"
@@ -226,7 +227,7 @@ class AcceptanceRun:
             return "the ledger counted the ring" if grew and not began else ""
 
         return wait_for(
-            look,
+            check,
             step,
             missing=lambda: (
                 f"the doorbell was not called (rings in the ledger: {before} before, {ledger.lease().rings} now)"
@@ -280,13 +281,13 @@ class AcceptanceRun:
         """Delete the pod and the pool, and wait until Joiner has drained the node and terminated its instance."""
         began = time.monotonic()
         self._delete()
-        said = wait_for(
+        message = wait_for(
             self._is_gone,
             step,
             missing=self._what_is_left,
             remedy=f"kubectl get nodeclaims -l {NODEPOOL}={self.name} -o yaml",
         )
-        return f"{said} after {time.monotonic() - began:.0f} s"
+        return f"{message} after {time.monotonic() - began:.0f} s"
 
     def cleanup(self, step: AcceptanceStep) -> str:
         """Delete everything that is left of the run, and wait until it is gone."""

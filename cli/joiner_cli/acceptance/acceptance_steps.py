@@ -70,11 +70,11 @@ CLEANUP: Final = AcceptanceStep("cleanup", "nothing of this run is left", 420)
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of one step; `said` is its sentence."""
+    """The result of one step; ``message`` is one sentence."""
 
     step: str
     outcome: StepOutcome
-    said: str
+    message: str
     remedy: str = ""
     seconds: float = 0.0
 
@@ -82,7 +82,7 @@ class StepResult:
         return {
             "step": self.step,
             "outcome": self.outcome,
-            "said": self.said,
+            "said": self.message,
             "remedy": self.remedy,
             "seconds": round(self.seconds, 1),
         }
@@ -136,7 +136,7 @@ def _run_step(
 
 
 def wait_for(
-    look: Callable[[], str],
+    check: Callable[[], str],
     step: AcceptanceStep,
     *,
     missing: Callable[[], str],
@@ -144,11 +144,11 @@ def wait_for(
     every: float = 2.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Call `look` until it returns a sentence; after the step's limit, raise `AcceptanceFailed` with `missing()`."""
+    """Call ``check`` until it returns a sentence; after the step's limit, raise `AcceptanceFailed` with `missing()`."""
     deadline = clock() + step.seconds
     while True:
-        if said := look():
-            return said
+        if message := check():
+            return message
         if clock() > deadline:
             raise AcceptanceFailed(f"not within {step.seconds} s: {missing()}", remedy)
         time.sleep(every)

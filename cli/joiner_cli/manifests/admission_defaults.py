@@ -103,21 +103,27 @@ class AdmissionDefaults:
 
 def _with_defaults(container: Manifest, limits: Manifest, requests: Manifest) -> Manifest:
     """Add missing limits and requests; a missing request is the container's own limit before it is the default."""
-    said = container.get("resources") or {}
-    own = {**(said.get("limits") or {}), **(said.get("requests") or {})}
-    resources = {**said, "limits": {**limits, **(said.get("limits") or {})}, "requests": {**requests, **own}}
+    own_resources = container.get("resources") or {}
+    own = {**(own_resources.get("limits") or {}), **(own_resources.get("requests") or {})}
+    resources = {
+        **own_resources,
+        "limits": {**limits, **(own_resources.get("limits") or {})},
+        "requests": {**requests, **own},
+    }
     return {**container, "resources": resources}
 
 
 def _tolerate(spec: dict[str, Any]) -> None:
-    said = spec.get("tolerations") or ()
+    tolerations = spec.get("tolerations") or ()
     more = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS}
         for key in TOLERATED_TAINTS
-        if not any(one.get("key") in (key, None, "") and one.get("effect") in ("NoExecute", None, "") for one in said)
+        if not any(
+            one.get("key") in (key, None, "") and one.get("effect") in ("NoExecute", None, "") for one in tolerations
+        )
     ]
     if more:
-        spec["tolerations"] = [*said, *more]
+        spec["tolerations"] = [*tolerations, *more]
 
 
 def _namespace(manifest: Manifest) -> str:

@@ -30,8 +30,8 @@ WITHOUT_SCHEMA: Final[Mapping[str, str]] = {
 class UnknownKind(ValueError):
     """The kind does not exist in this API version; ``field`` is the wrong one of `apiVersion` and `kind`."""
 
-    def __init__(self, field: str, said: str, remedy: str) -> None:
-        self.field, self.said, self.remedy = field, said, remedy
+    def __init__(self, field: str, value: str, remedy: str) -> None:
+        self.field, self.value, self.remedy = field, value, remedy
         super().__init__(f"{field}: {remedy}")
 
 

@@ -146,7 +146,7 @@ class _ManifestReader:
         try:
             kind = recognize_kind(manifest["apiVersion"], manifest["kind"])
         except UnknownKind as unknown:
-            self._refuse(self._placed(document, manifest["kind"]), unknown.field, unknown.said, unknown.remedy)
+            self._refuse(self._placed(document, manifest["kind"]), unknown.field, unknown.value, unknown.remedy)
             return None
         if kind is None:
             self.passed_over[manifest["kind"]] += 1
@@ -158,12 +158,12 @@ class _ManifestReader:
         self.where.setdefault(subject, document.where)
         return subject
 
-    def _refuse(self, subject: str, said: str, value: object, remedy: str) -> None:
+    def _refuse(self, subject: str, field: str, value: object, remedy: str) -> None:
         notes = ManifestProblems(subject)
         if value is None:
-            notes.missing(said, remedy)
+            notes.missing(field, remedy)
         else:
-            notes.note(said, value, remedy)
+            notes.note(field, value, remedy)
         self.problems.extend(notes.problems)
 
     def finish(self) -> ManifestSet:
@@ -251,9 +251,9 @@ class _ManifestReader:
         yield from (replace(sample, name=name) for name in made.names)
 
 
-def _not_an_object(said: object) -> str:
+def _not_an_object(document: object) -> str:
     """Return the remedy for a document that is not an object."""
-    if isinstance(said, list) and said and all(isinstance(one, Mapping) for one in said):
+    if isinstance(document, list) and document and all(isinstance(one, Mapping) for one in document):
         return (
             "write it as {apiVersion: v1, kind: List, items: [...]}, or write each object as a separate document, with "
             "--- between them"

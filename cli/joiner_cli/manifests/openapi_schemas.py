@@ -108,41 +108,41 @@ class _ManifestParser:
         self.notes = notes
         self.doubts: list[str] = []
 
-    def value(self, said: Any, schema: Schema, path: str) -> Any:
+    def value(self, raw: Any, schema: Schema, path: str) -> Any:
         if "$ref" in schema:
             if schema["$ref"] == QUANTITY:
-                return self._quantity(said, path)
+                return self._quantity(raw, path)
             schema = self.types[schema["$ref"]]
         if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
-            return self._int_or_text(said, schema, path)
+            return self._int_or_text(raw, schema, path)
         reader = READERS.get(schema.get("type", ""))
-        return said if reader is None else reader(self, said, schema, path)
+        return raw if reader is None else reader(self, raw, schema, path)
 
-    def _wrong(self, path: str, said: Any, kind: str, instead: Any) -> Any:
-        if kind == "string" and not isinstance(said, dict | list):
-            self.notes.note(path, said, f'put it in quotes: "{_plain(said)}"')
-            return _plain(said)
-        unquoted = ", without quotes" if isinstance(said, str) and kind in ("integer", "boolean") else ""
-        self.notes.note(path, said, f"give {TYPE_NAMES[kind]} here{unquoted}")
-        if kind == "integer" and isinstance(said, str) and re.fullmatch(r"-?[0-9]{1,9}", said):
-            return int(said)
+    def _wrong(self, path: str, raw: Any, kind: str, instead: Any) -> Any:
+        if kind == "string" and not isinstance(raw, dict | list):
+            self.notes.note(path, raw, f'put it in quotes: "{_plain(raw)}"')
+            return _plain(raw)
+        unquoted = ", without quotes" if isinstance(raw, str) and kind in ("integer", "boolean") else ""
+        self.notes.note(path, raw, f"give {TYPE_NAMES[kind]} here{unquoted}")
+        if kind == "integer" and isinstance(raw, str) and re.fullmatch(r"-?[0-9]{1,9}", raw):
+            return int(raw)
         self.doubts.append(path)
         return instead
 
-    def _boolean(self, said: Any, schema: Schema, path: str) -> bool:
+    def _boolean(self, raw: Any, schema: Schema, path: str) -> bool:
         del schema
-        return said if isinstance(said, bool) else bool(self._wrong(path, said, "boolean", False))
+        return raw if isinstance(raw, bool) else bool(self._wrong(path, raw, "boolean", False))
 
-    def _object(self, said: Any, schema: Schema, path: str) -> dict[str, Any]:
-        if not isinstance(said, Mapping):
-            found: dict[str, Any] = self._wrong(path, said, "object", {})
+    def _object(self, raw: Any, schema: Schema, path: str) -> dict[str, Any]:
+        if not isinstance(raw, Mapping):
+            found: dict[str, Any] = self._wrong(path, raw, "object", {})
             return found
         if "properties" not in schema:
-            return self._map(said, schema, path)
+            return self._map(raw, schema, path)
         if not path and "metadata" in schema["properties"]:  # CRDs leave metadata to the API server
             schema = {**schema, "properties": {**schema["properties"], "metadata": {"$ref": METADATA}}}
         known, read = schema["properties"], {}
-        for name, value in said.items():
+        for name, value in raw.items():
             if name not in known:
                 if not schema.get("x-kubernetes-preserve-unknown-fields"):
                     self.doubts.append(_at(path, name))
@@ -159,48 +159,47 @@ class _ManifestParser:
                 if name not in read:
                     self.doubts.append(_at(path, name))
                     like = f": write for example {FIELD_EXAMPLES[name]}" if name in FIELD_EXAMPLES else ""
-                    self.notes.missing(_at(path, name), f"{'it is empty' if name in said else 'it is missing'}{like}")
+                    self.notes.missing(_at(path, name), f"{'it is empty' if name in raw else 'it is missing'}{like}")
         return read
 
-    def _map(self, said: Mapping[str, Any], schema: Schema, path: str) -> dict[str, Any]:
+    def _map(self, raw: Mapping[str, Any], schema: Schema, path: str) -> dict[str, Any]:
         inner = schema.get("additionalProperties")
         if not isinstance(inner, Mapping):
-            return dict(said)
+            return dict(raw)
         most = schema.get("maxProperties")
-        if most is not None and len(said) > most:
+        if most is not None and len(raw) > most:
             self.doubts.append(path)
-            self.notes.note(path, said, f"give {most} entries at most")
+            self.notes.note(path, raw, f"give {most} entries at most")
         empty = 0 if inner.get("$ref") == QUANTITY else ""
         return {
-            name: self.value(empty if value is None else value, inner, f"{path}[{name}]")
-            for name, value in said.items()
+            name: self.value(empty if value is None else value, inner, f"{path}[{name}]") for name, value in raw.items()
         }
 
-    def _list(self, said: Any, schema: Schema, path: str) -> list[Any]:
-        if not isinstance(said, list):
-            found: list[Any] = self._wrong(path, said, "array", [])
+    def _list(self, raw: Any, schema: Schema, path: str) -> list[Any]:
+        if not isinstance(raw, list):
+            found: list[Any] = self._wrong(path, raw, "array", [])
             return found
         least, most = schema.get("minItems", 0), schema.get("maxItems")
-        if len(said) < least or (most is not None and len(said) > most):
+        if len(raw) < least or (most is not None and len(raw) > most):
             self.doubts.append(path)
             like = next((f", such as {example}" for name, example in TERMS.items() if path.endswith(f".{name}")), "")
             self.notes.note(
-                path, said, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like
+                path, raw, (f"give {least} to {most} items" if most is not None else f"give at least {least}") + like
             )
         read = []
-        for number, one in enumerate(said):
+        for number, one in enumerate(raw):
             if one is None:  # the API server turns null into an empty value
                 one = {"object": {}, "string": ""}.get(_kind(schema["items"], self.types))  # noqa: PLW2901
             read.append(self.value(one, schema["items"], f"{path}[{number}]"))
         return read
 
-    def _text(self, said: Any, schema: Schema, path: str) -> str:
-        if not isinstance(said, str) and not (
-            _is_scalar(said) and "pattern" in schema and not _matches_pattern(_plain(said), schema)
+    def _text(self, raw: Any, schema: Schema, path: str) -> str:
+        if not isinstance(raw, str) and not (
+            _is_scalar(raw) and "pattern" in schema and not _matches_pattern(_plain(raw), schema)
         ):
-            found: str = self._wrong(path, said, "string", "")
+            found: str = self._wrong(path, raw, "string", "")
             return found
-        remedy, text = "", _plain(said)
+        remedy, text = "", _plain(raw)
         if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
             remedy = f"use one of {', '.join(map(str, schema['enum']))}{suggest_nearest(text, schema['enum'])}"
         elif len(text) > schema.get("maxLength", len(text)):
@@ -212,43 +211,43 @@ class _ManifestParser:
         elif schema.get("format") == "date-time" and not TIME.fullmatch(text):
             remedy = 'give a time such as "2026-01-02T03:04:05Z"'
         if remedy:
-            self.notes.note(path, said, remedy)
+            self.notes.note(path, raw, remedy)
         return text
 
-    def _integer(self, said: Any, schema: Schema, path: str) -> int:
-        if isinstance(said, float) and said.is_integer():
-            said = int(said)
-        if isinstance(said, bool) or not isinstance(said, int):
-            found: int = self._wrong(path, said, "integer", 0)
+    def _integer(self, raw: Any, schema: Schema, path: str) -> int:
+        if isinstance(raw, float) and raw.is_integer():
+            raw = int(raw)
+        if isinstance(raw, bool) or not isinstance(raw, int):
+            found: int = self._wrong(path, raw, "integer", 0)
             return found
         limit = LIMITS.get(schema.get("format", ""), LIMITS["int64"])
         least, most = schema.get("minimum", -limit - 1), schema.get("maximum", limit)
-        if not least <= said <= most:
-            self.notes.note(path, said, f"give a number from {least} to {most}")
-        return said
+        if not least <= raw <= most:
+            self.notes.note(path, raw, f"give a number from {least} to {most}")
+        return raw
 
-    def _int_or_text(self, said: Any, schema: Schema, path: str) -> Any:
-        if isinstance(said, float) and said.is_integer():
-            said = int(said)
-        if isinstance(said, bool) or not isinstance(said, int | str):
+    def _int_or_text(self, raw: Any, schema: Schema, path: str) -> Any:
+        if isinstance(raw, float) and raw.is_integer():
+            raw = int(raw)
+        if isinstance(raw, bool) or not isinstance(raw, int | str):
             self.doubts.append(path)
-            self.notes.note(path, said, "give a whole number or a text")
+            self.notes.note(path, raw, "give a whole number or a text")
             return 0
-        if isinstance(said, int):
-            return self._integer(said, {"format": "int32" if "format" in schema else "int64"}, path)
-        return self._text(said, schema, path)
+        if isinstance(raw, int):
+            return self._integer(raw, {"format": "int32" if "format" in schema else "int64"}, path)
+        return self._text(raw, schema, path)
 
-    def _quantity(self, said: Any, path: str) -> Any:
-        if isinstance(said, dict | list):
+    def _quantity(self, raw: Any, path: str) -> Any:
+        if isinstance(raw, dict | list):
             self.doubts.append(path)
-            self.notes.note(path, said, 'give a quantity, such as "1000", "500m" or "64Gi"')
+            self.notes.note(path, raw, 'give a quantity, such as "1000", "500m" or "64Gi"')
             return "0"
-        said = said.strip(" ") if isinstance(said, str) else said
+        raw = raw.strip(" ") if isinstance(raw, str) else raw
         try:
-            parse_amount(said)
+            parse_amount(raw)
         except InvalidField as invalid:
-            self.notes.note(path, said, invalid.remedy)
-        return said
+            self.notes.note(path, raw, invalid.remedy)
+        return raw
 
 
 READERS: Final[Mapping[str, Callable[[_ManifestParser, Any, Schema, str], Any]]] = {
@@ -284,18 +283,20 @@ def _describe_pattern(pattern: str) -> str:
     >>> _describe_pattern("^sg-[0-9a-z]+$")
     'it must look like ^sg-[0-9a-z]+$'
     """
-    found = next((said for example, said in PATTERN_EXAMPLES.items() if _pattern(pattern).search(example)), "")
+    found = next(
+        (description for example, description in PATTERN_EXAMPLES.items() if _pattern(pattern).search(example)), ""
+    )
     if not found or _pattern(pattern).search("x"):
         return f"it must look like {pattern}"
     return f"{found}, or Never" if _pattern(pattern).search("Never") else found
 
 
-def _is_scalar(said: object) -> bool:
-    return not isinstance(said, dict | list)
+def _is_scalar(value: object) -> bool:
+    return not isinstance(value, dict | list)
 
 
-def _matches_pattern(said: str, schema: Schema) -> bool:
-    return "pattern" not in schema or bool(_pattern(schema["pattern"]).search(said))
+def _matches_pattern(text: str, schema: Schema) -> bool:
+    return "pattern" not in schema or bool(_pattern(schema["pattern"]).search(text))
 
 
 @cache
@@ -306,5 +307,5 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\$$", r"\\Z", text))
 
 
-def _plain(said: object) -> str:
-    return json.dumps(said) if not isinstance(said, str) else said
+def _plain(value: object) -> str:
+    return json.dumps(value) if not isinstance(value, str) else value

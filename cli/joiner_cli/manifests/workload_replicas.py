@@ -175,8 +175,8 @@ def _pod(manifest: Manifest, name: str, labels: Mapping[str, str], owner_kind: s
 
 
 def _desired(manifest: Manifest) -> int:
-    said = (manifest.get("spec") or {}).get("replicas")
-    return 1 if said is None else int(said)
+    replicas = (manifest.get("spec") or {}).get("replicas")
+    return 1 if replicas is None else int(replicas)
 
 
 def _desired_of_job(manifest: Manifest) -> int:

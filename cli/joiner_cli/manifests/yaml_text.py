@@ -60,11 +60,11 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one,
         }
 
 
-def _key(said: Any, node: Any) -> str:
-    if isinstance(said, bool):
-        return str(said).lower()
-    if isinstance(said, str | int | float):
-        return str(said)
+def _key(key: Any, node: Any) -> str:
+    if isinstance(key, bool):
+        return str(key).lower()
+    if isinstance(key, str | int | float):
+        return str(key)
     raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
 
 

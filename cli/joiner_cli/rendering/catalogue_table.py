@@ -14,13 +14,13 @@ def render_catalogue_table(catalogue: Catalogue) -> str:
 
 
 def _rows(known: InstanceType) -> list[list[str]]:
-    room = known.allocatable.to_kube()
+    allocatable = known.allocatable.to_kube()
     devices = ", ".join(f"{known.capacity[name]} {name}" for name in DEVICES if known.capacity.get(name))
     start = [
         known.name,
         known.arch,
         str(known.vcpus),
-        *(room.get(name, "-") for name in ("cpu", "memory", "pods")),
+        *(allocatable.get(name, "-") for name in ("cpu", "memory", "pods")),
         devices or "-",
     ]
     rows = []

@@ -205,5 +205,5 @@ def _colour(workload: str) -> str:
     return f"hsl({int.from_bytes(digest, 'big') % 360} 62% 62%)"
 
 
-def _escape(said: str) -> str:
-    return html.escape(said, quote=True)
+def _escape(text: str) -> str:
+    return html.escape(text, quote=True)

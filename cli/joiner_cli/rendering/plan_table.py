@@ -29,17 +29,17 @@ def summarize_plan(plan: Plan) -> str:
     """Return the number of nodes and pods and the price, in up to four lines."""
     if not (plan.nodes or plan.existing or plan.pending):
         return "No pods are pending: nothing to do."
-    said = [_count_nodes_and_pods(plan)]
+    lines = [_count_nodes_and_pods(plan)]
     if plan.nodes:
-        said.append(f"{format_dollars(plan.price_per_hour)}/h, {_describe_bound(plan)}.")
-        said += describe_parts(plan)
+        lines.append(f"{format_dollars(plan.price_per_hour)}/h, {_describe_bound(plan)}.")
+        lines += describe_parts(plan)
     greedy = plan.greedy_price_per_hour
     if plan.nodes and greedy is not None and greedy > plan.price_per_hour * 1.0005:
-        said.append(
+        lines.append(
             f"First-fit as Karpenter packs would cost {format_dollars(greedy)}/h, "
             f"{format_percent(greedy / plan.price_per_hour - 1)} more."
         )
-    return "\n".join(said)
+    return "\n".join(lines)
 
 
 def describe_parts(plan: Plan) -> list[str]:
@@ -79,7 +79,7 @@ def _render_nodes(nodes: Iterable[PlannedNode]) -> str:
     for (_, pool, instance_type, zone, capacity_type), alike in groups.items():
         price = sum(node.price_per_hour for node in alike)
         used = sum_resources([*(node.requests for node in alike), *(node.daemon_overhead for node in alike)])
-        room = sum_resources(node.allocatable for node in alike)
+        allocatable = sum_resources(node.allocatable for node in alike)
         pods = [pod for node in alike for pod in node.pods]
         rows.append(
             [
@@ -91,8 +91,8 @@ def _render_nodes(nodes: Iterable[PlannedNode]) -> str:
                 f"{alike[0].price_per_hour:.4f}",
                 f"{price:.4f}",
                 str(len(pods)),
-                _share(used, room, "cpu"),
-                _share(used, room, "memory"),
+                _share(used, allocatable, "cpu"),
+                _share(used, allocatable, "memory"),
                 shorten_names(pods, most=3),
             ]
         )
@@ -112,8 +112,8 @@ def _render_nodes(nodes: Iterable[PlannedNode]) -> str:
     return format_columns(headings, rows) if rows else ""
 
 
-def _share(used: Resources, room: Resources, name: str) -> str:
-    there = room.get(name, 0)
+def _share(used: Resources, allocatable: Resources, name: str) -> str:
+    there = allocatable.get(name, 0)
     return f"{used.get(name, 0) / there * 100:.0f} %" if there else "-"
 
 

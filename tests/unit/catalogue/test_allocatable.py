@@ -22,8 +22,8 @@ LARGE = InstanceType(
 USUAL = {"cpu": "1930m", "memory": "6903Mi", "pods": "29", "ephemeral-storage": "17Gi"}
 
 
-def node_class(kubelet: dict[str, Any] | None = None, **said: Any) -> NodeClass:
-    return NodeClass("default", kubelet=KubeletConfiguration(kubelet) if kubelet else None, **said)
+def node_class(kubelet: dict[str, Any] | None = None, **fields: Any) -> NodeClass:
+    return NodeClass("default", kubelet=KubeletConfiguration(kubelet) if kubelet else None, **fields)
 
 
 def test_a_class_that_says_nothing_leaves_the_defaults() -> None:
@@ -121,13 +121,13 @@ def test_instance_store_as_one_disk_takes_its_place() -> None:
 
 
 def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
-    told = InstanceType(
+    instance_type = InstanceType(
         "x.large",
         capacity=Resources.of(cpu=2, memory="8Gi", pods=29),
         allocatable=Resources.of(cpu="1930m", memory="7Gi", pods=29),
     )
 
-    assert compute_allocatable(told, node_class({"maxPods": 10})).to_kube() == {
+    assert compute_allocatable(instance_type, node_class({"maxPods": 10})).to_kube() == {
         "cpu": "1930m",
         "memory": "7Gi",
         "pods": "10",

@@ -55,9 +55,9 @@ def test_all_steps_run_in_order_and_each_is_reported_when_it_ends() -> None:
 def test_a_failure_skips_what_needs_it_by_name_and_cleans_up() -> None:
     results, _ = ran(ring=fail)
 
-    assert (results["ring"].said, results["ring"].remedy) == ("no ring", "look at the webhook")
-    assert (results["node-up"].outcome, results["node-up"].said) == ("skipped", "needs ring")
-    assert (results["node-down"].outcome, results["node-down"].said) == ("skipped", "needs node-up")
+    assert (results["ring"].message, results["ring"].remedy) == ("no ring", "look at the webhook")
+    assert (results["node-up"].outcome, results["node-up"].message) == ("skipped", "needs ring")
+    assert (results["node-down"].outcome, results["node-down"].message) == ("skipped", "needs node-up")
     assert results["token"].outcome == results["cleanup"].outcome == "shown"
 
 
@@ -73,25 +73,25 @@ def test_an_interruption_skips_all_but_the_cleanup() -> None:
         "node-down": "skipped",
         "cleanup": "shown",
     }
-    assert results["node-down"].said == "the run was interrupted"
+    assert results["node-down"].message == "the run was interrupted"
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "remedy"),
+    ("error", "text", "remedy"),
     [
         (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "X"), "AWS refuses: no", "docs/command.md"),
         (Unauthorized("401"), "the API server denies your request", "AmazonEKSClusterAdminPolicy"),
         (ValueError("odd"), "ValueError: odd", "a defect of the command"),
     ],
 )
-def test_an_unexpected_error_is_a_failure_with_a_remedy(error: Exception, said: str, remedy: str) -> None:
+def test_an_unexpected_error_is_a_failure_with_a_remedy(error: Exception, text: str, remedy: str) -> None:
     def break_down(_: AcceptanceStep) -> str:
         raise error
 
     results, _ = ran(token=break_down)
 
     assert results["token"].outcome == "failed"
-    assert said in results["token"].said
+    assert text in results["token"].message
     assert remedy in results["token"].remedy
 
 

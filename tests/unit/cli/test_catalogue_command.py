@@ -26,18 +26,18 @@ m5.large       amd64     2  1930m   6903Mi    29  -                 on-demand  0
 
 
 def test_the_json_has_all_that_planning_needs() -> None:
-    told = joiner("catalogue", "m5.large", "-o", "json").json["m5.large"]
+    shown = joiner("catalogue", "m5.large", "-o", "json").json["m5.large"]
 
-    assert told["capacity"] == {
+    assert shown["capacity"] == {
         "cpu": "2",
         "memory": "7577Mi",
         "pods": "29",
         "ephemeral-storage": "20Gi",
         "vpc.amazonaws.com/pod-eni": "9",
     }
-    assert told["allocatable"]["cpu"] == "1930m"
-    assert told["labels"]["karpenter.k8s.aws/instance-category"] == "m"
-    assert {"zone": "us-east-1a", "capacityType": "on-demand", "pricePerHour": 0.096} in told["offerings"]
+    assert shown["allocatable"]["cpu"] == "1930m"
+    assert shown["labels"]["karpenter.k8s.aws/instance-category"] == "m"
+    assert {"zone": "us-east-1a", "capacityType": "on-demand", "pricePerHour": 0.096} in shown["offerings"]
 
 
 def test_what_is_printed_is_read_back_unchanged(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_an_unknown_type_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "refusal"),
+    ("content", "refusal"),
     [
         ("[]", "it is not a mapping"),
         ("{", "Input data was truncated"),
@@ -95,9 +95,9 @@ def test_an_unknown_type_is_an_error() -> None:
         ({}, "it has no instance types"),
     ],
 )
-def test_an_invalid_catalogue_is_refused_with_its_field(said: Any, refusal: str, tmp_path: Path) -> None:
+def test_an_invalid_catalogue_is_refused_with_its_field(content: Any, refusal: str, tmp_path: Path) -> None:
     file = tmp_path / "catalogue.json"
-    file.write_text(said if isinstance(said, str) else json.dumps(said), encoding="utf-8")
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file)
 
     assert answer.exit_code == 1

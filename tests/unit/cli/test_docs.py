@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from joiner_cli.commands import app
 
 ROOT = Path(__file__).parents[3]
-BLOCK = re.compile(r"^```console\n\$ joiner (?P<arguments>[^\n]*--help)\n(?P<said>.*?)```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```console\n\$ joiner (?P<arguments>[^\n]*--help)\n(?P<output>.*?)```$", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", ROOT / "docs" / "command.md"]
 
 
@@ -24,4 +24,4 @@ def test_help_blocks_match_the_program(page: Path) -> None:
 
     assert blocks, f"{page} shows no help"
     for block in blocks:
-        assert block["said"] == help_text(block["arguments"])
+        assert block["output"] == help_text(block["arguments"])

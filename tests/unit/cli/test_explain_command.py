@@ -34,12 +34,12 @@ default: no instance type has enough resources.
 
 def test_a_pod_that_matches_no_type_of_the_pool_shows_the_requirement(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(requirements=AMD), pod("arm", nodeSelector={"kubernetes.io/arch": "arm64"}))
-    told = joiner("explain", "pod", "default/arm", "-f", files, "--catalogue", catalogue).out
+    text = joiner("explain", "pod", "default/arm", "-f", files, "--catalogue", catalogue).out
 
-    assert "the pod requires kubernetes.io/arch In [arm64]" in told
+    assert "the pod requires kubernetes.io/arch In [arm64]" in text
     assert (
         "What would have to change: the pod would have to drop kubernetes.io/arch In [arm64], or NodePool/default "
-        "would have to allow kubernetes.io/arch In [arm64]." in told
+        "would have to allow kubernetes.io/arch In [arm64]." in text
     )
 
 
@@ -47,27 +47,27 @@ def test_a_pod_whose_affinity_has_only_empty_terms_is_explained(tmp_path: Path, 
     affinity: dict[str, Any] = {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
     }
-    told = joiner(
+    text = joiner(
         "explain", "pod", "a", "-f", write(tmp_path, pool(), pod("a", affinity=affinity)), "--catalogue", catalogue
     ).out
 
     assert (
-        "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in told
+        "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in text
     )
-    assert "asks for a node by name" not in told
-    assert told.endswith(
+    assert "asks for a node by name" not in text
+    assert text.endswith(
         "What would have to change: the pod would have to fill in or remove its empty node selector terms.\n"
     )
 
 
 def test_a_taint_excludes_the_pod_from_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
     tainted = pool("gpu", node={"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]})
-    told = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out
+    text = joiner("explain", "pod", "a", "-f", write(tmp_path, tainted, pod("a")), "--catalogue", catalogue).out
 
-    assert "gpu: did not tolerate taint nvidia.com/gpu:NoSchedule." in told
+    assert "gpu: did not tolerate taint nvidia.com/gpu:NoSchedule." in text
     assert (
         "What would have to change: the pod would have to tolerate nvidia.com/gpu:NoSchedule, or NodePool/gpu would "
-        "have to remove the taint nvidia.com/gpu:NoSchedule." in told
+        "have to remove the taint nvidia.com/gpu:NoSchedule." in text
     )
 
 
@@ -115,7 +115,7 @@ def test_a_pod_on_an_unregistered_node_shows_its_instance_and_deadline(tmp_path:
         "message": "",
         "lastTransitionTime": "2026-11-21T12:00:00Z",
     }
-    room = {"cpu": "1930m", "memory": "7Gi", "pods": "29"}
+    allocatable = {"cpu": "1930m", "memory": "7Gi", "pods": "29"}
     claim = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
@@ -123,8 +123,8 @@ def test_a_pod_on_an_unregistered_node_shows_its_instance_and_deadline(tmp_path:
         "spec": {"nodeClassRef": ref, "requirements": []},
         "status": {
             "providerID": "aws:///us-east-1a/i-1",
-            "allocatable": room,
-            "capacity": room,
+            "allocatable": allocatable,
+            "capacity": allocatable,
             "conditions": [launched],
         },
     }
@@ -152,7 +152,7 @@ def test_a_pod_is_explained_although_other_objects_are_invalid(tmp_path: Path, c
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         (
             "nothing",
@@ -164,10 +164,10 @@ def test_a_pod_is_explained_although_other_objects_are_invalid(tmp_path: Path, c
         ),
     ],
 )
-def test_an_unknown_pod_is_an_error(name: str, said: str, tmp_path: Path, catalogue: Path) -> None:
+def test_an_unknown_pod_is_an_error(name: str, message: str, tmp_path: Path, catalogue: Path) -> None:
     answer = joiner(
         "explain", "pod", name, "-f", write(tmp_path, pool(), deployment("web", 7)), "--catalogue", catalogue
     )
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert answer.err.endswith(said)
+    assert answer.err.endswith(message)

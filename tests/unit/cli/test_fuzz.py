@@ -39,10 +39,10 @@ def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(part: int, c
         file = tmp_path / "mutated.yaml"
         file.write_text(text, encoding="utf-8")
         began = time.process_time()
-        told = plan_manifests(PlanRequest((str(file),), catalogue, deadline=DEADLINE))
+        plan = plan_manifests(PlanRequest((str(file),), catalogue, deadline=DEADLINE))
         worked = time.process_time() - began
-        wrong = check_plan(found.all_lists(), json.loads(catalogue.read_text()), json.loads(json.dumps(told.to_json())))
+        wrong = check_plan(found.all_lists(), json.loads(catalogue.read_text()), json.loads(json.dumps(plan.to_json())))
         assert not wrong, f"seed {seed}: {wrong[:3]}"
         assert worked <= DEADLINE * 1.1 + APART, (
-            f"seed {seed}: {worked:.2f} s of CPU, planned for {told.plan_seconds:.2f} s"
+            f"seed {seed}: {worked:.2f} s of CPU, planned for {plan.plan_seconds:.2f} s"
         )

@@ -69,7 +69,7 @@ KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_
 
 
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "message"),
     [
         ({}, "no region is set: give --region, or set AWS_REGION"),
         (
@@ -90,7 +90,7 @@ KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_
     ids=["region", "credentials", "profile", "connection", "endpoint", "malformed"],
 )
 def test_a_failed_call_to_aws_is_reported_in_one_line_with_a_remedy(
-    nowhere: pytest.MonkeyPatch, environment: dict[str, str], said: str
+    nowhere: pytest.MonkeyPatch, environment: dict[str, str], message: str
 ) -> None:
     for name, value in environment.items():
         nowhere.setenv(name, value)
@@ -98,7 +98,7 @@ def test_a_failed_call_to_aws_is_reported_in_one_line_with_a_remedy(
 
     assert (answer.exit_code, answer.out, answer.err.count("\n")) == (1, "", 1)
     assert answer.err.startswith("joiner: ")
-    assert said in answer.err
+    assert message in answer.err
 
 
 def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it takes the account away
@@ -111,7 +111,7 @@ def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("ExpiredTokenException", "the credentials have expired: run `aws configure`"),
         ("UnrecognizedClientException", "the credentials are invalid"),
@@ -119,7 +119,7 @@ def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.Mon
         ("ThrottlingException", "An error occurred (ThrottlingException) when calling the PutParameter operation: no"),
     ],
 )
-def test_an_error_of_aws_is_reported_with_its_remedy(code: str, said: str) -> None:
+def test_an_error_of_aws_is_reported_with_its_remedy(code: str, message: str) -> None:
     refusal = ClientError({"Error": {"Code": code, "Message": "no"}}, "PutParameter")
 
-    assert describe_aws_error(refusal, needs="ssm:PutParameter").startswith(said)
+    assert describe_aws_error(refusal, needs="ssm:PutParameter").startswith(message)

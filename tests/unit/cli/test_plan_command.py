@@ -68,14 +68,14 @@ short of 484.11 cpu)
 
 
 def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
-    said = joiner("plan", "-f", shop, "--catalogue", catalogue).err
+    commentary = joiner("plan", "-f", shop, "--catalogue", catalogue).err
 
-    assert said.startswith("joiner: note: ")
+    assert commentary.startswith("joiner: note: ")
     assert (
         "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the "
-        "manifests" in said
+        "manifests" in commentary
     )
-    assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", said)
+    assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", commentary)
 
 
 def test_an_empty_plan_is_reported(tmp_path: Path, catalogue: Path) -> None:
@@ -127,11 +127,11 @@ def test_the_json_has_its_documented_fields(shop: Path, catalogue: Path) -> None
 
 
 def test_yaml_has_the_same_content_as_json(shop: Path, catalogue: Path) -> None:
-    def told(output: str) -> Mapping[str, Any]:
+    def planned(output: str) -> Mapping[str, Any]:
         found = yaml.safe_load(joiner("plan", "-f", shop, "--catalogue", catalogue, "-o", output).out)
         return {key: value for key, value in found.items() if key != "seconds"}
 
-    assert told("yaml") == told("json")
+    assert planned("yaml") == planned("json")
 
 
 def test_exit_codes_distinguish_placed_pending_and_unreadable(tmp_path: Path, shop: Path, catalogue: Path) -> None:
@@ -201,7 +201,7 @@ def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["-f", "nowhere.yaml"],
@@ -217,11 +217,11 @@ def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
         ),
     ],
 )
-def test_an_unreadable_file_is_reported_in_one_sentence(arguments: list[str], said: str) -> None:
+def test_an_unreadable_file_is_reported_in_one_sentence(arguments: list[str], message: str) -> None:
     answer = joiner("plan", *arguments)
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert answer.err.startswith(said)
+    assert answer.err.startswith(message)
 
 
 def test_an_unreadable_file_does_not_hide_problems_of_the_others(tmp_path: Path, catalogue: Path) -> None:
@@ -235,8 +235,8 @@ def test_an_unreadable_file_does_not_hide_problems_of_the_others(tmp_path: Path,
         "torn.yaml, line 2",
         "nowhere.yaml",
     ]
-    said = "there is nothing to plan without 1 invalid object and the unreadable parts of 2 files"
-    assert f"joiner: {said}\n" in answer.err
+    message = "there is nothing to plan without 1 invalid object and the unreadable parts of 2 files"
+    assert f"joiner: {message}\n" in answer.err
 
 
 def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path) -> None:
@@ -247,17 +247,17 @@ def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path)
 
 
 def test_a_pool_with_a_capacity_type_without_prices_is_reported(tmp_path: Path, catalogue: Path) -> None:
-    def told(*values: str) -> list[str]:
+    def warnings(*values: str) -> list[str]:
         requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(values)}
         files = write(tmp_path, pool(requirements=[requirement]))
         problems = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["problems"]
         return [one["message"] for one in problems if one["severity"] == "warning"]
 
-    assert told("spot") == [
+    assert warnings("spot") == [
         "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them; give a "
         "catalogue with spot prices (--catalogue)"
     ]
-    assert told("spot", "on-demand") == []
+    assert warnings("spot", "on-demand") == []
 
 
 def test_manifests_come_from_folders_and_from_stdin(tmp_path: Path, catalogue: Path) -> None:
@@ -349,10 +349,10 @@ def test_requirements_that_no_type_meets_together_are_reported(tmp_path: Path, c
     wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
     answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
 
-    (told,) = [one for one in answer.json["problems"] if one["field"].endswith("requirements")]
-    assert (told["object"], told["severity"]) == ("NodePool/default", "warning")
-    assert told["message"].startswith("no instance type of the catalogue meets all of them; alone, ")
-    assert told["message"].endswith(" 1 node.kubernetes.io/instance-type")
+    (problem,) = [one for one in answer.json["problems"] if one["field"].endswith("requirements")]
+    assert (problem["object"], problem["severity"]) == ("NodePool/default", "warning")
+    assert problem["message"].startswith("no instance type of the catalogue meets all of them; alone, ")
+    assert problem["message"].endswith(" 1 node.kubernetes.io/instance-type")
 
 
 def test_requirements_without_an_offering_now_are_not_a_mistake(tmp_path: Path, catalogue: Path) -> None:

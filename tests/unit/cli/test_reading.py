@@ -316,10 +316,10 @@ def test_a_value_is_checked_beside_a_schema_error_that_cannot_affect_it(
     manifest = deployment("web", 1, tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])
     manifest["metadata"]["labels"] = {"app": "a b"}
     manifest["spec"] |= spec
-    told = [one.field for one in world(manifest).errors]
+    reported = [one.field for one in world(manifest).errors]
 
-    assert told[-len(others) - 1 :] == ["metadata.labels[app]", *others]
-    assert len(told) == len(set(told))
+    assert reported[-len(others) - 1 :] == ["metadata.labels[app]", *others]
+    assert len(reported) == len(set(reported))
 
 
 @pytest.mark.parametrize("value", ["many", "9223372036854775808"])
@@ -334,15 +334,15 @@ def test_an_invalid_number_is_reported_in_all_kinds_beside_a_schema_error(value:
     values = [pod("a", affinity=affinity), deployment("web", 1, affinity=affinity), pool(requirements=[larger])]
     shape = pod("b", contaners=[])
 
-    told = [f"{one.object} {one.field}" for one in world(*values).errors]
+    reported = [f"{one.object} {one.field}" for one in world(*values).errors]
 
-    assert told == [
+    assert reported == [
         f"Pod/default/a spec.{place}",
         f"Deployment/shop/web spec.template.spec.{place}",
         "NodePool/default spec.template.spec.requirements[0].values",
     ]
     assert sorted(f"{one.object} {one.field}" for one in world(shape, *values).errors) == sorted(
-        [*told, "Pod/default/b spec.contaners"]
+        [*reported, "Pod/default/b spec.contaners"]
     )
 
 
@@ -461,9 +461,11 @@ def test_an_invalid_time_in_a_status_is_ignored(moment: object) -> None:
         "securityGroupSelectorTerms": terms,
     }
     ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": moment}
-    said = {"metadata": {"name": "default"}, "spec": spec, "status": {"conditions": [ready]}}
+    fields = {"metadata": {"name": "default"}, "spec": spec, "status": {"conditions": [ready]}}
 
-    of_class, of_pod = refusals({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", **said}, {"kind": "Pod"})
+    of_class, of_pod = refusals(
+        {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", **fields}, {"kind": "Pod"}
+    )
 
     assert of_class.startswith(f"EC2NodeClass/default: status.conditions[0].lastTransitionTime is {moment}: ")
     assert of_pod.startswith("file.json: apiVersion: it is missing")

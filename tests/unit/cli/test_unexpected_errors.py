@@ -48,12 +48,12 @@ def test_an_exception_becomes_one_line_a_file_and_exit_code_3(capfd: pytest.Capt
         run_reported(command)
 
     out, err = capfd.readouterr()
-    told = LINE.fullmatch(err)
+    match = LINE.fullmatch(err)
     assert ended.value.code == 3
     assert out == "half of the result\n"
-    assert told is not None
-    assert told["error"] == "ValueError: two lines and a ?[31mcolour"
-    details = Path(told["file"])
+    assert match is not None
+    assert match["error"] == "ValueError: two lines and a ?[31mcolour"
+    details = Path(match["file"])
     assert details.stat().st_mode & 0o777 == 0o600
     text = details.read_text(encoding="utf-8")
     assert re.match(r"joiner \S+, Python 3\.\d+", text)
@@ -62,16 +62,16 @@ def test_an_exception_becomes_one_line_a_file_and_exit_code_3(capfd: pytest.Capt
     details.unlink()
 
 
-@pytest.mark.parametrize(("code", "said"), [(0, ""), (2, ""), (1, "joiner: no such file")])
-def test_an_expected_end_of_a_command_is_unchanged(code: int, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("code", "message"), [(0, ""), (2, ""), (1, "joiner: no such file")])
+def test_an_expected_end_of_a_command_is_unchanged(code: int, message: str, capfd: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        print(said, file=sys.stderr, end="")
+        print(message, file=sys.stderr, end="")
         sys.exit(code)
 
     with pytest.raises(SystemExit) as ended:
         run_reported(command)
 
-    assert (ended.value.code, capfd.readouterr().err) == (code, said)
+    assert (ended.value.code, capfd.readouterr().err) == (code, message)
 
 
 def test_an_interrupted_command_says_so(capfd: pytest.CaptureFixture[str]) -> None:
@@ -112,11 +112,11 @@ def test_a_broken_installation_is_one_line(module: str, shop: Path, tmp_path: Pa
 
     ended = joined("plan", "-f", shop, environment={"PYTHONPATH": str(library), "TMPDIR": str(tmp_path)})
 
-    told = LINE.fullmatch(ended.stderr)
+    match = LINE.fullmatch(ended.stderr)
     assert (ended.returncode, ended.stdout) == (3, "")
-    assert told is not None
-    assert told["error"] == "RuntimeError: broken library"
-    assert "Traceback" in Path(told["file"]).read_text(encoding="utf-8")
+    assert match is not None
+    assert match["error"] == "RuntimeError: broken library"
+    assert "Traceback" in Path(match["file"]).read_text(encoding="utf-8")
 
 
 def test_an_encoding_without_some_characters_escapes_them(shop: Path) -> None:

@@ -90,9 +90,9 @@ def test_a_pod_stays_of_its_class_when_it_is_bound_and_runs() -> None:
     running = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "1"}}]}
     resized = {"phase": "Running", "containerStatuses": [{**main, "allocatedResources": {"cpu": "2"}}]}
 
-    def made(**said: Any) -> Pod:
+    def made(**fields: Any) -> Pod:
         return Pod.from_kube(
-            manifest(containers=[main], topologySpreadConstraints=[spread], affinity={"nodeAffinity": terms}, **said)
+            manifest(containers=[main], topologySpreadConstraints=[spread], affinity={"nodeAffinity": terms}, **fields)
         )
 
     bound = made(labels={"app": "web", **from_the_node}, nodeName="node-1", status=running)
@@ -190,8 +190,8 @@ def test_a_pod_on_the_hosts_network_takes_all_its_ports_there() -> None:
 
 def test_an_affinity_term_means_pods_of_its_own_namespace_unless_it_names_others() -> None:
     def term(**more: Any) -> Any:
-        said = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}, **more}
-        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [said]}}
+        raw = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}, **more}
+        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [raw]}}
         return Pod.from_kube(manifest(affinity=affinity)).constraints.affinity[0]
 
     labels = {"app": "db"}

@@ -71,7 +71,7 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: dict[str, objec
 
 
 @pytest.mark.parametrize(
-    ("spec", "field", "said", "remedy"),
+    ("spec", "field", "value", "remedy"),
     [
         (
             {"containers": [container("2")], "resources": {"requests": {"cpu": "1"}}},
@@ -113,12 +113,12 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: dict[str, objec
     ],
 )
 def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
-    spec: dict[str, object], field: str, said: str, remedy: str
+    spec: dict[str, object], field: str, value: str, remedy: str
 ) -> None:
     with pytest.raises(InvalidField) as refused:
         sum_pod_requests(spec)
 
-    assert (refused.value.field, refused.value.value, refused.value.remedy) == (field, said, remedy)
+    assert (refused.value.field, refused.value.value, refused.value.remedy) == (field, value, remedy)
 
 
 @pytest.mark.parametrize(

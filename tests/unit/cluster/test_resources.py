@@ -15,17 +15,17 @@ amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "pods", "nvidia.com/
 
 
 @pytest.mark.parametrize(
-    ("said", "millicores"),
+    ("quantity", "millicores"),
     [("1", 1000), (2, 2000), (0.5, 500), ("100m", 100), ("1500u", 2), ("1e-1", 100), ("+1.5", 1500), (".5", 500)],
 )
-def test_cpu_is_counted_in_millicores_rounded_up(said: str, millicores: int) -> None:
-    assert Resources.from_kube({"cpu": said})["cpu"] == millicores
+def test_cpu_is_counted_in_millicores_rounded_up(quantity: str, millicores: int) -> None:
+    assert Resources.from_kube({"cpu": quantity})["cpu"] == millicores
 
 
-@pytest.mark.parametrize("said", ["", "1 Gi", "Gi", "1GiB", "1e", "--1", "0x10", "1_000", None, True, [], {}])
-def test_what_is_no_quantity_is_refused_with_its_name(said: object) -> None:
+@pytest.mark.parametrize("quantity", ["", "1 Gi", "Gi", "1GiB", "1e", "--1", "0x10", "1_000", None, True, [], {}])
+def test_what_is_no_quantity_is_refused_with_its_name(quantity: object) -> None:
     with pytest.raises(InvalidField) as refused:
-        Resources.from_kube({"memory": said})
+        Resources.from_kube({"memory": quantity})
 
     assert refused.value.field == "memory"
 
@@ -50,9 +50,9 @@ def test_what_is_taken_can_be_given_back(some: Resources, more: Resources) -> No
 
 
 @given(amounts, amounts)
-def test_it_fits_exactly_if_nothing_is_lacking(asked: Resources, room: Resources) -> None:
-    assert asked.fits(room) == (not asked.lacking(room))
-    assert asked.fits(room + asked)
+def test_it_fits_exactly_if_nothing_is_lacking(asked: Resources, free: Resources) -> None:
+    assert asked.fits(free) == (not asked.lacking(free))
+    assert asked.fits(free + asked)
 
 
 def test_a_limit_of_zero_is_kept_while_a_request_of_zero_fits_anywhere() -> None:

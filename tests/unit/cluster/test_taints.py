@@ -39,24 +39,24 @@ def test_numbers_are_compared_as_numbers(operator: str, levels: list[str]) -> No
 def test_a_pod_bears_a_taint_as_long_as_every_toleration_that_matches_lets_it(
     seconds: list[int | None], borne: bool
 ) -> None:
-    said = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": each} for each in seconds]
-    pod = Pod.from_kube({"metadata": {"name": "one"}, "spec": {"containers": [], "tolerations": said}})
+    tolerations = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": each} for each in seconds]
+    pod = Pod.from_kube({"metadata": {"name": "one"}, "spec": {"containers": [], "tolerations": tolerations}})
 
     assert pod.constraints.bears(Taint("maintenance", "NoExecute"), 60) is borne
 
 
 def test_a_wish_keeps_nobody_away() -> None:
-    wish = Taint("slow", "PreferNoSchedule")
+    preferred = Taint("slow", "PreferNoSchedule")
 
-    assert find_untolerated([], [wish]) is None
-    assert find_untolerated([], [wish], wishes=True) == wish
+    assert find_untolerated([], [preferred]) is None
+    assert find_untolerated([], [preferred], soft=True) == preferred
 
 
 @pytest.mark.parametrize(
-    ("said", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")]
+    ("raw", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")]
 )
-def test_a_taint_that_is_none_names_its_field(said: dict[str, str], field: str) -> None:
+def test_a_taint_that_is_none_names_its_field(raw: dict[str, str], field: str) -> None:
     with pytest.raises(InvalidField) as refused:
-        Taint.from_kube(said)
+        Taint.from_kube(raw)
 
     assert refused.value.field == field

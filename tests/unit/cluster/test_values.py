@@ -26,7 +26,7 @@ WORDS = ("a", "b", "c", "")
 NUMBERS = ("0", "1", "2", "3", "4", "5", "03", "+3", "-1", "9223372036854775808")
 UNIVERSE: tuple[Value, ...] = (*WORDS, *NUMBERS, ABSENT)
 
-SAID = [
+EXPRESSIONS = [
     *(("In", list(values)) for values in (["a"], ["a", "b"], ["3"], ["2", "3", "a"])),
     *(("NotIn", list(values)) for values in (["a"], ["a", "b"], ["3"], ["2", "3", "a"])),
     ("Exists", []),
@@ -35,7 +35,7 @@ SAID = [
 ]
 
 
-def kubernetes_says(operator: str, values: list[str], value: Value) -> bool:
+def kubernetes_allows(operator: str, values: list[str], value: Value) -> bool:
     """Return what the operator's documentation specifies, for one label that may be absent."""
     if operator == "In":
         return value in values
@@ -53,29 +53,29 @@ def kubernetes_says(operator: str, values: list[str], value: Value) -> bool:
     return {"Gt": number > bound, "Lt": number < bound, "Gte": number >= bound, "Lte": number <= bound}[operator]
 
 
-@pytest.mark.parametrize(("operator", "values"), SAID)
+@pytest.mark.parametrize(("operator", "values"), EXPRESSIONS)
 def test_every_operator_is_a_set(operator: str, values: list[str]) -> None:
     meant = read_value_set(operator, values)
 
     assert [value for value in UNIVERSE if value in meant] == [
-        value for value in UNIVERSE if kubernetes_says(operator, values, value)
+        value for value in UNIVERSE if kubernetes_allows(operator, values, value)
     ]
 
 
 def test_any_two_operators_on_one_key_mean_both() -> None:
     wrong = [
         (first, second, value)
-        for first, second in product(SAID, repeat=2)
+        for first, second in product(EXPRESSIONS, repeat=2)
         for value in UNIVERSE
         if (value in read_value_set(*first) & read_value_set(*second))
-        != (kubernetes_says(*first, value) and kubernetes_says(*second, value))
+        != (kubernetes_allows(*first, value) and kubernetes_allows(*second, value))
     ]
 
     assert wrong == []
 
 
 def test_any_conjunction_of_operators_is_written_back_as_operators_that_mean_the_same() -> None:
-    for first, second in product(SAID, repeat=2):
+    for first, second in product(EXPRESSIONS, repeat=2):
         both = read_value_set(*first) & read_value_set(*second)
         written = Requirements.from_kube(write_expressions("key", both))
 
@@ -155,7 +155,7 @@ def test_a_selector_on_a_label_that_kubernetes_renamed_means_the_new_one() -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "field"),
+    ("raw", "field"),
     [
         ({"key": "a", "operator": "Is", "values": ["b"]}, "[0].operator"),
         ({"key": "a", "operator": "Gt", "values": ["many"]}, "[0].values"),
@@ -163,8 +163,8 @@ def test_a_selector_on_a_label_that_kubernetes_renamed_means_the_new_one() -> No
         ({"operator": "Exists"}, "[0].key"),
     ],
 )
-def test_a_requirement_that_cannot_be_read_names_its_field(said: dict[str, object], field: str) -> None:
+def test_a_requirement_that_cannot_be_read_names_its_field(raw: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidField) as refused:
-        Requirements.from_kube([said])
+        Requirements.from_kube([raw])
 
     assert refused.value.field.endswith(field.removeprefix("[0]")) and refused.value.field.startswith("[0]")

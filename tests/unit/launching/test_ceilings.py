@@ -20,8 +20,8 @@ MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023")
 
 
 def image(identifier: str, owner: str, alias: str = "") -> dict[str, Any]:
-    said = {"ImageId": identifier, "Architecture": "x86_64", "CreationDate": "2026-11-01", "OwnerId": owner}
-    return said | ({"ImageOwnerAlias": alias} if alias else {})
+    described = {"ImageId": identifier, "Architecture": "x86_64", "CreationDate": "2026-11-01", "OwnerId": owner}
+    return described | ({"ImageOwnerAlias": alias} if alias else {})
 
 
 def refusals(node_class: NodeClass, ceilings: NodeClassPolicy = CEILINGS, **answers: Any) -> list[tuple[str, str, str]]:

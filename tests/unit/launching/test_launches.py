@@ -29,8 +29,8 @@ TAGS = {
 }
 
 
-def tags(said: list[dict[str, Any]], kind: str) -> dict[str, str]:
-    return {tag["Key"]: tag["Value"] for one in said if one["ResourceType"] == kind for tag in one["Tags"]}
+def tags(specifications: list[dict[str, Any]], kind: str) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for one in specifications if one["ResourceType"] == kind for tag in one["Tags"]}
 
 
 def template(node_class: NodeClass = TEMPLATE) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def test_where_no_volume_is_named_the_familys_is_made() -> None:
 
 
 def test_every_setting_of_the_class_reaches_the_template() -> None:
-    said = template(
+    content = template(
         replace(
             TEMPLATE,
             metadata_options=MetadataOptions("enabled", "enabled", 2, "optional"),
@@ -178,11 +178,11 @@ def test_every_setting_of_the_class_reaches_the_template() -> None:
         )
     )
 
-    assert said["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
-    assert said["Monitoring"] == {"Enabled": True}
-    assert said["NetworkInterfaces"] == [{"DeviceIndex": 0, "AssociatePublicIpAddress": False, "Groups": ["sg-1"]}]
-    assert "SecurityGroupIds" not in said
-    assert said["BlockDeviceMappings"][0]["Ebs"] == {
+    assert content["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+    assert content["Monitoring"] == {"Enabled": True}
+    assert content["NetworkInterfaces"] == [{"DeviceIndex": 0, "AssociatePublicIpAddress": False, "Groups": ["sg-1"]}]
+    assert "SecurityGroupIds" not in content
+    assert content["BlockDeviceMappings"][0]["Ebs"] == {
         "DeleteOnTermination": False,
         "Encrypted": True,
         "Iops": 1000,

@@ -27,13 +27,13 @@ LAUNCH = launches(wanted("b", M5, C5), wanted("a", M5, C5), wanted("c", M5, C5))
 def instances(offer: LaunchOffering, *ids: str) -> dict[str, Any]:
     subnet = {"us-east-1a": "subnet-a2", "us-east-1b": "subnet-b1"}[offer.zone]
     override = {"InstanceType": offer.instance_type, "SubnetId": subnet, "AvailabilityZone": offer.zone}
-    told = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": "on-demand"}
-    return {**told, "InstanceIds": list(ids), "InstanceType": offer.instance_type}
+    place = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": "on-demand"}
+    return {**place, "InstanceIds": list(ids), "InstanceType": offer.instance_type}
 
 
 def error(code: str, offer: LaunchOffering = M5, message: str = "") -> dict[str, Any]:
-    told = {key: value for key, value in instances(offer).items() if key not in ("InstanceIds", "InstanceType")}
-    return {**told, "ErrorCode": code, "ErrorMessage": message}
+    place = {key: value for key, value in instances(offer).items() if key not in ("InstanceIds", "InstanceType")}
+    return {**place, "ErrorCode": code, "ErrorMessage": message}
 
 
 def test_every_claim_gets_an_instance() -> None:
@@ -84,10 +84,10 @@ def test_without_the_role_for_spot_no_spot_is_tried_again() -> None:
 
 
 def test_an_error_that_names_no_zone_is_understood_by_its_subnet() -> None:
-    said = error("InsufficientInstanceCapacity", C5)
-    del said["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"]
+    refusal = error("InsufficientInstanceCapacity", C5)
+    del refusal["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"]
 
-    assert read_fleet_answer(LAUNCH, {"Errors": [said]}).short == (
+    assert read_fleet_answer(LAUNCH, {"Errors": [refusal]}).short == (
         CapacityShortage("on-demand", "c5.large", "us-east-1b", "InsufficientInstanceCapacity"),
     )
 

@@ -41,7 +41,7 @@ BLOCK: Final = {"ReservationType": "capacity-block"}
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("raw", "expected"),
     [
         (described(), ODCR),
         (ends(13, 0), replace(ODCR, ends_at="2026-11-21T13:00:00Z")),
@@ -56,9 +56,9 @@ BLOCK: Final = {"ReservationType": "capacity-block"}
     ],
 )
 def test_a_class_uses_active_reservations_for_linux_that_do_not_end_now(
-    said: dict[str, Any], expected: CapacityReservation | None
+    raw: dict[str, Any], expected: CapacityReservation | None
 ) -> None:
-    assert read_reservations([said, said], NOW) == ((expected,) if expected else ())
+    assert read_reservations([raw, raw], NOW) == ((expected,) if expected else ())
 
 
 def test_each_term_is_one_question() -> None:
@@ -174,10 +174,10 @@ def test_a_claim_whose_reservation_is_gone_is_refused() -> None:
 def test_instances_that_ec2_calls_on_demand_are_reserved_and_a_full_reservation_is_closed() -> None:
     (launch,) = launches(claim_in(ODCR, "a"), claim_in(ODCR, "b"))
     override = {"InstanceType": "m5.large", "SubnetId": "subnet-a2", "AvailabilityZone": "us-east-1a"}
-    said = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": "on-demand"}
-    full = {**said, "ErrorCode": "ReservationCapacityExceeded", "ErrorMessage": ""}
+    place = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": "on-demand"}
+    full = {**place, "ErrorCode": "ReservationCapacityExceeded", "ErrorMessage": ""}
 
-    outcome = read_fleet_answer(launch, {"Instances": [{**said, "InstanceIds": ["i-1"]}], "Errors": [full]})
+    outcome = read_fleet_answer(launch, {"Instances": [{**place, "InstanceIds": ["i-1"]}], "Errors": [full]})
 
     assert [(one.claim, one.capacity_type) for one in outcome.launched] == [("default-a", "reserved")]
     assert outcome.short == (CapacityShortage("reserved", "m5.large", "us-east-1a", "ReservationCapacityExceeded"),)

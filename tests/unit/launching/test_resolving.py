@@ -41,7 +41,7 @@ def test_scenario_cs_class_resolves() -> None:
     ]
 
 
-def test_where_nothing_is_said_al2023_is_taken_and_told() -> None:
+def test_the_default_family_is_al2023_and_is_reported() -> None:
     there = resolved()
 
     assert there.ami_family == "AL2023"
@@ -188,9 +188,9 @@ def test_a_parameter_that_does_not_exist_is_reported_beside_the_images_of_other_
     terms = (ImageTerm(ssm_parameter="/aws/service/none"), ImageTerm(tags={"team": "a"}))
     there = resolved(replace(MODERN, image_terms=terms), parameters={}, images=[image("ami-a", "2026-11-01")])
 
-    (told,) = [one for one in there.problems if one.reason == "ParameterNotFound"]
-    assert (there.ready, told.severity) == (True, "warning")
-    assert "there is no parameter /aws/service/none: only the images of the other terms" in told.message
+    (problem,) = [one for one in there.problems if one.reason == "ParameterNotFound"]
+    assert (there.ready, problem.severity) == (True, "warning")
+    assert "there is no parameter /aws/service/none: only the images of the other terms" in problem.message
 
 
 def test_of_images_the_newest_is_tried_first_and_deprecated_ones_last() -> None:

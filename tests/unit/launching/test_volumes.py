@@ -24,7 +24,7 @@ def image(size: int, *, encrypted: bool = False) -> dict[str, Any]:
     return {"ImageId": "ami-1", "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": ebs}]}
 
 
-def told(device: BlockDevice, world: VolumeAnswers | None = None) -> list[str]:
+def problems_of(device: BlockDevice, world: VolumeAnswers | None = None) -> list[str]:
     return [each.message for each in find_volume_problems([device], world or VolumeAnswers(), CEILINGS)]
 
 
@@ -75,7 +75,7 @@ def told(device: BlockDevice, world: VolumeAnswers | None = None) -> list[str]:
     ],
 )
 def test_ranges_and_ratios_of_each_type(device: BlockDevice, message: str) -> None:
-    assert told(device) == [f"spec.blockDeviceMappings[0].ebs{message}"]
+    assert problems_of(device) == [f"spec.blockDeviceMappings[0].ebs{message}"]
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_ranges_and_ratios_of_each_type(device: BlockDevice, message: str) -> No
     ],
 )
 def test_what_ebs_takes_is_no_problem(device: BlockDevice) -> None:
-    assert told(device) == []
+    assert problems_of(device) == []
 
 
 def test_a_volume_is_at_least_as_large_as_the_images_snapshot_and_as_encrypted() -> None:
     world = VolumeAnswers(images=[image(75, encrypted=True)])
 
-    assert told(replace(ROOT, encrypted=False), world) == [
+    assert problems_of(replace(ROOT, encrypted=False), world) == [
         "spec.blockDeviceMappings[0].ebs.volumeSize: 40Gi: the image's snapshot needs 75Gi: raise volumeSize",
         "spec.blockDeviceMappings[0].ebs.encrypted: false: the image's snapshot is encrypted, and stays so: "
         "remove encrypted or set it to true",
     ]
-    assert told(replace(ROOT, size_gib=75), world) == []
+    assert problems_of(replace(ROOT, size_gib=75), world) == []
 
 
 def test_a_volume_too_small_for_some_of_the_images_only_is_told_without_refusing_the_class() -> None:
@@ -113,30 +113,30 @@ def test_a_volume_too_small_for_some_of_the_images_only_is_told_without_refusing
 def test_a_device_has_a_name_of_ec2s_and_a_root_volume_boots() -> None:
     root = {"ImageId": "ami-1", "RootDeviceName": "/dev/xvda"}
 
-    assert told(BlockDevice("/dev/disk7", 40)) == [
+    assert problems_of(BlockDevice("/dev/disk7", 40)) == [
         "spec.blockDeviceMappings[0].deviceName: /dev/disk7: EC2 knows no such device: give one like /dev/xvdb "
         "(Amazon Linux's root is /dev/xvda)"
     ]
-    assert told(BlockDevice("/dev/xvda", 200, "st1"), VolumeAnswers(images=[root])) == [
+    assert problems_of(BlockDevice("/dev/xvda", 200, "st1"), VolumeAnswers(images=[root])) == [
         (
             "spec.blockDeviceMappings[0].ebs.volumeType: st1: no instance boots from it, and /dev/xvda is the "
             "image's root: use gp3"
         )
     ]
-    assert told(BlockDevice("/dev/xvdb", 200, "st1"), VolumeAnswers(images=[root])) == []
+    assert problems_of(BlockDevice("/dev/xvdb", 200, "st1"), VolumeAnswers(images=[root])) == []
 
 
 def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     device = replace(ROOT, snapshot_id="snap-1", size_gib=10, encrypted=False)
     where = "spec.blockDeviceMappings[0].ebs"
 
-    assert told(device) == [
+    assert problems_of(device) == [
         (
             f"{where}.snapshotID: there is no snapshot snap-1: name one that exists in this region and that this "
             f"account may use"
         )
     ]
-    assert told(device, VolumeAnswers(snapshots=[snapshot(Encrypted=True)])) == [
+    assert problems_of(device, VolumeAnswers(snapshots=[snapshot(Encrypted=True)])) == [
         f"{where}.snapshotID: nodes may not have snap-1 of 123456789012; the settings allow owners amazon, "
         "tag karpenter.sh/discovery = prod: tag the snapshot, or add it to snapshots of nodeClasses in "
         "clusters/NAME.yaml and deploy",
@@ -154,17 +154,17 @@ def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     ids=["tagged", "Amazon's"],
 )
 def test_a_snapshot_is_allowed_by_tag_or_owner(allowed: dict[str, Any]) -> None:
-    assert told(replace(ROOT, snapshot_id="snap-1"), VolumeAnswers(snapshots=[allowed])) == []
+    assert problems_of(replace(ROOT, snapshot_id="snap-1"), VolumeAnswers(snapshots=[allowed])) == []
 
 
 @pytest.mark.parametrize("key", [KEY, "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/aws/ebs"])
 def test_a_key_of_the_settings_may_be_named_by_arn_or_id(key: str) -> None:
-    assert told(replace(ROOT, encrypted=True, kms_key_id=key)) == []
+    assert problems_of(replace(ROOT, encrypted=True, kms_key_id=key)) == []
 
 
 @pytest.mark.parametrize("key", ["alias/mine", "not a key", KEY.replace("1234abcd", "ffff0000")])
 def test_another_key_is_refused_before_instances_end_by_it(key: str) -> None:
-    assert told(replace(ROOT, encrypted=True, kms_key_id=key)) == [
+    assert problems_of(replace(ROOT, encrypted=True, kms_key_id=key)) == [
         f"spec.blockDeviceMappings[0].ebs.kmsKeyID: {key}: the settings' kmsKeys name {KEY}, and without a "
         f"grant the instance would end "
         "seconds after its launch: add the key's ARN to kmsKeys of nodeClasses in clusters/NAME.yaml, deploy, "
@@ -173,7 +173,7 @@ def test_another_key_is_refused_before_instances_end_by_it(key: str) -> None:
 
 
 def test_a_key_needs_encryption() -> None:
-    assert told(replace(ROOT, kms_key_id=KEY)) == [
+    assert problems_of(replace(ROOT, kms_key_id=KEY)) == [
         f"spec.blockDeviceMappings[0].ebs.kmsKeyID: {KEY}: EC2 takes a key only with encrypted: true: set encrypted"
     ]
 

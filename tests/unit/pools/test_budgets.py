@@ -23,11 +23,11 @@ HOURS = 3600
 
 
 @pytest.mark.parametrize(
-    ("said", "nodes", "may_go"),
+    ("share", "nodes", "may_go"),
     [("10%", 0, 0), ("10%", 1, 1), ("10%", 11, 2), ("100%", 7, 7), ("0%", 9, 0), ("3", 2, 3)],
 )
-def test_a_percentage_is_rounded_up_and_a_number_is_taken_as_it_is(said: str, nodes: int, may_go: int) -> None:
-    assert count_allowed_disruptions([DisruptionBudget(said)], "Empty", nodes=nodes, now=NOON) == may_go
+def test_a_percentage_is_rounded_up_and_a_number_is_taken_as_it_is(share: str, nodes: int, may_go: int) -> None:
+    assert count_allowed_disruptions([DisruptionBudget(share)], "Empty", nodes=nodes, now=NOON) == may_go
 
 
 def test_the_strictest_budget_counts() -> None:
@@ -203,27 +203,27 @@ def test_an_unknown_time_zone_is_a_warning_with_its_remedy() -> None:
 # Nodes that are in disruption already
 
 
-def remaining(*nodes: Node, budget: str = "3", reason: Any = "Drifted", **said: Any) -> int:
+def remaining(*nodes: Node, budget: str = "3", reason: Any = "Drifted", **arguments: Any) -> int:
     """Return the answer for a pool whose nodes are these; `claims` changes claims by name."""
-    changed: Mapping[str, Any] = said.pop("claims", {})
+    changed: Mapping[str, Any] = arguments.pop("claims", {})
     pool = NodePool("default", REF, disruption=Disruption(budgets=(DisruptionBudget(budget),)))
     claims = [changed.get(node.name, _claim(node.name)) for node in nodes]
     by_claim = {claim.key: node for claim, node in zip(claims, nodes, strict=True)}
-    return count_remaining_disruptions(pool, reason, claims, by_claim, now=NOON, **said)
+    return count_remaining_disruptions(pool, reason, claims, by_claim, now=NOON, **arguments)
 
 
 REF = NodeClassRef("EC2NodeClass", "default")
 
 
-def _claim(name: str, **said: Any) -> NodeClaim:
-    claim = NodeClaim(name, REF, pool="default", **said)
+def _claim(name: str, **fields: Any) -> NodeClaim:
+    claim = NodeClaim(name, REF, pool="default", **fields)
     for condition in ("Launched", "Registered", "Initialized"):
         claim = claim.with_condition(condition, "True", at=NOON)
     return claim
 
 
-def _node(name: str, **said: Any) -> Node:
-    return Node(name, **{"ready": True, **said})
+def _node(name: str, **fields: Any) -> Node:
+    return Node(name, **{"ready": True, **fields})
 
 
 def test_nodes_that_are_not_ready_or_leave_for_any_reason_use_the_budget() -> None:

@@ -272,9 +272,9 @@ def test_the_other_values_of_a_field_are_not_reported() -> None:
     "row", [row for row in ROWS if row.use == "not used"], ids=lambda row: f"{row.kind}-{row.path}"
 )
 def test_the_description_of_a_field_that_is_not_used_says_so(row: FieldRow) -> None:
-    said = FIELDS[row.kind][row.path]["description"]
+    description = FIELDS[row.kind][row.path]["description"]
 
-    assert "Not used" in said or "no effect" in said
+    assert "Not used" in description or "no effect" in description
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def provisioner(**spec: Any) -> NodePool:
 
 
 def template(**spec: Any) -> NodeClass:
-    said = {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}, **spec}
-    return read_node_class({"kind": "AWSNodeTemplate", "metadata": {"name": "default"}, "spec": said})
+    fields = {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}, **spec}
+    return read_node_class({"kind": "AWSNodeTemplate", "metadata": {"name": "default"}, "spec": fields})
 
 
 def test_scenario_c_is_a_pool_of_on_demand_linux_nodes_with_40_gib() -> None:
@@ -92,7 +92,7 @@ def test_who_says_something_of_the_type_gets_no_default_of_it(key: str) -> None:
     assert set(pool.requirements) == {key, "kubernetes.io/os", "kubernetes.io/arch", "karpenter.sh/capacity-type"}
 
 
-def test_a_renamed_label_counts_as_said() -> None:
+def test_a_renamed_label_counts_as_declared() -> None:
     pool = provisioner(requirements=[{"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]}])
 
     assert pool.requirements.fixed()["kubernetes.io/arch"] == "arm64"

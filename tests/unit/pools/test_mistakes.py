@@ -17,10 +17,10 @@ def test_a_mistake_is_told_with_field_and_remedy(case: dict[str, Any]) -> None:
     found = read_manifests([case["manifest"]])
 
     subject = f"{case['manifest']['kind']}/wrong"
-    told = [problem for problem in found.problems if problem.field == case["field"] and problem.severity == "error"]
+    reported = [problem for problem in found.problems if problem.field == case["field"] and problem.severity == "error"]
     assert (found.pools, found.classes) == ((), ())
-    assert [problem.object for problem in told] == [subject]
-    assert case["says"] in told[0].remedy
+    assert [problem.object for problem in reported] == [subject]
+    assert case["says"] in reported[0].remedy
 
 
 def test_all_mistakes_of_an_object_are_told_at_once() -> None:

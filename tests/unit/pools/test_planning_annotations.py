@@ -48,7 +48,7 @@ def test_an_annotation_sets_what_it_says(name: str, value: str, settings: PoolPl
     ],
 )
 def test_an_invalid_value_is_a_warning_and_has_no_effect(name: str, value: str, remedy: str) -> None:
-    settings, told = read({f"joiner.dev/{name}": value})
+    settings, reported = read({f"joiner.dev/{name}": value})
 
     assert settings == PoolPlanning()
-    assert told == [f"metadata.annotations[joiner.dev/{name}] it has no effect; {remedy} (warning)"]
+    assert reported == [f"metadata.annotations[joiner.dev/{name}] it has no effect; {remedy} (warning)"]

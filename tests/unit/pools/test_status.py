@@ -49,17 +49,17 @@ def test_a_broken_pool_says_field_and_remedy() -> None:
 
 
 def test_a_warning_does_not_stop_a_pool() -> None:
-    told = conditions(InvalidManifest("NodePool/a", "spec.replicas", "2", "it has no effect yet", "warning"))
+    reported = conditions(InvalidManifest("NodePool/a", "spec.replicas", "2", "it has no effect yet", "warning"))
 
-    assert told["Ready"].true
-    assert told["ValidationSucceeded"].message == "spec.replicas is 2: it has no effect yet"
+    assert reported["Ready"].true
+    assert reported["ValidationSucceeded"].message == "spec.replicas is 2: it has no effect yet"
 
 
 def test_an_assumption_about_a_missing_field_is_in_the_condition_of_a_usable_pool() -> None:
-    told = conditions(InvalidManifest("Provisioner/a", "spec.provider.subnetSelector", "", "it is not set", "info"))
+    reported = conditions(InvalidManifest("Provisioner/a", "spec.provider.subnetSelector", "", "it is not set", "info"))
 
-    assert told["Ready"].true
-    assert (told["ValidationSucceeded"].reason, told["ValidationSucceeded"].message) == (
+    assert reported["Ready"].true
+    assert (reported["ValidationSucceeded"].reason, reported["ValidationSucceeded"].message) == (
         "DefaultsAssumed",
         "spec.provider.subnetSelector: it is not set",
     )
@@ -69,9 +69,9 @@ def test_a_provisioner_shows_what_is_assumed_of_its_inline_class_because_that_ha
     assumed = [NodeClassProblem("AMIsReady", "FamilyAssumed", "amiFamily is not set: AL2023 is used", "info")]
     inline, modern = (ResolvedNodeClass("default", kind).with_problems(assumed) for kind in ("Inline", "EC2NodeClass"))
 
-    told = [conditions(node_class=one)["NodeClassReady"] for one in (inline, modern)]
+    reported = [conditions(node_class=one)["NodeClassReady"] for one in (inline, modern)]
 
-    assert [(one.status, one.reason, one.message) for one in told] == [
+    assert [(one.status, one.reason, one.message) for one in reported] == [
         ("True", "FamilyAssumed", "amiFamily is not set: AL2023 is used"),
         ("True", "NodeClassReady", ""),
     ]
@@ -125,8 +125,8 @@ def test_a_class_says_which_of_its_fields_have_no_effect() -> None:
         "EC2NodeClass/default", "spec.cpuOptions", "{}", "this field has no effect yet", "warning"
     )
 
-    told = READY.conditions(Conditions(), at=NOON, declared=[ignored])
+    reported = READY.conditions(Conditions(), at=NOON, declared=[ignored])
 
-    assert (told["ValidationSucceeded"].status, told["ValidationSucceeded"].reason) == ("True", "WithoutEffect")
-    assert told["ValidationSucceeded"].message == "spec.cpuOptions is {}: this field has no effect yet"
-    assert told["Ready"].true
+    assert (reported["ValidationSucceeded"].status, reported["ValidationSucceeded"].reason) == ("True", "WithoutEffect")
+    assert reported["ValidationSucceeded"].message == "spec.cpuOptions is {}: this field has no effect yet"
+    assert reported["Ready"].true

@@ -27,14 +27,14 @@ EVERYTHING: list[dict[str, Any]] = list(yaml.safe_load_all((MANIFESTS / "everyth
 
 def node_pool(**spec: Any) -> NodePool:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-    said = {"template": {"spec": {"nodeClassRef": reference}}, **spec}
-    return read_node_pool({"kind": "NodePool", "metadata": {"name": "default"}, "spec": said})
+    fields = {"template": {"spec": {"nodeClassRef": reference}}, **spec}
+    return read_node_pool({"kind": "NodePool", "metadata": {"name": "default"}, "spec": fields})
 
 
 def node_class(**spec: Any) -> NodeClass:
     terms = {"subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]}
-    said = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms, **spec}
-    return read_node_class({"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": said})
+    fields = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms, **spec}
+    return read_node_class({"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": fields})
 
 
 def test_a_pool_that_says_least_has_the_defaults() -> None:
@@ -57,7 +57,7 @@ def test_every_field_is_read_without_an_error() -> None:
     ]
 
 
-def test_what_is_read_but_not_acted_on_is_told() -> None:
+def test_a_field_without_effect_is_reported() -> None:
     found = read_manifests(EVERYTHING)
 
     assert sorted(problem.field for problem in found.problems if problem.object == "EC2NodeClass/everything") == [
@@ -82,8 +82,8 @@ def test_the_manifest_with_everything_names_every_field_of_the_crds() -> None:
         kind = crd["names"]["kind"]
         if kind in excused:
             spec = crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-            said = next(manifest for manifest in EVERYTHING if manifest["kind"] == kind)["spec"]
-            assert set(spec) - excused[kind] == set(said)
+            fields = next(manifest for manifest in EVERYTHING if manifest["kind"] == kind)["spec"]
+            assert set(spec) - excused[kind] == set(fields)
 
 
 def test_budgets_with_windows() -> None:

@@ -153,15 +153,15 @@ def _check_ports(ports: Sequence[Manifest], notes: ManifestProblems, path: str, 
 
 def _check_resources_of_pod(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     check_amounts(spec.get("overhead") or {}, notes, f"{path}.overhead")
-    said = spec.get("resources") or {}
-    if said:
-        check_requirements(said, notes, f"{path}.resources")
+    resources = spec.get("resources") or {}
+    if resources:
+        check_requirements(resources, notes, f"{path}.resources")
         for side in ("requests", "limits"):
-            for name in said.get(side) or {}:
+            for name in resources.get(side) or {}:
                 if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
                     notes.note(
                         f"{path}.resources.{side}[{name}]",
-                        said[side][name],
+                        resources[side][name],
                         "pod-level resources are cpu, memory and huge pages only",
                     )
         try:
@@ -172,14 +172,14 @@ def _check_resources_of_pod(spec: Manifest, notes: ManifestProblems, path: str) 
             return  # the quantity has been noted
 
 
-def _check_node_affinity(said: Manifest, notes: ManifestProblems, path: str) -> None:
-    if REQUIRED in said:
-        terms = said[REQUIRED].get("nodeSelectorTerms") or ()
+def _check_node_affinity(affinity: Manifest, notes: ManifestProblems, path: str) -> None:
+    if REQUIRED in affinity:
+        terms = affinity[REQUIRED].get("nodeSelectorTerms") or ()
         if not terms:
             notes.note(f"{path}.{REQUIRED}.nodeSelectorTerms", terms, "give at least one term")
         for number, term in enumerate(terms):
             check_node_term(term, notes, f"{path}.{REQUIRED}.nodeSelectorTerms[{number}]")
-    for number, one in enumerate(said.get(PREFERRED) or ()):
+    for number, one in enumerate(affinity.get(PREFERRED) or ()):
         where = f"{path}.{PREFERRED}[{number}]"
         _check_weight(one, notes, where)
         check_node_term(one.get("preference") or {}, notes, f"{where}.preference")
@@ -190,10 +190,10 @@ def _check_weight(one: Manifest, notes: ManifestProblems, path: str) -> None:
         notes.note(f"{path}.weight", one.get("weight"), "give a weight from 1 to 100")
 
 
-def _check_pod_affinity(said: Manifest, notes: ManifestProblems, path: str) -> None:
-    for number, term in enumerate(said.get(REQUIRED) or ()):
+def _check_pod_affinity(affinity: Manifest, notes: ManifestProblems, path: str) -> None:
+    for number, term in enumerate(affinity.get(REQUIRED) or ()):
         _check_pod_term(term, notes, f"{path}.{REQUIRED}[{number}]")
-    for number, one in enumerate(said.get(PREFERRED) or ()):
+    for number, one in enumerate(affinity.get(PREFERRED) or ()):
         where = f"{path}.{PREFERRED}[{number}]"
         _check_weight(one, notes, where)
         _check_pod_term(one.get("podAffinityTerm") or {}, notes, f"{where}.podAffinityTerm")

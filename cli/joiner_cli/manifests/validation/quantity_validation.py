@@ -27,8 +27,8 @@ def is_extended_resource(name: str) -> bool:
     return "/" in name and not name.partition("/")[0].endswith("kubernetes.io") and not name.startswith("requests.")
 
 
-def check_amounts(said: Mapping[str, Any], notes: ManifestProblems, path: str, *, of_container: bool = True) -> None:
-    for name, quantity in said.items():
+def check_amounts(amounts: Mapping[str, Any], notes: ManifestProblems, path: str, *, of_container: bool = True) -> None:
+    for name, quantity in amounts.items():
         where = f"{path}[{name}]"
         if not is_key(name):
             notes.note(where, name, QUALIFIED_NAME)
@@ -42,9 +42,9 @@ def check_amounts(said: Mapping[str, Any], notes: ManifestProblems, path: str, *
             notes.note(where, quantity, "pods and devices are whole numbers")
 
 
-def check_requirements(said: Mapping[str, Any], notes: ManifestProblems, path: str) -> None:
+def check_requirements(resources: Mapping[str, Any], notes: ManifestProblems, path: str) -> None:
     """Check ``resources`` of a container: requests are at most the limits; equal for devices and huge pages."""
-    limits, requests = said.get("limits") or {}, said.get("requests") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     check_amounts(limits, notes, f"{path}.limits")
     check_amounts(requests, notes, f"{path}.requests")
     for name, quantity in requests.items():
@@ -57,7 +57,7 @@ def check_requirements(said: Mapping[str, Any], notes: ManifestProblems, path: s
             notes.missing(f"{path}.limits[{name}]", f"{name} can be requested only with an equal limit")
     names = {*limits, *requests}
     if any(name.startswith(HUGE) for name in names) and not names & set(POD_LEVEL):
-        notes.note(path, said, "huge pages need a request or limit of cpu or memory, too")
+        notes.note(path, resources, "huge pages need a request or limit of cpu or memory, too")
 
 
 @lru_cache(maxsize=4096, typed=True)  # thousands of pods share a few quantities

@@ -127,14 +127,14 @@ def _as_before(has: Resources, known: Resources) -> dict[str, int]:
 
 
 def _eviction(kubelet: KubeletConfiguration, signal: str, whole: int, default: int) -> int:
-    said = kubelet.eviction_hard.get(signal)
-    if said is None:
+    threshold = kubelet.eviction_hard.get(signal)
+    if threshold is None:
         return default
     try:
-        if said.endswith("%"):
-            share = float(said[:-1]) / 100
+        if threshold.endswith("%"):
+            share = float(threshold[:-1]) / 100
             return 0 if share >= 1 else math.ceil(whole * share)
-        return parse_amount(said)
+        return parse_amount(threshold)
     except (InvalidField, ValueError):
         return default  # the reader of the class reports this value
 

@@ -28,14 +28,14 @@ class Offering:
     count: int | None = None
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Offering":
-        count = said.get("count")
+    def from_json(cls, raw: Mapping[str, Any]) -> "Offering":
+        count = raw.get("count")
         return cls(
-            zone=said["zone"],
-            capacity_type=said["capacityType"],
-            price_per_hour=float(said["pricePerHour"]),
-            available=bool(said.get("available", True)),
-            reservation=said.get("reservation") or "",
+            zone=raw["zone"],
+            capacity_type=raw["capacityType"],
+            price_per_hour=float(raw["pricePerHour"]),
+            available=bool(raw.get("available", True)),
+            reservation=raw.get("reservation") or "",
             count=None if count is None else int(count),
         )
 
@@ -45,12 +45,12 @@ class Offering:
             "capacityType": self.capacity_type,
             "pricePerHour": self.price_per_hour,
         }
-        told = {
+        optional = {
             "reservation": self.reservation or None,
             "count": self.count,
             "available": None if self.available else False,
         }
-        return {**shown, **{name: value for name, value in told.items() if value is not None}}
+        return {**shown, **{name: value for name, value in optional.items() if value is not None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +113,14 @@ class InstanceType:
         )
 
     @classmethod
-    def from_json(cls, name: str, said: Mapping[str, Any]) -> "InstanceType":
-        network = said.get("network")
+    def from_json(cls, name: str, raw: Mapping[str, Any]) -> "InstanceType":
+        network = raw.get("network")
         return cls(
             name=name,
-            labels=dict(said.get("labels") or {}),
-            capacity=Resources.from_kube(said.get("capacity")),
-            allocatable=Resources.from_kube(said.get("allocatable")),
-            offerings=_sorted(Offering.from_json(one) for one in said.get("offerings") or ()),
+            labels=dict(raw.get("labels") or {}),
+            capacity=Resources.from_kube(raw.get("capacity")),
+            allocatable=Resources.from_kube(raw.get("allocatable")),
+            offerings=_sorted(Offering.from_json(one) for one in raw.get("offerings") or ()),
             interfaces=Interfaces(network["interfaces"], network["addressesEach"]) if network else None,
         )
 
@@ -147,9 +147,9 @@ class Catalogue:
         return cls({one.name: one for one in sorted(types, key=lambda one: one.name)})
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Catalogue":
+    def from_json(cls, raw: Mapping[str, Any]) -> "Catalogue":
         """Read the result of ``to_json``: ``{"m5.large": {"labels", "capacity", "allocatable", "offerings"}}``."""
-        return cls.of(InstanceType.from_json(name, one) for name, one in said.items())
+        return cls.of(InstanceType.from_json(name, one) for name, one in raw.items())
 
     def to_json(self) -> dict[str, Any]:
         return {name: one.to_json() for name, one in self.types.items()}

@@ -55,11 +55,11 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             # Prices and reservations may be missing for a time: a pool with several capacity types uses what exists
             continue
         if known := frozenset(_values(key, catalogue)):
-            told = ", ".join(strange[:MOST_SHOWN]) + (
+            listed = ", ".join(strange[:MOST_SHOWN]) + (
                 f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else ""
             )
             yield InvalidManifest(
-                pool.key, f"{_field(pool)}[{key}]", format_value(told), _remedy(key, strange, known), "warning"
+                pool.key, f"{_field(pool)}[{key}]", format_value(listed), _remedy(key, strange, known), "warning"
             )
 
 
@@ -191,41 +191,41 @@ def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
 
 def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
-    said = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
+    message = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
     spelt = [value for value in strange[:MOST_SHOWN] if not value.isdecimal()]
     alike = suggest_instance_types if key == names.INSTANCE_TYPE else _alike
     near = {one: None for value in spelt for one in alike(value, known)}
     if near:
-        return f"{said}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
+        return f"{message}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
     few = sorted(known, key=lambda one: (len(one), one))
     more = f" and {len(few) - MOST_SHOWN} more" if len(few) > MOST_SHOWN else ""
-    return f"{said}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"
+    return f"{message}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"
 
 
-def suggest_instance_types(said: str, known: Collection[str]) -> list[str]:
+def suggest_instance_types(unknown: str, known: Collection[str]) -> list[str]:
     """Return at most two instance types that may have been meant.
 
     They are of the same family if the catalogue has it, else of families with a similar name.
 
     >>> types = ["m5.large", "m5.metal", "m5d.large", "t4g.large"]
-    >>> [suggest_instance_types(said, types) for said in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]
+    >>> [suggest_instance_types(name, types) for name in ("m5.lrage", "m55.large", "m5.gigantic", "nothing.large")]
     [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5.metal'], []]
-    >>> [suggest_instance_types(said, types) for said in ("M5.large", "m55.lrage", "m5large")]
+    >>> [suggest_instance_types(name, types) for name in ("M5.large", "m55.lrage", "m5large")]
     [['m5.large'], ['m5.large', 'm5d.large'], ['m5.large', 'm5d.large']]
     """
-    said = said.lower()
-    if said.count(".") != 1:
-        return _alike(said, known)
-    family, _, size = said.partition(".")
+    unknown = unknown.lower()
+    if unknown.count(".") != 1:
+        return _alike(unknown, known)
+    family, _, size = unknown.partition(".")
     families: dict[str, list[str]] = {}
     for one in sorted(known, key=lambda one: (len(one), one)):
         families.setdefault(one.partition(".")[0], []).append(one)
     if family in families:
-        return _alike(said, families[family]) or families[family][:NEAR]
+        return _alike(unknown, families[family]) or families[family][:NEAR]
     near = _alike(family, families)
     of_the_size = [f"{one}.{size}" for one in near if f"{one}.{size}" in families[one]]
-    return of_the_size or _alike(said, [one for name in near for one in families[name]])
+    return of_the_size or _alike(unknown, [one for name in near for one in families[name]])
 
 
-def _alike(said: str, known: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(said, sorted(known), n=NEAR)
+def _alike(unknown: str, known: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(unknown, sorted(known), n=NEAR)

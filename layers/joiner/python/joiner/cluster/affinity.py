@@ -33,9 +33,9 @@ class NodeSelectorTerm:
     """The node names that ``matchFields`` allows; None if it has no expression."""
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any]) -> "NodeSelectorTerm":
+    def from_kube(cls, raw: Mapping[str, Any]) -> "NodeSelectorTerm":
         names: ValueSet | None = None
-        for position, expression in enumerate(said.get("matchFields") or []):
+        for position, expression in enumerate(raw.get("matchFields") or []):
             if expression.get("key") != NAME_FIELD or expression.get("operator") not in ("In", "NotIn"):
                 raise InvalidField(
                     f"matchFields[{position}]", expression, f"only {NAME_FIELD} In or NotIn is supported"
@@ -43,7 +43,7 @@ class NodeSelectorTerm:
             values = Requirement.from_kube(expression).values
             names = values if names is None else names & values
         try:
-            return cls(Requirements.from_kube(said.get("matchExpressions")), names)
+            return cls(Requirements.from_kube(raw.get("matchExpressions")), names)
         except InvalidField as invalid:
             raise invalid.within("matchExpressions") from invalid
 
@@ -85,20 +85,20 @@ class PodAffinityTerm:
     namespace_selector: LabelSelector = field(default_factory=LabelSelector)
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodAffinityTerm":
+    def from_kube(cls, raw: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodAffinityTerm":
         """Read the term of a pod with this namespace and these labels; matchLabelKeys refer to the labels."""
-        key = said.get("topologyKey")
+        key = raw.get("topologyKey")
         if not isinstance(key, str) or not key:
             raise InvalidField("topologyKey", key, "name the label that makes the domains")
-        named = frozenset(said.get("namespaces") or ())
-        own = frozenset({namespace}) if not named and said.get("namespaceSelector") is None else named
-        alike = {name: ValueSet.of(labels[name]) for name in said.get("matchLabelKeys") or () if name in labels}
-        unlike = {name: ~ValueSet.of(labels[name]) for name in said.get("mismatchLabelKeys") or () if name in labels}
+        named = frozenset(raw.get("namespaces") or ())
+        own = frozenset({namespace}) if not named and raw.get("namespaceSelector") is None else named
+        alike = {name: ValueSet.of(labels[name]) for name in raw.get("matchLabelKeys") or () if name in labels}
+        unlike = {name: ~ValueSet.of(labels[name]) for name in raw.get("mismatchLabelKeys") or () if name in labels}
         return cls(
             topology_key=RENAMED.get(key, key),
-            selector=_selector(said).with_values(alike).with_values(unlike),
+            selector=_selector(raw).with_values(alike).with_values(unlike),
             namespaces=own,
-            namespace_selector=LabelSelector.from_kube(said.get("namespaceSelector")),
+            namespace_selector=LabelSelector.from_kube(raw.get("namespaceSelector")),
         )
 
     def selects(
@@ -136,21 +136,21 @@ class TopologySpreadConstraint:
     honors_taints: bool = False
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any], *, labels: Mapping[str, str]) -> "TopologySpreadConstraint":
-        key, skew = said.get("topologyKey"), said.get("maxSkew")
+    def from_kube(cls, raw: Mapping[str, Any], *, labels: Mapping[str, str]) -> "TopologySpreadConstraint":
+        key, skew = raw.get("topologyKey"), raw.get("maxSkew")
         if not isinstance(key, str) or not key:
             raise InvalidField("topologyKey", key, "name the label that makes the domains")
         if not isinstance(skew, int) or skew < 1:
             raise InvalidField("maxSkew", skew, "write an integer of 1 or more")
-        alike = {name: ValueSet.of(labels[name]) for name in said.get("matchLabelKeys") or () if name in labels}
+        alike = {name: ValueSet.of(labels[name]) for name in raw.get("matchLabelKeys") or () if name in labels}
         return cls(
             topology_key=RENAMED.get(key, key),
             max_skew=skew,
-            selector=_selector(said).with_values(alike),
-            hard=said.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
-            min_domains=int(said.get("minDomains") or 1),
-            honors_affinity=said.get("nodeAffinityPolicy", "Honor") == "Honor",
-            honors_taints=said.get("nodeTaintsPolicy", "Ignore") == "Honor",
+            selector=_selector(raw).with_values(alike),
+            hard=raw.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+            min_domains=int(raw.get("minDomains") or 1),
+            honors_affinity=raw.get("nodeAffinityPolicy", "Honor") == "Honor",
+            honors_taints=raw.get("nodeTaintsPolicy", "Ignore") == "Honor",
         )
 
     def lowest_count(self, counts: Iterable[int], domains: int, *, default: int = 0) -> int:
@@ -185,8 +185,8 @@ class HostPort:
         return same and (self.ip == other.ip or bool({self.ip, other.ip} & {EVERY_ADDRESS, "::", ""}))
 
 
-def _selector(said: Mapping[str, Any]) -> LabelSelector:
+def _selector(raw: Mapping[str, Any]) -> LabelSelector:
     try:
-        return LabelSelector.from_kube(said.get("labelSelector"))
+        return LabelSelector.from_kube(raw.get("labelSelector"))
     except InvalidField as invalid:
         raise invalid.within("labelSelector") from invalid

@@ -23,12 +23,12 @@ class LabelSelector:
     requirements: Requirements | None = None
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any] | None) -> "LabelSelector":
-        if said is None:
+    def from_kube(cls, raw: Mapping[str, Any] | None) -> "LabelSelector":
+        if raw is None:
             return cls()
-        if not isinstance(said, Mapping):
-            raise InvalidField("", said, "write matchLabels or matchExpressions")
-        expressions = said.get("matchExpressions") or []
+        if not isinstance(raw, Mapping):
+            raise InvalidField("", raw, "write matchLabels or matchExpressions")
+        expressions = raw.get("matchExpressions") or []
         for position, expression in enumerate(expressions):
             if not isinstance(expression, Mapping) or not isinstance(expression.get("key"), str):
                 raise InvalidField(f"matchExpressions[{position}].key", "missing", "name the label that it is about")
@@ -37,7 +37,7 @@ class LabelSelector:
                 raise InvalidField(
                     f"matchExpressions[{position}].operator", operator, "a label selector has no such operator"
                 )
-        exact = [Requirement(key, ValueSet.of(str(value))) for key, value in (said.get("matchLabels") or {}).items()]
+        exact = [Requirement(key, ValueSet.of(str(value))) for key, value in (raw.get("matchLabels") or {}).items()]
         # Keeps the key as written: Requirement.from_kube renames node labels, and this is a label of a pod
         more = [Requirement(one["key"], Requirement.from_kube(one).values) for one in expressions]
         return cls(Requirements.of([*exact, *more]))

@@ -108,17 +108,17 @@ class DaemonSet:
         labels = (template.get("metadata") or {}).get("labels") or {}
         pod = {"metadata": {"name": "", "namespace": namespace, "labels": labels}, "spec": template.get("spec") or {}}
         try:
-            said = PodConstraints.from_kube(pod)
+            constraints = PodConstraints.from_kube(pod)
         except InvalidField as invalid:
             raise invalid.within("spec.template") from invalid
         host_network = bool((template.get("spec") or {}).get("hostNetwork"))
-        tolerations = (*said.tolerations, *ADDED, *(NETWORK if host_network else ()))
+        tolerations = (*constraints.tolerations, *ADDED, *(NETWORK if host_network else ()))
         return cls(
             namespace,
             metadata.get("name") or "",
             metadata.get("uid") or "",
             labels,
-            replace(said, tolerations=tolerations),
+            replace(constraints, tolerations=tolerations),
         )
 
     @property
@@ -154,13 +154,13 @@ def _resources(status: Manifest, name: str) -> Resources:
         raise invalid.within(f"status.{name}") from invalid
 
 
-def _condition(said: Manifest) -> NodeCondition:
-    since, message = said.get("lastTransitionTime") or "", said.get("message") or ""
-    return NodeCondition(said.get("type") or "", said.get("status") or "", since, message)
+def _condition(raw: Manifest) -> NodeCondition:
+    since, message = raw.get("lastTransitionTime") or "", raw.get("message") or ""
+    return NodeCondition(raw.get("type") or "", raw.get("status") or "", since, message)
 
 
-def _taint(said: Manifest, position: int) -> Taint:
+def _taint(raw: Manifest, position: int) -> Taint:
     try:
-        return Taint.from_kube(said)
+        return Taint.from_kube(raw)
     except InvalidField as invalid:
         raise invalid.within(f"spec.taints[{position}]") from invalid

@@ -155,7 +155,7 @@ class Volumes:
             if not together.contradictions() and together not in found:
                 found.append(together)
             if len(found) > MOST_ALTERNATIVES:
-                raise VolumeUnusable("its volumes may be in more combinations of places than can be looked at")
+                raise VolumeUnusable("its volumes may be in more combinations of places than can be checked")
         if not found:
             raise VolumeUnusable("its volumes are in places that exclude each other")
         return tuple(found)
@@ -320,17 +320,17 @@ def _driver(spec: Manifest) -> tuple[str, str]:
 def _places(volume: Manifest) -> tuple[Requirements, ...]:
     """Return where a volume can be used: it must match its labels and one of the terms of its node affinity."""
     labels = volume["metadata"].get("labels") or {}
-    said = Requirements.of(
+    by_labels = Requirements.of(
         Requirement(key, ValueSet.of(*labels[own].split("__"))) for own, key in ZONE_LABELS.items() if own in labels
     )
     terms = (((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms")
     if terms is None:
-        return (said,)
+        return (by_labels,)
     found: list[Requirements] = []
     unread: InvalidField | None = None
     for term in terms:  # one term is sufficient: the scheduler skips a term that it cannot read
         try:
-            found.append(said & _requirements(term.get("matchExpressions")))
+            found.append(by_labels & _requirements(term.get("matchExpressions")))
         except InvalidField as invalid:
             unread = invalid
     if unread is not None and not found:

@@ -57,9 +57,9 @@ def _sum_of_containers(spec: Manifest, resized: Mapping[str, Resources], *, infe
 
 
 def _container(container: Manifest, resized: Mapping[str, Resources], *, infeasible: bool) -> Resources:
-    said = container.get("resources") or {}
+    resources = container.get("resources") or {}
     asked = Resources(
-        {**_read(said.get("limits"), "resources.limits"), **_read(said.get("requests"), "resources.requests")}
+        {**_read(resources.get("limits"), "resources.limits"), **_read(resources.get("requests"), "resources.requests")}
     )
     actual = resized.get(container.get("name") or "")
     if actual is None:
@@ -88,19 +88,22 @@ def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:
     The pod requests at least the sum of its containers, and no container's limit is above the pod's limit. If only the
     pod's limit is set, its request is the sum of the containers, which must be within the limit.
     """
-    said = spec["resources"]
-    limits, requests = _read(said.get("limits"), "resources.limits"), _read(said.get("requests"), "resources.requests")
+    resources = spec["resources"]
+    limits, requests = (
+        _read(resources.get("limits"), "resources.limits"),
+        _read(resources.get("requests"), "resources.requests"),
+    )
     for name, amount in asked.items():
         side, most = ("requests", requests) if name in requests else ("limits", limits)
         if name in most and amount > most[name]:
             together = Resources({name: amount}).to_kube()[name]
             remedy = f"give the whole pod at least what its containers request together, which is {together}"
-            raise PodTooSmall(f"resources.{side}[{name}]", said[side][name], remedy)
+            raise PodTooSmall(f"resources.{side}[{name}]", resources[side][name], remedy)
     for number, container in enumerate(spec.get("containers") or ()):
         own = (container.get("resources") or {}).get("limits") or {}
         for name, amount in _read(own, "resources.limits").items():
             if name in limits and amount > limits[name]:
-                remedy = f"it must be at most the limit of the whole pod, which is {said['limits'][name]}"
+                remedy = f"it must be at most the limit of the whole pod, which is {resources['limits'][name]}"
                 raise PodTooSmall(f"containers[{number}].resources.limits[{name}]", own[name], remedy)
 
 
@@ -109,19 +112,21 @@ def _pod_level(spec: Manifest, counted: Mapping[str, int]) -> dict[str, int]:
 
     A pod-level limit is used where no container has a request.
     """
-    said = spec.get("resources") or {}
+    resources = spec.get("resources") or {}
     limits = {
-        name: amount for name, amount in _read(said.get("limits"), "resources.limits").items() if not counted.get(name)
+        name: amount
+        for name, amount in _read(resources.get("limits"), "resources.limits").items()
+        if not counted.get(name)
     }
     return {
         name: amount
-        for name, amount in {**limits, **_read(said.get("requests"), "resources.requests")}.items()
+        for name, amount in {**limits, **_read(resources.get("requests"), "resources.requests")}.items()
         if name in (CPU, MEMORY) or name.startswith("hugepages-")
     }
 
 
-def _read(said: Manifest | None, path: str) -> Resources:
+def _read(quantities: Manifest | None, path: str) -> Resources:
     try:
-        return Resources.from_kube(said)
+        return Resources.from_kube(quantities)
     except InvalidField as invalid:
         raise invalid.within(path) from invalid

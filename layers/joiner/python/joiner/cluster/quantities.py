@@ -38,15 +38,15 @@ SUFFIXES: Final[Mapping[str, Fraction]] = {
 LARGEST: Final = 2**63 - 1  # the largest amount in Kubernetes
 
 
-def parse_amount(said: str | int | float, *, scale: int = 1) -> int:
+def parse_amount(quantity: str | int | float, *, scale: int = 1) -> int:
     """Return the amount in units of ``1 / scale``, rounded away from zero. InvalidField if it is not a quantity.
 
     Numbers are also accepted, because YAML allows them (``cpu: 2``).
     """
-    text = said if isinstance(said, str) else repr(said)
-    found = None if isinstance(said, bool) else PATTERN.fullmatch(text)
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    found = None if isinstance(quantity, bool) else PATTERN.fullmatch(text)
     if found is None:
-        raise InvalidField("", said, "write a Kubernetes quantity such as 500m, 2 or 4Gi")
+        raise InvalidField("", quantity, "write a Kubernetes quantity such as 500m, 2 or 4Gi")
     factor = (
         Fraction(10) ** int(found["exponent"])
         if found["exponent"]

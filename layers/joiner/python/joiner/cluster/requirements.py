@@ -42,12 +42,12 @@ class Requirement:
     values: ValueSet
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any]) -> "Requirement":
+    def from_kube(cls, raw: Mapping[str, Any]) -> "Requirement":
         """Read one expression. InvalidField for an unknown operator, or for values that do not match the operator."""
-        key = said.get("key")
+        key = raw.get("key")
         if not isinstance(key, str) or not key:
             raise InvalidField("key", key, "name a label")
-        operator, values = said.get("operator"), said.get("values") or []
+        operator, values = raw.get("operator"), raw.get("values") or []
         if operator not in OPERATORS:
             raise InvalidField("operator", operator, f"use one of {', '.join(OPERATORS)}")
         if not isinstance(values, list | tuple) or not all(isinstance(value, str) for value in values):
@@ -57,12 +57,12 @@ class Requirement:
 
 def read_value_set(operator: str, values: Iterable[str]) -> ValueSet:
     """Return the set of values for an operator and its values. InvalidField if they do not match."""
-    said = list(values)
+    listed = list(values)
     if operator in SETS:
-        return SETS[operator](said)
-    bound = parse_integer(said[0]) if len(said) == 1 else None
+        return SETS[operator](listed)
+    bound = parse_integer(listed[0]) if len(listed) == 1 else None
     if bound is None:
-        raise InvalidField("values", said, f"{operator} takes exactly one integer")
+        raise InvalidField("values", listed, f"{operator} takes exactly one integer")
     return BOUNDS[operator](bound)
 
 
@@ -97,10 +97,10 @@ class Requirements(Mapping[str, ValueSet]):
         return cls(found)
 
     @classmethod
-    def from_kube(cls, said: Iterable[Mapping[str, Any]] | None) -> "Requirements":
+    def from_kube(cls, expressions: Iterable[Mapping[str, Any]] | None) -> "Requirements":
         """Read a list of ``{key, operator, values}``; InvalidField names the position."""
         found = []
-        for position, expression in enumerate(said or ()):
+        for position, expression in enumerate(expressions or ()):
             try:
                 found.append(Requirement.from_kube(expression))
             except InvalidField as invalid:
@@ -183,26 +183,26 @@ def write_expressions(key: str, values: ValueSet) -> list[dict[str, Any]]:
         return [{"key": key, "operator": "In", "values": []}]
     if values == MISSING:
         return [{"key": key, "operator": "DoesNotExist"}]
-    said: list[dict[str, Any]] = []
+    expressions: list[dict[str, Any]] = []
     if values.finite:
-        said.append({"key": key, "operator": "In", "values": list(values)})
+        expressions.append({"key": key, "operator": "In", "values": list(values)})
     elif values.words:
         if not values.absent:
-            said.append({"key": key, "operator": "Exists"})
+            expressions.append({"key": key, "operator": "Exists"})
         if values.exceptions:
-            said.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
+            expressions.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
     else:
         low, high = values.intervals[0]
         if low is not None:  # Karpenter refuses negative bounds; legacy kinds have no Gte
             operator, bound = ("Gte", 0) if low == 0 else ("Gt", low - 1)
-            said.append({"key": key, "operator": operator, "values": [str(bound)]})
+            expressions.append({"key": key, "operator": operator, "values": [str(bound)]})
         if high is not None:
-            said.append({"key": key, "operator": "Lt", "values": [str(high + 1)]})
+            expressions.append({"key": key, "operator": "Lt", "values": [str(high + 1)]})
         if values.exceptions:
-            said.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
+            expressions.append({"key": key, "operator": "NotIn", "values": sorted(values.exceptions)})
     meant = ANYTHING
-    for expression in said:
+    for expression in expressions:
         meant &= read_value_set(expression["operator"], expression.get("values", []))
     if meant != values:
         raise ValueError(f"{key}: {values} is no conjunction of Kubernetes operators")
-    return said
+    return expressions

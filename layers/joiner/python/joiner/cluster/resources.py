@@ -40,12 +40,12 @@ class Resources(Mapping[str, int]):
         return cls.from_kube({name.replace("_", "-"): amount for name, amount in amounts.items()})
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any] | None) -> "Resources":
+    def from_kube(cls, raw: Mapping[str, Any] | None) -> "Resources":
         """Read a ResourceList. InvalidField names the resource whose quantity is not valid."""
-        if said is not None and not isinstance(said, Mapping):
-            raise InvalidField("", said, "write a mapping from resource to quantity")
+        if raw is not None and not isinstance(raw, Mapping):
+            raise InvalidField("", raw, "write a mapping from resource to quantity")
         amounts = {}
-        for name, quantity in (said or {}).items():
+        for name, quantity in (raw or {}).items():
             try:
                 amounts[str(name)] = quantities.parse_amount(quantity, scale=MILLICORES if name == CPU else 1)
             except InvalidField as invalid:
@@ -107,21 +107,21 @@ class Resources(Mapping[str, int]):
             most[name] = max(most[name], amount) if name in most else amount
         return Resources(most)
 
-    def fits(self, room: "Resources") -> bool:
-        """Return whether these amounts fit into ``room``. Zero fits even if ``room`` does not name the resource."""
-        return all(amount <= room.amounts.get(name, 0) for name, amount in self.amounts.items() if amount > 0)
+    def fits(self, free: "Resources") -> bool:
+        """Return whether these amounts fit into ``free``. Zero fits even if ``free`` does not name the resource."""
+        return all(amount <= free.amounts.get(name, 0) for name, amount in self.amounts.items() if amount > 0)
 
-    def lacking(self, room: "Resources") -> "Resources":
-        """Return the amounts that ``room`` lacks for this; empty if it fits.
+    def lacking(self, free: "Resources") -> "Resources":
+        """Return the amounts that ``free`` lacks for this; empty if it fits.
 
         >>> Resources.of(cpu=3, pods=1).lacking(Resources.of(cpu=2, pods=5)).to_kube()
         {'cpu': '1'}
         """
         return Resources(
             {
-                name: amount - max(room.amounts.get(name, 0), 0)
+                name: amount - max(free.amounts.get(name, 0), 0)
                 for name, amount in self.amounts.items()
-                if amount > 0 and amount > room.amounts.get(name, 0)
+                if amount > 0 and amount > free.amounts.get(name, 0)
             }
         )
 

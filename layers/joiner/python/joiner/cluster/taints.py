@@ -30,13 +30,13 @@ class Taint:
     value: str = ""
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any]) -> "Taint":
-        key, effect = said.get("key"), said.get("effect")
+    def from_kube(cls, raw: Mapping[str, Any]) -> "Taint":
+        key, effect = raw.get("key"), raw.get("effect")
         if not isinstance(key, str) or not key:
             raise InvalidField("key", key, "name the taint")
         if effect not in EFFECTS:
             raise InvalidField("effect", effect, f"use one of {', '.join(EFFECTS)}")
-        return cls(key, str(effect), str(said.get("value") or ""))
+        return cls(key, str(effect), str(raw.get("value") or ""))
 
     def to_kube(self) -> dict[str, str]:
         return {"key": self.key, "effect": self.effect} | ({"value": self.value} if self.value else {})
@@ -65,16 +65,16 @@ class Toleration:
     seconds: int | None = None
 
     @classmethod
-    def from_kube(cls, said: Mapping[str, Any]) -> "Toleration":
-        operator = said.get("operator") or "Equal"
+    def from_kube(cls, raw: Mapping[str, Any]) -> "Toleration":
+        operator = raw.get("operator") or "Equal"
         if operator not in OPERATORS:
             raise InvalidField("operator", operator, f"use one of {', '.join(OPERATORS)}")
-        seconds = said.get("tolerationSeconds")
+        seconds = raw.get("tolerationSeconds")
         return cls(
-            key=said.get("key") or "",
+            key=raw.get("key") or "",
             operator=operator,
-            value=str(said.get("value") or ""),
-            effect=said.get("effect") or "",
+            value=str(raw.get("value") or ""),
+            effect=raw.get("effect") or "",
             seconds=int(seconds) if seconds is not None else None,
         )
 
@@ -103,14 +103,12 @@ class Toleration:
         return self.tolerates(taint) and (self.seconds is None or self.seconds >= seconds)
 
 
-def find_untolerated(
-    tolerations: Iterable[Toleration], taints: Iterable[Taint], *, wishes: bool = False
-) -> Taint | None:
+def find_untolerated(tolerations: Iterable[Toleration], taints: Iterable[Taint], *, soft: bool = False) -> Taint | None:
     """Return the first taint that these tolerations do not tolerate, or None.
 
-    PreferNoSchedule counts only with ``wishes``.
+    PreferNoSchedule counts only with ``soft``.
     """
     known = tuple(tolerations)
     return next(
-        (taint for taint in taints if (taint.hard or wishes) and not any(one.tolerates(taint) for one in known)), None
+        (taint for taint in taints if (taint.hard or soft) and not any(one.tolerates(taint) for one in known)), None
     )

@@ -90,9 +90,9 @@ def _role_problems(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[Nod
     return [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, 'role')}: {message}")]
 
 
-def find_wrong_role(said: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
+def find_wrong_role(declared: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:
     """Return reason and message for a role that the settings do not allow or that has no instance profile."""
-    role, allowed = said.rpartition("/")[2], allowed_roles(ceilings)
+    role, allowed = declared.rpartition("/")[2], allowed_roles(ceilings)
     if role not in allowed:
         return "RoleNotAllowed", f"nodes may not have the role {role}; {role_remedy(ceilings)}"
     if role != allowed[0]:

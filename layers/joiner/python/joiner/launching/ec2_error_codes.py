@@ -195,4 +195,4 @@ def find_remedy(code: str, message: str) -> Remedy:
     for pattern, remedy in BY_MESSAGE:
         if pattern.search(message):
             return remedy
-    return Remedy("LaunchFailed", f"EC2 says {code}: look at the message, put the class or the permissions right")
+    return Remedy("LaunchFailed", f"EC2 returned {code}: read its message, then correct the class or the permissions")

@@ -65,17 +65,17 @@ class Launch:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Launch":
+    def from_json(cls, raw: Mapping[str, Any]) -> "Launch":
         return cls(
-            id=said["id"],
-            token=said["token"],
-            claims=tuple(said["claims"]),
-            claim_kind=said["claimKind"],
-            pool=said["pool"],
-            capacity_type=said["capacityType"],
-            request=said["request"],
-            templates=tuple(LaunchTemplate(one["name"], one["data"], one["tags"]) for one in said["templates"]),
-            images=said["images"],
-            prices=said["prices"],
-            zone_ids=said.get("zoneIds", {}),
+            id=raw["id"],
+            token=raw["token"],
+            claims=tuple(raw["claims"]),
+            claim_kind=raw["claimKind"],
+            pool=raw["pool"],
+            capacity_type=raw["capacityType"],
+            request=raw["request"],
+            templates=tuple(LaunchTemplate(one["name"], one["data"], one["tags"]) for one in raw["templates"]),
+            images=raw["images"],
+            prices=raw["prices"],
+            zone_ids=raw.get("zoneIds", {}),
         )

@@ -135,7 +135,7 @@ class LaunchOutcome:
 
     @classmethod
     def from_json(cls, text: str) -> "LaunchOutcome":
-        said = json.loads(text)
+        raw = json.loads(text)
         return cls(
             launched=tuple(
                 PairedInstance(
@@ -147,12 +147,12 @@ class LaunchOutcome:
                     image_id=one["image"],
                     price_per_hour=one["pricePerHour"],
                 )
-                for one in said["launched"]
+                for one in raw["launched"]
             ),
-            short=tuple(CapacityShortage(*one) for one in said["short"]),
-            failed=tuple(LaunchFailure(*one) for one in said["failed"]),
-            unmet=tuple(said["unmet"]),
-            throttled=said["throttled"],
+            short=tuple(CapacityShortage(*one) for one in raw["short"]),
+            failed=tuple(LaunchFailure(*one) for one in raw["failed"]),
+            unmet=tuple(raw["unmet"]),
+            throttled=raw["throttled"],
         )
 
 
@@ -268,16 +268,16 @@ def _shortage(capacity_type: str, instance_type: str, zone: str, code: str, quot
     )
 
 
-def _place(launch: Launch, said: Mapping[str, Any]) -> InstancePlace:
+def _place(launch: Launch, response: Mapping[str, Any]) -> InstancePlace:
     """Return type, zone and capacity type of one entry of the answer. If the entry has no zone, its subnet gives it."""
-    override = (said.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    override = (response.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
     zone = (
         override.get("AvailabilityZone")
-        or said.get("AvailabilityZone")
+        or response.get("AvailabilityZone")
         or _zones(launch).get(override.get("SubnetId", ""), "")
     )
-    instance_type = said.get("InstanceType") or override.get("InstanceType") or ""
-    return instance_type, zone, _capacity_type(launch, said.get("Lifecycle"))
+    instance_type = response.get("InstanceType") or override.get("InstanceType") or ""
+    return instance_type, zone, _capacity_type(launch, response.get("Lifecycle"))
 
 
 def _capacity_type(launch: Launch, lifecycle: str | None) -> str:

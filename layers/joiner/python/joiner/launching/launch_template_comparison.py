@@ -61,22 +61,22 @@ def _is_value(found: Any) -> bool:
     return isinstance(found, str | int | float | bool)
 
 
-def _plain(said: Any, key: str = "") -> Any:
+def _plain(raw: Any, key: str = "") -> Any:
     """Return one form for content that EC2 may write in several forms.
 
     Entries of lists in ``KEYS`` become fields whose name begins with ``=``.
     """
-    if isinstance(said, Mapping):
+    if isinstance(raw, Mapping):
         if key == "IamInstanceProfile":
-            return {"Name": said.get("Name") or str(said.get("Arn", "")).rpartition("/")[2]}
-        return {str(name): _plain(value, str(name)) for name, value in said.items()}
-    if isinstance(said, Sequence) and not isinstance(said, str | bytes):
+            return {"Name": raw.get("Name") or str(raw.get("Arn", "")).rpartition("/")[2]}
+        return {str(name): _plain(value, str(name)) for name, value in raw.items()}
+    if isinstance(raw, Sequence) and not isinstance(raw, str | bytes):
         if key in KEYS:
-            return {f"={each.get(KEYS[key], 0)}": _plain(each) for each in said}
-        return sorted((_plain(each) for each in said), key=lambda each: json.dumps(each, sort_keys=True, default=str))
+            return {f"={each.get(KEYS[key], 0)}": _plain(each) for each in raw}
+        return sorted((_plain(each) for each in raw), key=lambda each: json.dumps(each, sort_keys=True, default=str))
     if key == "UserData":
-        return _decoded(str(said))
-    return said
+        return _decoded(str(raw))
+    return raw
 
 
 def _decoded(text: str) -> str | bytes:

@@ -100,7 +100,7 @@ def find_market(reservation: CapacityReservation) -> str:
 
 def build_device_mapping(device: BlockDevice) -> dict[str, Any]:
     """Return one mapping with only the fields that are set. A volume is deleted with its instance by default."""
-    said = {
+    ebs = {
         "DeleteOnTermination": True if device.delete_on_termination is None else device.delete_on_termination,
         "Encrypted": device.encrypted,
         "Iops": device.iops,
@@ -111,7 +111,7 @@ def build_device_mapping(device: BlockDevice) -> dict[str, Any]:
         "VolumeSize": device.size_gib,
         "VolumeType": device.volume_type,
     }
-    return {"DeviceName": device.device_name, "Ebs": {key: value for key, value in said.items() if value is not None}}
+    return {"DeviceName": device.device_name, "Ebs": {key: value for key, value in ebs.items() if value is not None}}
 
 
 def build_owner_tags(cluster: str, pool: NodePool, node_class: NodeClass) -> dict[str, str]:

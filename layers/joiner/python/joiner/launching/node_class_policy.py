@@ -54,10 +54,10 @@ class AllowedResources:
         return ", ".join((*self.ids, *tags)) or "none"
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "AllowedResources":
+    def from_json(cls, raw: Mapping[str, Any]) -> "AllowedResources":
         """Read ``{"ids", "tags", "ofCluster"}``, as the deployment writes it."""
-        tags = {key: tuple(values) for key, values in said.get("tags", {}).items()}
-        return cls(tuple(said.get("ids", ())), tags, bool(said.get("ofCluster", False)))
+        tags = {key: tuple(values) for key, values in raw.get("tags", {}).items()}
+        return cls(tuple(raw.get("ids", ())), tags, bool(raw.get("ofCluster", False)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,16 @@ class NodeClassPolicy:
     snapshot_owners: tuple[str, ...] = ()
     kms_keys: tuple[str, ...] = ()
 
-    def with_limits(self, said: Mapping[str, Any]) -> "NodeClassPolicy":
+    def with_limits(self, raw: Mapping[str, Any]) -> "NodeClassPolicy":
         """Return this policy with the limits of the setting `nodeClasses`, as the deployment writes them."""
-        snapshots = said.get("snapshots", {})
+        snapshots = raw.get("snapshots", {})
         return replace(
             self,
-            subnets=AllowedResources.from_json(said.get("subnets", {})),
-            security_groups=AllowedResources.from_json(said.get("securityGroups", {})),
+            subnets=AllowedResources.from_json(raw.get("subnets", {})),
+            security_groups=AllowedResources.from_json(raw.get("securityGroups", {})),
             snapshots=AllowedResources.from_json(snapshots),
             snapshot_owners=tuple(snapshots.get("owners", ())),
-            kms_keys=tuple(said.get("kmsKeys", ())),
+            kms_keys=tuple(raw.get("kmsKeys", ())),
         )
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":
@@ -113,7 +113,7 @@ class NodeClassPolicy:
         numbers = {self.account if each == "self" else each for each in allowed} - {""}
         return owner in numbers or bool(alias and alias in numbers)
 
-    def allows_key(self, said: str) -> bool:
+    def allows_key(self, wanted: str) -> bool:
         """Return whether a KMS key (id or ARN) is the one that AWS manages, or allowed by the settings.
 
         >>> key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -121,6 +121,6 @@ class NodeClassPolicy:
         >>> ceilings.allows_key("1234abcd-12ab-34cd-56ef-1234567890ab"), ceilings.allows_key("alias/mine")
         (True, False)
         """
-        if said == AWS_MANAGED_KEY or said.endswith(f":{AWS_MANAGED_KEY}"):
+        if wanted == AWS_MANAGED_KEY or wanted.endswith(f":{AWS_MANAGED_KEY}"):
             return True
-        return any(said in (key, key.rpartition("/")[2]) for key in self.kms_keys)
+        return any(wanted in (key, key.rpartition("/")[2]) for key in self.kms_keys)

@@ -78,11 +78,12 @@ def resolve_node_class(
     ``overhead_price`` is what the running of a node costs in $/h."""
     public = node_class.associate_public_ip_address
     subnets = sorted(
-        {_subnet(said, public) for said in found.subnets}, key=lambda subnet: (-(subnet.free_ips or 0), subnet.id)
+        {_subnet(described, public) for described in found.subnets},
+        key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
     )
     region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     groups = sorted(
-        {SecurityGroup(said["GroupId"], said.get("GroupName", "")) for said in found.security_groups},
+        {SecurityGroup(described["GroupId"], described.get("GroupName", "")) for described in found.security_groups},
         key=lambda group: group.id,
     )
     images = _images(node_class, found, kubernetes_version)
@@ -115,14 +116,14 @@ def resolve_node_class(
     )
 
 
-def _subnet(said: Answer, public: bool | None) -> Subnet:
+def _subnet(described: Answer, public: bool | None) -> Subnet:
     """Read a subnet. The class decides about public addresses before the subnet's MapPublicIpOnLaunch."""
     return Subnet(
-        said["SubnetId"],
-        said["AvailabilityZone"],
-        said.get("AvailableIpAddressCount", 0),
-        said.get("AvailabilityZoneId", ""),
-        bool(said.get("MapPublicIpOnLaunch")) if public is None else public,
+        described["SubnetId"],
+        described["AvailabilityZone"],
+        described.get("AvailableIpAddressCount", 0),
+        described.get("AvailabilityZoneId", ""),
+        bool(described.get("MapPublicIpOnLaunch")) if public is None else public,
     )
 
 
@@ -234,19 +235,19 @@ def _images(node_class: NodeClass, found: NodeClassAnswers, version: str) -> tup
     if parameters := list_image_parameters(node_class, version):
         named = ((parameter, found.parameters.get(parameter.name)) for parameter in parameters)
         return tuple(Image(image, parameter.arch, parameter.requirements) for parameter, image in named if image)
-    described = {said["ImageId"]: said for said in found.images if said.get("Architecture") in ARCHITECTURES}
-    return sort_newest_first(_image(said, found.asked_at) for said in described.values())
+    described = {one["ImageId"]: one for one in found.images if one.get("Architecture") in ARCHITECTURES}
+    return sort_newest_first(_image(one, found.asked_at) for one in described.values())
 
 
-def _image(said: Answer, asked_at: str) -> Image:
-    arch = ARCHITECTURES[said["Architecture"]]
-    deprecation = str(said.get("DeprecationTime") or "")
+def _image(described: Answer, asked_at: str) -> Image:
+    arch = ARCHITECTURES[described["Architecture"]]
+    deprecation = str(described.get("DeprecationTime") or "")
     return Image(
-        id=said["ImageId"],
+        id=described["ImageId"],
         arch=arch,
         requirements=requirements_of(arch),
-        name=said.get("Name", ""),
-        created=str(said.get("CreationDate") or ""),
+        name=described.get("Name", ""),
+        created=str(described.get("CreationDate") or ""),
         deprecated=bool(deprecation) and deprecation <= asked_at,
     )
 
@@ -327,8 +328,8 @@ def _instance_profile(
     if not wrong:
         return profile, []
     reason, message = wrong
-    said = "instanceProfile" if node_class.instance_profile or not node_class.role else "role"
-    return "", [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, said)}: {message}")]
+    field = "instanceProfile" if node_class.instance_profile or not node_class.role else "role"
+    return "", [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, field)}: {message}")]
 
 
 def _wrong_with_profile(profile: str, found: NodeClassAnswers, ceilings: NodeClassPolicy) -> tuple[str, str] | None:

@@ -20,37 +20,37 @@ BLOCK_END: Final = timedelta(minutes=40)
 def read_reservations(described: Iterable[Mapping[str, Any]], asked_at: str) -> tuple[CapacityReservation, ...]:
     """Return the usable reservations of DescribeCapacityReservations, sorted by id, each once."""
     now = parse_timestamp(asked_at) if asked_at else None
-    found = {said["CapacityReservationId"]: _read(said) for said in described if _is_usable(said, now)}
+    found = {one["CapacityReservationId"]: _read(one) for one in described if _is_usable(one, now)}
     return tuple(found[identifier] for identifier in sorted(found))
 
 
-def _is_usable(said: Mapping[str, Any], now: datetime | None) -> bool:
-    ends = _end(said)
-    margin = BLOCK_END if said.get("ReservationType") == CAPACITY_BLOCK else timedelta()
+def _is_usable(described: Mapping[str, Any], now: datetime | None) -> bool:
+    ends = _end(described)
+    margin = BLOCK_END if described.get("ReservationType") == CAPACITY_BLOCK else timedelta()
     return (
-        said.get("State", "active") == "active"
-        and said.get("InstancePlatform", "Linux/UNIX") in LINUX
-        and said.get("Tenancy", "default") == "default"
+        described.get("State", "active") == "active"
+        and described.get("InstancePlatform", "Linux/UNIX") in LINUX
+        and described.get("Tenancy", "default") == "default"
         and (ends is None or now is None or now < ends - margin)
     )
 
 
-def _end(said: Mapping[str, Any]) -> datetime | None:
-    end = said.get("EndDate")
+def _end(described: Mapping[str, Any]) -> datetime | None:
+    end = described.get("EndDate")
     return end if isinstance(end, datetime) or end is None else parse_timestamp(str(end))
 
 
-def _read(said: Mapping[str, Any]) -> CapacityReservation:
-    end = _end(said)
+def _read(described: Mapping[str, Any]) -> CapacityReservation:
+    end = _end(described)
     return CapacityReservation(
-        id=said["CapacityReservationId"],
-        instance_type=said["InstanceType"],
-        zone=said["AvailabilityZone"],
-        available=int(said.get("AvailableInstanceCount") or 0),
-        owner=str(said.get("OwnerId") or ""),
-        match=said.get("InstanceMatchCriteria") or "open",
-        kind=said.get("ReservationType") or DEFAULT,
-        interruptible=bool(said.get("Interruptible")),
+        id=described["CapacityReservationId"],
+        instance_type=described["InstanceType"],
+        zone=described["AvailabilityZone"],
+        available=int(described.get("AvailableInstanceCount") or 0),
+        owner=str(described.get("OwnerId") or ""),
+        match=described.get("InstanceMatchCriteria") or "open",
+        kind=described.get("ReservationType") or DEFAULT,
+        interruptible=bool(described.get("Interruptible")),
         ends_at=f"{end:%Y-%m-%dT%H:%M:%SZ}" if end else "",
     )
 

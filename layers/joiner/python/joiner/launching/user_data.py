@@ -57,9 +57,9 @@ def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint,
     for a node that waits for its own daemons: a daemon set that does not tolerate it could not install its device
     plugin, or the agent that removes a start-up taint.
     """
-    said = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
+    placing = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
     devices = any(amount > 0 for name, amount in claim.requests.items() if name not in COUNTED_BY_EVERY_KUBELET)
-    return REGISTRATION_TAINTS[:1] if said == "schedule" or devices or claim.startup_taints else REGISTRATION_TAINTS
+    return REGISTRATION_TAINTS[:1] if placing == "schedule" or devices or claim.startup_taints else REGISTRATION_TAINTS
 
 
 def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
@@ -69,13 +69,13 @@ def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
     decides.
     """
     ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
-    said = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
-    return {key: value for key, value in said.items() if not in_domain(key, OF_KUBERNETES)} | {
+    declared = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
+    return {key: value for key, value in declared.items() if not in_domain(key, OF_KUBERNETES)} | {
         DO_NOT_SYNC_TAINTS: "true"
     }
 
 
 def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
     """Return the kubelet settings of the pool (a Provisioner's kubeletConfiguration), or else those of the class."""
-    said = pool.kubelet or node_class.kubelet
-    return dict(sorted(said.config.items())) if said else {}
+    kubelet = pool.kubelet or node_class.kubelet
+    return dict(sorted(kubelet.config.items())) if kubelet else {}

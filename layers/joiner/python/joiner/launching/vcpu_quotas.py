@@ -93,10 +93,10 @@ get-service-quota \
 --service-code ec2 --quota-code L-88CF9481. Raise it: aws service-quotas request-service-quota-increase --service-code \
 ec2 --quota-code L-88CF9481 --desired-value N
     """
-    said = f"is {value} vCPUs and used up" if value else "is used up"
+    state = f"is {value} vCPUs and used up" if value else "is used up"
     named = f"--service-code ec2 --quota-code {quota.code}"
     show = "" if value else f"Show it: aws service-quotas get-service-quota {named}. "
     return (
-        f'The quota "{quota.name}" of Service Quotas ({quota.code}) {said}. {show}'
+        f'The quota "{quota.name}" of Service Quotas ({quota.code}) {state}. {show}'
         f"Raise it: aws service-quotas request-service-quota-increase {named} --desired-value N"
     )

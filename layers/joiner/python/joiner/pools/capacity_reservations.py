@@ -57,17 +57,17 @@ class CapacityReservation:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "CapacityReservation":
+    def from_json(cls, raw: Mapping[str, Any]) -> "CapacityReservation":
         return cls(
-            said["id"],
-            said["instanceType"],
-            said["zone"],
-            said["available"],
-            said["owner"],
-            said["match"],
-            said["kind"],
-            said["interruptible"],
-            said["endsAt"],
+            raw["id"],
+            raw["instanceType"],
+            raw["zone"],
+            raw["available"],
+            raw["owner"],
+            raw["match"],
+            raw["kind"],
+            raw["interruptible"],
+            raw["endsAt"],
         )
 
     def to_status(self) -> dict[str, Any]:

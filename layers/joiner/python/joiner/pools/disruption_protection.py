@@ -45,7 +45,7 @@ def protected_until(protection: str, started: datetime | None, now: datetime) ->
 def is_meaningless(protection: str) -> bool:
     """Return whether the annotation of a pod has a value without a meaning, and thus no effect.
 
-    >>> [is_meaningless(said) for said in ("", "true", "false", "1h30m", "later")]
+    >>> [is_meaningless(value) for value in ("", "true", "false", "1h30m", "later")]
     [False, False, False, False, True]
     """
     return protection not in ("", "true", "false") and _seconds(protection) is None
@@ -64,8 +64,8 @@ def find_protection(pod: Pod, now: datetime) -> str:
     """Return why the annotation of a pod forbids the disruption of its node, or an empty text."""
     if not (pod.protected or pod.protection) or pod.stays_with_node or pod.terminal or pod.deletion:
         return ""
-    said = "true" if pod.protected else pod.protection
-    until = protected_until(said, parse_timestamp(pod.started), now)
+    protection = "true" if pod.protected else pod.protection
+    until = protected_until(protection, parse_timestamp(pod.started), now)
     if until is None:
         return ""
     end = "" if until == FOREVER else f" until {format_timestamp(until)}"

@@ -71,10 +71,10 @@ class DisruptionSettings:
     rebalance: str = "ignore"
 
 
-def count_share(said: str, nodes: int) -> int:
+def count_share(share: str, nodes: int) -> int:
     """Return a number of nodes; a percentage is of `nodes` and rounded up.
 
     >>> count_share("10%", 11), count_share("3", 11)
     (2, 3)
     """
-    return -(-nodes * int(said[:-1]) // 100) if said.endswith("%") else int(said)
+    return -(-nodes * int(share[:-1]) // 100) if share.endswith("%") else int(share)

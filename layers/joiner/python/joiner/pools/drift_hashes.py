@@ -56,8 +56,8 @@ def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict
 
 def hash_fields(value: NodePool | NodeClass, of: tuple[str, ...]) -> str:
     """Return the digest of the fields ``of``. It does not depend on their order in a manifest."""
-    said = json.dumps({name: _plain(getattr(value, name)) for name in of}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    text = json.dumps({name: _plain(getattr(value, name)) for name in of}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:

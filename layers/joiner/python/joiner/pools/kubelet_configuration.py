@@ -57,5 +57,5 @@ class KubeletConfiguration:
         return self.config.get("evictionHard") or {}
 
     def _reserved(self, name: str) -> Resources | None:
-        said = self.config.get(name)
-        return None if said is None else Resources.from_kube(said)
+        reserved = self.config.get(name)
+        return None if reserved is None else Resources.from_kube(reserved)

@@ -123,8 +123,8 @@ class NodeClaim:
     @property
     def lease(self) -> int:
         """Return the number of the lease under which the claim was written; 0 if it is not from a scale-up."""
-        said = self.annotations.get(names.LEASE, "")
-        return int(said) if said.isdecimal() else 0
+        number = self.annotations.get(names.LEASE, "")
+        return int(number) if number.isdecimal() else 0
 
     @property
     def launch(self) -> str:

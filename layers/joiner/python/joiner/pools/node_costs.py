@@ -28,8 +28,8 @@ class NodeCosts:
         return {"volumes": self.volumes, "address": self.address, "running": self.running}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "NodeCosts":
-        return cls(*(float(said.get(name, 0.0)) for name in ("volumes", "address", "running")))
+    def from_json(cls, raw: Mapping[str, Any]) -> "NodeCosts":
+        return cls(*(float(raw.get(name, 0.0)) for name in ("volumes", "address", "running")))
 
 
 NO_COSTS: Final = NodeCosts()

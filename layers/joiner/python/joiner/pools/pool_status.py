@@ -29,9 +29,9 @@ def compute_pool_conditions(
     ``node_class`` is None if it is missing or broken. A Provisioner also has ``Active``, for compatibility.
     """
     errors = [problem for problem in problems if problem.severity == "error"]
-    told = "; ".join(problem.message for problem in (errors or problems))[:MESSAGE_LIMIT]
+    text = "; ".join(problem.message for problem in (errors or problems))[:MESSAGE_LIMIT]
     reason = "ValidationFailed" if errors else _reason_of_notes(problems)
-    after = before.set("ValidationSucceeded", "False" if errors else "True", reason, told, at=at, generation=generation)
+    after = before.set("ValidationSucceeded", "False" if errors else "True", reason, text, at=at, generation=generation)
     if node_class is None:
         message = f"{class_key} is not there, or cannot be used: look at its status"
         after = after.set("NodeClassReady", "False", "NodeClassNotFound", message, at=at, generation=generation)

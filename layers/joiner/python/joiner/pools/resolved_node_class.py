@@ -138,8 +138,8 @@ class ResolvedNodeClass:
             errors = [problem for problem in problems if problem.condition == name and problem.severity == "error"]
             others = [problem for problem in problems if problem.condition == name]
             refused = bool(errors)
-            told = errors or others[:1]
-            reason, message = (told[0].reason, "; ".join(each.message for each in told)) if told else (name, "")
+            shown = errors or others[:1]
+            reason, message = (shown[0].reason, "; ".join(each.message for each in shown)) if shown else (name, "")
             after = after.set(
                 name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None
             )
@@ -211,15 +211,15 @@ class ResolvedNodeClass:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "ResolvedNodeClass":
+    def from_json(cls, raw: Mapping[str, Any]) -> "ResolvedNodeClass":
         return cls(
-            name=said["name"],
-            kind=said["kind"],
-            ami_family=said["amiFamily"],
+            name=raw["name"],
+            kind=raw["kind"],
+            ami_family=raw["amiFamily"],
             subnets=tuple(
-                Subnet(s["id"], s["zone"], s["freeIps"], s["zoneId"], s.get("public", False)) for s in said["subnets"]
+                Subnet(s["id"], s["zone"], s["freeIps"], s["zoneId"], s.get("public", False)) for s in raw["subnets"]
             ),
-            security_groups=tuple(SecurityGroup(group["id"], group["name"]) for group in said["securityGroups"]),
+            security_groups=tuple(SecurityGroup(group["id"], group["name"]) for group in raw["securityGroups"]),
             images=tuple(
                 Image(
                     id=image["id"],
@@ -229,13 +229,13 @@ class ResolvedNodeClass:
                     created=image["created"],
                     deprecated=image["deprecated"],
                 )
-                for image in said["images"]
+                for image in raw["images"]
             ),
-            instance_profile=said["instanceProfile"],
+            instance_profile=raw["instanceProfile"],
             problems=tuple(
-                NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in said["problems"]
+                NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in raw["problems"]
             ),
-            generation=said["generation"],
-            costs=NodeCosts.from_json(said["costs"]) if said.get("costs") else None,
-            reservations=tuple(CapacityReservation.from_json(one) for one in said.get("reservations", ())),
+            generation=raw["generation"],
+            costs=NodeCosts.from_json(raw["costs"]) if raw.get("costs") else None,
+            reservations=tuple(CapacityReservation.from_json(one) for one in raw.get("reservations", ())),
         )

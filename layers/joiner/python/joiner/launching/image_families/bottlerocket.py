@@ -70,11 +70,11 @@ class Bottlerocket:
             message = "Bottlerocket has no such setting: use maxPods"
             yield warn(node_class, "kubelet.podsPerCore", "WithoutEffect", message)
         try:
-            said = read_own_settings(node_class.user_data or "")
+            own_settings = read_own_settings(node_class.user_data or "")
         except UserDataRefused as refused:
             yield refuse(node_class, "userData", refused.reason, str(refused))
             return
-        ours = said.get("settings", {}).get("kubernetes", {})
+        ours = own_settings.get("settings", {}).get("kubernetes", {})
         for name in REPLACED:
             if name in ours:
                 remedy = "set the taints of the pool" if name == "node-taints" else "remove it"
@@ -99,24 +99,24 @@ def read_own_settings(text: str) -> dict[str, Any]:
     joiner.launching.image_families.node_settings.UserDataRefused: Bottlerocket reads TOML, and this is none...
     """
     try:
-        said = tomllib.loads(text)
+        parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserDataRefused("InvalidUserData", f"Bottlerocket reads TOML, and this is none: {error}") from error
     for path in (("settings",), ("settings", "kubernetes"), ("settings", "kubernetes", "node-labels")):
-        table: Any = said
+        table: Any = parsed
         for name in path:
             table = table.get(name, {})
         if not isinstance(table, dict):
             raise UserDataRefused("InvalidUserData", f"{'.'.join(path)} must be a table of TOML")
-    if other := said.keys() - {"settings"}:
+    if other := parsed.keys() - {"settings"}:
         raise UserDataRefused("InvalidUserData", f"Bottlerocket reads only the table settings, and not {min(other)}")
-    return said
+    return parsed
 
 
 def build_settings(settings: NodeSettings) -> dict[str, Any]:
     """Return the user's settings with those of the node; every value of the node's is checked."""
-    said = read_own_settings(settings.own)
-    all_settings = said.setdefault("settings", {})
+    document = read_own_settings(settings.own)
+    all_settings = document.setdefault("settings", {})
     kubernetes = all_settings.setdefault("kubernetes", {})
     labels = kubernetes.get("node-labels", {}) | dict(settings.checked_labels())
     taints: dict[str, list[str]] = {}
@@ -147,9 +147,9 @@ def build_settings(settings: NodeSettings) -> dict[str, Any]:
             "mode": "always",
             "essential": True,
         }
-    return said
+    return document
 
 
-def _value(said: Any) -> Any:
+def _value(setting: Any) -> Any:
     """Return a setting as Bottlerocket types it: amounts and thresholds are texts."""
-    return {key: str(one) for key, one in said.items()} if isinstance(said, Mapping) else said
+    return {key: str(one) for key, one in setting.items()} if isinstance(setting, Mapping) else setting

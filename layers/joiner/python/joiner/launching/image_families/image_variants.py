@@ -38,8 +38,8 @@ class ImageParameter:
 
 def requirements_of(arch: str, variant: str | None = None) -> Requirements:
     """Return the instance types of an image: those of its architecture, and of its variant if there are several."""
-    said = [{"key": key, "operator": operator} for key, operator in VARIANTS[variant].items()] if variant else []
-    return Requirements.from_kube([{"key": names.ARCH, "operator": "In", "values": [arch]}, *said])
+    expressions = [{"key": key, "operator": operator} for key, operator in VARIANTS[variant].items()] if variant else []
+    return Requirements.from_kube([{"key": names.ARCH, "operator": "In", "values": [arch]}, *expressions])
 
 
 def parse_release(version: str) -> tuple[int, ...]:

@@ -50,13 +50,13 @@ def write_kubelet_flags(kubelet: Mapping[str, Any]) -> Iterator[str]:
         if kubelet.get(field) is not None:
             yield f"--{flag}={check_grammar(f'kubelet.{field}', str(kubelet[field]), NUMBER)}"
     for field, (flag, sign, grammar) in MAPS.items():
-        if said := kubelet.get(field):
-            yield f"--{flag}={','.join(_pairs(field, said, sign, grammar))}"
+        if value := kubelet.get(field):
+            yield f"--{flag}={','.join(_pairs(field, value, sign, grammar))}"
     if kubelet.get("cpuCFSQuota") is not None:
         yield f"--cpu-cfs-quota={'true' if kubelet['cpuCFSQuota'] else 'false'}"
 
 
-def _pairs(field: str, said: Mapping[str, Any], sign: str, grammar: re.Pattern[str]) -> Iterator[str]:
-    for key in sorted(said):
+def _pairs(field: str, values: Mapping[str, Any], sign: str, grammar: re.Pattern[str]) -> Iterator[str]:
+    for key in sorted(values):
         check_grammar(f"a key of kubelet.{field}", key, SIGNAL)
-        yield f"{key}{sign}{check_grammar(f'kubelet.{field}[{key}]', str(said[key]), grammar)}"
+        yield f"{key}{sign}{check_grammar(f'kubelet.{field}[{key}]', str(values[key]), grammar)}"

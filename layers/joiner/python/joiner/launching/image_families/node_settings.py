@@ -93,9 +93,9 @@ class NodeSettings:
 
     def cluster_dns(self) -> tuple[str, ...]:
         """Return the addresses of the cluster's DNS: those of the kubelet settings, or else that of EKS."""
-        said = self.kubelet.get("clusterDNS") or ()
-        if said:
-            return tuple(check_grammar("an address of clusterDNS", str(one), ADDRESS) for one in said)
+        addresses = self.kubelet.get("clusterDNS") or ()
+        if addresses:
+            return tuple(check_grammar("an address of clusterDNS", str(one), ADDRESS) for one in addresses)
         return (str(ipaddress.ip_network(self.service_cidr)[DNS_HOST]),)
 
 

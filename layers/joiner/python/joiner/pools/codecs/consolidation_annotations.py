@@ -13,16 +13,16 @@ ONLY_EMPTY: Final = "; until then, only empty nodes of this pool are removed"
 
 def read_consolidation_limits(manifest: Mapping[str, Any], notes: ManifestProblems) -> ConsolidationLimits:
     """Return the limits in the annotations of a pool's manifest. An invalid value is noted as a warning."""
-    said = (manifest.get("metadata") or {}).get("annotations") or {}
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     read: dict[str, Any] = {}
     for annotation, (name, parse, remedy) in ANNOTATIONS.items():
-        if annotation not in said:
+        if annotation not in annotations:
             continue
         try:
-            read[name] = parse(str(said[annotation]))
+            read[name] = parse(str(annotations[annotation]))
         except ValueError:
             read["unreadable"] = True
-            notes.note(f"metadata.annotations[{annotation}]", said[annotation], remedy + ONLY_EMPTY, "warning")
+            notes.note(f"metadata.annotations[{annotation}]", annotations[annotation], remedy + ONLY_EMPTY, "warning")
     return ConsolidationLimits(**read)
 
 

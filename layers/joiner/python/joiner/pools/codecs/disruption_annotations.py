@@ -40,7 +40,7 @@ class _Annotations:
     """The annotations of one pool. Each method reads one of them, and notes what is wrong with its value."""
 
     def __init__(self, annotations: object, notes: ManifestProblems) -> None:
-        self._said: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+        self._annotations: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
         self._notes = notes
 
     def read(self) -> DisruptionSettings:
@@ -71,20 +71,20 @@ class _Annotations:
         )
 
     def _report_unknown(self) -> None:
-        for name in sorted(map(str, self._said)):
+        for name in sorted(map(str, self._annotations)):
             if name.startswith(OURS) and name not in names.POOL_ANNOTATIONS:
                 near = suggest_nearest(name, names.POOL_ANNOTATIONS)
                 self._wrong(name, f"it has no effect: no such annotation is known{near}")
 
     def _wrong(self, name: str, remedy: str) -> None:
-        self._notes.note(f"metadata.annotations[{name}]", self._said[name], remedy, "warning")
+        self._notes.note(f"metadata.annotations[{name}]", self._annotations[name], remedy, "warning")
 
     def _time_zone(self) -> tzinfo | None:
-        said = self._said.get(names.BUDGET_TIME_ZONE)
-        if said is None:
+        value = self._annotations.get(names.BUDGET_TIME_ZONE)
+        if value is None:
             return UTC
         try:
-            return ZoneInfo(said)
+            return ZoneInfo(value)
         except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
             self._wrong(
                 names.BUDGET_TIME_ZONE,
@@ -95,37 +95,37 @@ class _Annotations:
 
     def _choice(self, name: str, choices: Sequence[str]) -> str:
         """Return one of the choices; the first one is the default."""
-        said = self._said.get(name)
-        if said in choices:
-            return str(said)
-        if said is not None:
+        value = self._annotations.get(name)
+        if value in choices:
+            return str(value)
+        if value is not None:
             known = f"{', '.join(choices[:-1])} or {choices[-1]}"
-            self._wrong(name, f"it has no effect; use {known}{suggest_nearest(str(said), choices)}")
+            self._wrong(name, f"it has no effect; use {known}{suggest_nearest(str(value), choices)}")
         return choices[0]
 
     def _matching(self, name: str, pattern: re.Pattern[str], wanted: str) -> str:
-        said = self._said.get(name)
-        if said is None:
+        value = self._annotations.get(name)
+        if value is None:
             return ""
-        if isinstance(said, str) and pattern.fullmatch(said):
-            return said
+        if isinstance(value, str) and pattern.fullmatch(value):
+            return value
         self._wrong(name, f"it has no effect; give {wanted}")
         return ""
 
     def _seconds(self, name: str, default: int) -> int:
-        said = self._said.get(name)
-        seconds = _duration(said)
+        value = self._annotations.get(name)
+        seconds = _duration(value)
         if seconds is not None:
             return seconds
-        if said is not None:
+        if value is not None:
             self._wrong(name, 'it has no effect; give a duration such as "10m"')
         return default
 
     def _tolerances(self) -> Mapping[str, int | None]:
         """Read ``Ready=20m,StorageReady=Never``."""
         found: dict[str, int | None] = dict(TOLERANCES)
-        said = self._said.get(names.NODE_REPAIR_TOLERANCES)
-        for part in str(said).split(",") if said is not None else ():
+        value = self._annotations.get(names.NODE_REPAIR_TOLERANCES)
+        for part in str(value).split(",") if value is not None else ():
             condition, _, text = part.strip().partition("=")
             seconds = _duration(text)
             if condition not in TOLERANCES:
@@ -141,9 +141,9 @@ class _Annotations:
         return found
 
 
-def _duration(said: object) -> int | None:
+def _duration(value: object) -> int | None:
     """Return seconds; None for ``Never`` and for everything that is no duration."""
     try:
-        return parse_duration(said) if isinstance(said, str) else None
+        return parse_duration(value) if isinstance(value, str) else None
     except ValueError:
         return None

@@ -75,8 +75,8 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
     if "template" not in spec:
         spec.wrong("template", "it is missing: say at least template.spec.nodeClassRef")
     meta, node = template.sub("metadata"), template.sub("spec")
-    said = read_requirements(node, "requirements", legacy=False)
-    requirements = Requirements.from_kube(said)
+    declared = read_requirements(node, "requirements", legacy=False)
+    requirements = Requirements.from_kube(declared)
     note_contradictions(requirements, notes, node.at("requirements"))
     taints, startup_taints = read_taints(node, "taints", "startupTaints")
     pool = NodePool(
@@ -84,7 +84,7 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
         class_ref=_read_class_ref(node.sub("nodeClassRef")),
         weight=spec.integer("weight", minimum=1, maximum=100) or 0,
         requirements=requirements,
-        min_values=min_values(said),
+        min_values=min_values(declared),
         labels=read_labels(meta, "labels", legacy=False),
         annotations=meta.texts("annotations"),
         taints=taints,
@@ -272,8 +272,8 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
 
 
 def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFamily | None:
-    said = spec.text("amiFamily", one_of=tuple(family for family in FAMILIES if family != "Ubuntu"))
-    family = next((known for known in get_args(ImageFamily) if known == said), None)
+    family_name = spec.text("amiFamily", one_of=tuple(family for family in FAMILIES if family != "Ubuntu"))
+    family = next((known for known in get_args(ImageFamily) if known == family_name), None)
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:
         if family is None and terms:

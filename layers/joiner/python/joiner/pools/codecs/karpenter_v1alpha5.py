@@ -2,7 +2,7 @@
 providers.
 
 They read into the values of today. What Karpenter's defaulting webhook once wrote into a Provisioner is put there by
-the reader: linux, amd64, on-demand, and c, m and r newer than generation 2 where nothing is said about the instance
+the reader: linux, amd64, on-demand, and c, m and r newer than generation 2 where no requirement is about the instance
 type. Source: Karpenter v0.31, "Provisioners" and "Node Templates"; its upgrade guide to v1beta1 for the mapping.
 """
 
@@ -35,7 +35,7 @@ CATEGORY, GENERATION = f"{names.INSTANCE_PREFIX}category", f"{names.INSTANCE_PRE
 CHOOSES_TYPE = (names.INSTANCE_TYPE, f"{names.INSTANCE_PREFIX}family", CATEGORY, GENERATION)
 
 
-def default_requirements(said: frozenset[str]) -> list[dict[str, Any]]:
+def default_requirements(declared: frozenset[str]) -> list[dict[str, Any]]:
     """What holds where a Provisioner names none of these keys.
 
     >>> named = frozenset({"kubernetes.io/arch", "node.kubernetes.io/instance-type"})
@@ -43,8 +43,10 @@ def default_requirements(said: frozenset[str]) -> list[dict[str, Any]]:
     ['kubernetes.io/os', 'karpenter.sh/capacity-type']
     """
     defaults = {names.OS: "linux", names.ARCH: "amd64", names.CAPACITY_TYPE: names.ON_DEMAND}
-    missing = [{"key": key, "operator": "In", "values": [value]} for key, value in defaults.items() if key not in said]
-    if not said & set(CHOOSES_TYPE):
+    missing = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in defaults.items() if key not in declared
+    ]
+    if not declared & set(CHOOSES_TYPE):
         missing.append({"key": CATEGORY, "operator": "In", "values": ["c", "m", "r"]})
         missing.append({"key": GENERATION, "operator": "Gt", "values": ["2"]})
     return missing
@@ -54,9 +56,9 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
     """A Provisioner; use it only if ``notes`` has no errors then. Its inline provider is read by ``read_inline``."""
     spec = read_spec(manifest, notes)
     labels = read_labels(spec, "labels", legacy=True)
-    said = read_requirements(spec, "requirements", legacy=True)
-    keys = frozenset(RENAMED.get(key, key) for key in (*labels, *(requirement["key"] for requirement in said)))
-    requirements = Requirements.from_kube([*said, *default_requirements(keys)])
+    declared = read_requirements(spec, "requirements", legacy=True)
+    keys = frozenset(RENAMED.get(key, key) for key in (*labels, *(requirement["key"] for requirement in declared)))
+    requirements = Requirements.from_kube([*declared, *default_requirements(keys)])
     note_contradictions(requirements, notes, spec.at("requirements"))
     taints, startup_taints = read_taints(spec, "taints", "startupTaints")
     limits = spec.sub("limits")
@@ -150,10 +152,10 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
     if inline:
         spec.text("apiVersion")
         spec.text("kind")
-    said = spec.text("amiFamily", one_of=FAMILIES)
+    family_name = spec.text("amiFamily", one_of=FAMILIES)
     images = tuple(_read_image_terms(spec))
-    if said in ("Custom", "Ubuntu") and not images:
-        spec.wrong("amiSelector", f"the family {said} needs one: it has no images that we could choose")
+    if family_name in ("Custom", "Ubuntu") and not images:
+        spec.wrong("amiSelector", f"the family {family_name} needs one: it has no images that we could choose")
     subnets = tuple(SubnetTerm(**term) for term in _read_selector(spec, "subnetSelector", SUBNET_ID))
     groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
     for name, plural in (("subnetSelector", "subnets"), ("securityGroupSelector", "security groups")):
@@ -169,7 +171,7 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
         "subnet_terms": subnets,
         "security_group_terms": groups,
         "image_terms": images,
-        "ami_family": next((family for family in get_args(ImageFamily) if family == said), None),
+        "ami_family": next((family for family in get_args(ImageFamily) if family == family_name), None),
         "instance_profile": spec.text("instanceProfile"),
         "block_devices": read_block_devices(spec, "blockDeviceMappings", legacy=True),
         "user_data": spec.text("userData"),
@@ -196,12 +198,12 @@ def _note_missing_selector(spec: ManifestFields, name: str, plural: str, *, inli
 
 def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str]) -> Iterator[dict[str, Any]]:
     """A selector map as terms: one an id, else one for every combination of its comma-separated tag values."""
-    said = spec.texts(name)
-    by_id = [key for key in said if key in ID_KEYS]
+    selector = spec.texts(name)
+    by_id = [key for key in selector if key in ID_KEYS]
     if by_id:
-        if len(said) > 1:
+        if len(selector) > 1:
             spec.wrong(name, f"{by_id[0]} excludes every other key; use either ids or tags")
-        for identifier in listed(said[by_id[0]]):
+        for identifier in listed(selector[by_id[0]]):
             if not id_pattern.fullmatch(identifier):
                 spec.notes.note(
                     f"{spec.at(name)}[{by_id[0]}]",
@@ -209,27 +211,27 @@ def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str])
                     f"give ids like {id_pattern.pattern}, separated by commas",
                 )
             yield {"id": identifier}
-    elif said:
-        yield from ({"tags": tags} for tags in combinations(said))
+    elif selector:
+        yield from ({"tags": tags} for tags in combinations(selector))
 
 
 def _read_image_terms(spec: ManifestFields) -> Iterator[ImageTerm]:
-    said = spec.texts("amiSelector")
-    ids = [identifier for key in ID_KEYS for identifier in listed(said.get(key, ""))]
-    rest = {key: value for key, value in said.items() if key not in (*ID_KEYS, "aws::name", "aws::owners")}
+    selector = spec.texts("amiSelector")
+    ids = [identifier for key in ID_KEYS for identifier in listed(selector.get(key, ""))]
+    rest = {key: value for key, value in selector.items() if key not in (*ID_KEYS, "aws::name", "aws::owners")}
     for identifier in ids:
         if not AMI_ID.fullmatch(identifier):
             spec.notes.note(
                 spec.at("amiSelector"), identifier, "give image ids like ami-0123456789abcdef0, separated by commas"
             )
         yield ImageTerm(id=identifier)
-    if ids or not said:
+    if ids or not selector:
         return
-    if not rest and not said.get("aws::name"):
+    if not rest and not selector.get("aws::name"):
         spec.wrong("amiSelector", "aws::owners alone selects all of their images: give aws::name or tags beside it")
     choices = combinations(rest) if rest else [{}]
     for tags, name, owner in product(
-        choices, listed(said.get("aws::name", "")) or [""], listed(said.get("aws::owners", "")) or [""]
+        choices, listed(selector.get("aws::name", "")) or [""], listed(selector.get("aws::owners", "")) or [""]
     ):
         yield ImageTerm(name=name, owner=owner, tags=tags)
 

@@ -141,11 +141,11 @@ def _read_block_device(item: ManifestFields, *, legacy: bool) -> BlockDevice:
 
 def _read_size(ebs: ManifestFields) -> int | None:
     """Whole GiB, rounded up: EBS sells no parts."""
-    said = ebs.raw("volumeSize")
-    if said is None:
+    raw = ebs.raw("volumeSize")
+    if raw is None:
         return None
     try:
-        size = -(-Resources.from_kube({"memory": said})["memory"] // GIB)
+        size = -(-Resources.from_kube({"memory": raw})["memory"] // GIB)
     except ValueError:
         size = 0
     if not 1 <= size <= 64 * 1024:

@@ -51,105 +51,105 @@ class ManifestProblems:
 class ManifestFields:
     """One mapping inside a manifest, read once; ``path`` is where it stands."""
 
-    def __init__(self, said: object, path: str, notes: ManifestProblems) -> None:
+    def __init__(self, raw: object, path: str, notes: ManifestProblems) -> None:
         self.path = path
         self.notes = notes
         self._asked: set[str] = set()
-        if said is not None and not isinstance(said, Mapping):
-            notes.note(path, said, "give fields (key: value) here")
-            said = None
-        self._said: Mapping[str, Any] = said or {}
+        if raw is not None and not isinstance(raw, Mapping):
+            notes.note(path, raw, "give fields (key: value) here")
+            raw = None
+        self._values: Mapping[str, Any] = raw or {}
 
     def __contains__(self, name: str) -> bool:
-        return self._said.get(name) is not None
+        return self._values.get(name) is not None
 
     def raw(self, name: str) -> Any:
         """The value as it stands; it counts as read."""
         self._asked.add(name)
-        return self._said.get(name)
+        return self._values.get(name)
 
     def at(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
 
     def wrong(self, name: str, remedy: str, severity: Severity = "error") -> None:
-        said = self.raw(name)
-        if said is None:
+        value = self.raw(name)
+        if value is None:
             self.notes.missing(self.at(name), remedy)
         else:
-            self.notes.note(self.at(name), said, remedy, severity)
+            self.notes.note(self.at(name), value, remedy, severity)
 
     def text(self, name: str, *, one_of: Sequence[str] = (), pattern: str = "", remedy: str = "") -> str | None:
-        said = self.raw(name)
-        if said is None:
+        value = self.raw(name)
+        if value is None:
             return None
-        if not isinstance(said, str):
+        if not isinstance(value, str):
             self.wrong(name, "put it in quotes: a text is wanted here")
             return None
-        if one_of and said not in one_of:
-            self.wrong(name, remedy or f"use one of {', '.join(one_of)}{suggest_nearest(said, one_of)}")
+        if one_of and value not in one_of:
+            self.wrong(name, remedy or f"use one of {', '.join(one_of)}{suggest_nearest(value, one_of)}")
             return None
-        if pattern and not re.fullmatch(pattern, said):
+        if pattern and not re.fullmatch(pattern, value):
             self.wrong(name, remedy or f"it must look like {pattern}")
             return None
-        return said
+        return value
 
     def integer(self, name: str, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
-        said = self.raw(name)
-        if said is None:
+        value = self.raw(name)
+        if value is None:
             return None
-        if isinstance(said, bool) or not isinstance(said, int):
+        if isinstance(value, bool) or not isinstance(value, int):
             self.wrong(name, "give a whole number")
             return None
-        if (minimum is not None and said < minimum) or (maximum is not None and said > maximum):
+        if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
             least = f"at least {minimum}" if minimum is not None else ""
             most = f"at most {maximum}" if maximum is not None else ""
             self.wrong(name, f"give a number of {' and '.join(filter(None, (least, most)))}")
             return None
-        return said
+        return value
 
     def boolean(self, name: str) -> bool | None:
-        said = self.raw(name)
-        if said is not None and not isinstance(said, bool):
+        value = self.raw(name)
+        if value is not None and not isinstance(value, bool):
             self.wrong(name, "give true or false, without quotes")
             return None
-        return said
+        return value
 
     def duration(self, name: str, default: int | None) -> int | None:
-        """Seconds, None for ``Never``; ``default`` where nothing is said."""
-        said = self.raw(name)
-        if said is None:
+        """Return seconds; None for ``Never``; ``default`` if the field is missing."""
+        value = self.raw(name)
+        if value is None:
             return default
         try:
-            return parse_duration(said)
+            return parse_duration(value)
         except (ValueError, TypeError):
             self.wrong(name, 'give a duration in hours, minutes and seconds such as "1h30m", or "Never"')
             return default
 
     def texts(self, name: str) -> dict[str, str]:
         """A map of texts (labels, tags, selectors)."""
-        said = self.raw(name)
-        if said is None:
+        texts = self.raw(name)
+        if texts is None:
             return {}
-        if not isinstance(said, Mapping):
+        if not isinstance(texts, Mapping):
             self.wrong(name, "give a map of texts (key: value)")
             return {}
-        for key, value in said.items():
+        for key, value in texts.items():
             if not isinstance(value, str):
                 self.notes.note(f"{self.at(name)}[{key}]", value, f'put it in quotes: "{format_value(value)}"')
             elif str(key).strip() != key or not key:
                 self.notes.note(f"{self.at(name)}[{key}]", key, "remove the blank at the beginning or end of the key")
-        return {str(key): value for key, value in said.items() if isinstance(value, str)}
+        return {str(key): value for key, value in texts.items() if isinstance(value, str)}
 
     def resources(self, name: str, *, signed: bool = False) -> Resources:
         """Quantities by resource name; negative ones are mistakes unless ``signed``."""
-        said = self.raw(name)
-        if said is None:
+        quantities = self.raw(name)
+        if quantities is None:
             return Resources({})
-        if not isinstance(said, Mapping):
+        if not isinstance(quantities, Mapping):
             self.wrong(name, 'give quantities by resource, such as {cpu: "1000", memory: 1000Gi}')
             return Resources({})
         good: dict[str, Any] = {}
-        for key, value in said.items():
+        for key, value in quantities.items():
             try:
                 amount = Resources.from_kube({key: value}).get(key, 0)
             except (ValueError, TypeError):
@@ -166,24 +166,24 @@ class ManifestFields:
 
     def many(self, name: str) -> list["ManifestFields"]:
         """The items of a list of mappings."""
-        said = self.raw(name)
-        if said is None:
+        items = self.raw(name)
+        if items is None:
             return []
-        if not isinstance(said, Sequence) or isinstance(said, str):
+        if not isinstance(items, Sequence) or isinstance(items, str):
             self.wrong(name, "give a list here")
             return []
-        return [ManifestFields(item, f"{self.at(name)}[{index}]", self.notes) for index, item in enumerate(said)]
+        return [ManifestFields(item, f"{self.at(name)}[{index}]", self.notes) for index, item in enumerate(items)]
 
     def close(self, outside: str = "") -> None:
         """Notes what nobody asked for. ``outside`` names the mapping where fields that stand here may belong."""
-        for name in self._said:
+        for name in self._values:
             if name in self._asked:
                 continue
             if outside:
                 remedy = f'there is no such field here; it may belong under "{outside}" (check the indentation)'
             else:
                 remedy = f"there is no such field{suggest_nearest(str(name), sorted(self._asked))}"
-            self.notes.note(self.at(str(name)), self._said[name], remedy)
+            self.notes.note(self.at(str(name)), self._values[name], remedy)
 
 
 def format_value(value: object) -> str:

@@ -132,9 +132,9 @@ def _read_class_ref(kind: ClaimKind, spec: Mapping[str, Any], pool: str) -> Node
     if kind == MACHINE:
         template = (spec.get("machineTemplateRef") or {}).get("name")
         return NodeClassRef("AWSNodeTemplate", template) if template else NodeClassRef("Inline", pool)
-    said = spec.get("nodeClassRef") or {}
+    ref = spec.get("nodeClassRef") or {}
     known: ClassKind = "EC2NodeClass"
-    return NodeClassRef(known, said.get("name", ""), said.get("group", CLASS_GROUP))
+    return NodeClassRef(known, ref.get("name", ""), ref.get("group", CLASS_GROUP))
 
 
 def _read_conditions(kind: ClaimKind, status: Mapping[str, Any]) -> Conditions:
@@ -156,27 +156,27 @@ def _write_conditions(claim: NodeClaim) -> list[dict[str, Any]]:
 
 def _requirements(spec: Mapping[str, Any]) -> Requirements:
     good: list[Requirement] = []
-    for said in spec.get("requirements") or ():
+    for expression in spec.get("requirements") or ():
         try:
-            good.append(Requirement.from_kube(said))
+            good.append(Requirement.from_kube(expression))
         except InvalidField:
             continue  # see the module's first lines
     return Requirements.of(good)
 
 
-def _taints(said: Any) -> tuple[Taint, ...]:
-    return tuple(Taint.from_kube(taint) for taint in said or () if taint.get("key") and taint.get("effect"))
+def _taints(raw: Any) -> tuple[Taint, ...]:
+    return tuple(Taint.from_kube(taint) for taint in raw or () if taint.get("key") and taint.get("effect"))
 
 
-def _resources(said: Any) -> Resources:
+def _resources(raw: Any) -> Resources:
     try:
-        return Resources.from_kube(said or {})
+        return Resources.from_kube(raw or {})
     except InvalidField:
         return Resources()
 
 
-def _duration(said: Any) -> int | None:
+def _duration(raw: Any) -> int | None:
     try:
-        return parse_duration(said) if said else None
+        return parse_duration(raw) if raw else None
     except ValueError:
         return None

@@ -57,14 +57,14 @@ def _read(name: str, spec: ManifestFields, notes: ManifestProblems) -> NodeOverl
 
 
 def _requirements(spec: ManifestFields, notes: ManifestProblems) -> Requirements:
-    said = spec.raw("requirements")
-    if said is None:
+    expressions = spec.raw("requirements")
+    if expressions is None:
         return Requirements()
-    if not isinstance(said, list) or not all(isinstance(one, Mapping) for one in said):
+    if not isinstance(expressions, list) or not all(isinstance(one, Mapping) for one in expressions):
         spec.wrong("requirements", "give a list of requirements (key, operator, values)")
         return Requirements()
     try:
-        return Requirements.from_kube(said)
+        return Requirements.from_kube(expressions)
     except InvalidField as invalid:
         notes.note(f"spec.requirements{invalid.field}", invalid.value, invalid.remedy)
         return Requirements()

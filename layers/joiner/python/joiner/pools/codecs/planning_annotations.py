@@ -20,13 +20,13 @@ BURSTABLE: Final = ("baseline", "full")
 def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> PoolPlanning:
     """Return what the annotations of a pool set for plans."""
     annotations = (manifest.get("metadata") or {}).get("annotations")
-    said: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
+    given: Mapping[str, Any] = annotations if isinstance(annotations, Mapping) else {}
 
     def wrong(name: str, remedy: str) -> None:
-        notes.note(f"metadata.annotations[{name}]", said[name], f"it has no effect; {remedy}", "warning")
+        notes.note(f"metadata.annotations[{name}]", given[name], f"it has no effect; {remedy}", "warning")
 
     price, burst, radius = (
-        None if said.get(name) is None else str(said[name])
+        None if given.get(name) is None else str(given[name])
         for name in (names.NODE_OVERHEAD_PRICE, names.BURSTABLE, names.BLAST_RADIUS)
     )
     if price is not None and not DOLLARS.fullmatch(price):

@@ -76,13 +76,13 @@ def min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _values(item: ManifestFields) -> list[str]:
-    said = item.raw("values")
-    if said is None:
+    values = item.raw("values")
+    if values is None:
         return []
-    if not isinstance(said, Sequence) or isinstance(said, str):
+    if not isinstance(values, Sequence) or isinstance(values, str):
         item.wrong("values", 'give a list, such as ["a", "b"]')
         return []
-    for index, value in enumerate(said):
+    for index, value in enumerate(values):
         if not isinstance(value, str):
             item.notes.note(f"{item.at('values')}[{index}]", value, f'put it in quotes: "{value}"')
         elif not VALUE.fullmatch(value):
@@ -90,7 +90,7 @@ def _values(item: ManifestFields) -> list[str]:
                 "remove the blank at its beginning or end" if value.strip() != value else "no label can have this value"
             )
             item.notes.note(f"{item.at('values')}[{index}]", value, remedy)
-    return [value for value in said if isinstance(value, str)]
+    return [value for value in values if isinstance(value, str)]
 
 
 def _check_values(item: ManifestFields, key: str, operator: str, values: list[str]) -> None:

@@ -67,14 +67,14 @@ def note_unsupported(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
                 notes.note(where, value, row.remedy, row.severity)
 
 
-def _find(said: object, path: Sequence[str], at: str) -> Iterator[tuple[str, object]]:
+def _find(parent: object, path: Sequence[str], at: str) -> Iterator[tuple[str, object]]:
     """Yield each value at ``path``, with its place: ``spec.taints[0].timeAdded``."""
     if not path:
-        if said is not None:
-            yield at, said
+        if parent is not None:
+            yield at, parent
         return
     name, items, _ = path[0].partition("[]")
-    value = said.get(name) if isinstance(said, Mapping) else None
+    value = parent.get(name) if isinstance(parent, Mapping) else None
     place = f"{at}.{name}" if at else name
     if not items:
         yield from _find(value, path[1:], place)

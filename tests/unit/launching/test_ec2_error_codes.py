@@ -1,4 +1,4 @@
-"""When EC2 says no: one row for each error code, with what is avoided, when the claims are planned again, and what the
+"""One row for each error code of EC2: what is avoided, when the claims are planned again, and which message the
 user reads.
 """
 
@@ -128,8 +128,8 @@ def launch_of(row: Row) -> Any:
 def answered(row: Row) -> LaunchOutcome:
     override = {"InstanceType": "m5.large", "SubnetId": "subnet-a2", "AvailabilityZone": "us-east-1a"}
     launch = launch_of(row)
-    said = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": launch.capacity_type}
-    return read_fleet_answer(launch, {"Errors": [{**said, "ErrorCode": row.code, "ErrorMessage": row.message}]})
+    place = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": launch.capacity_type}
+    return read_fleet_answer(launch, {"Errors": [{**place, "ErrorCode": row.code, "ErrorMessage": row.message}]})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.code)
