@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.begin_retirement.candidates import RetirementCandidate, RetirementCandidates
+from functions.begin_retirement.cluster_reading import read_cluster
 from functions.begin_retirement.noted_retirements import take_noted_claims
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
@@ -21,7 +21,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import get_claim, kind_of, write_status
 from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.kube_nodes import patch_node
+from joiner.adapters.kube_nodes import get_same_node, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
@@ -40,9 +40,10 @@ from joiner.lifecycle.retirement import (
     untaint_patch,
     with_deadline,
 )
+from joiner.lifecycle.retirement_candidates import RetirementCandidate, RetirementRules
 from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
-from joiner.reporting import retirement_events as telling
+from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
 from joiner.reporting.retirement_events import ENDED_AT_LAUNCH
 
@@ -97,7 +98,7 @@ class RetirementStart:
         self._ledger = ledger
         self._retirements = retirements
 
-    def answer(self, task: Task, asked: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
+    def answer(self, task: Task, requests: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
         """Return ``{"refused", "waves", "begun", "moving", "later", "beyond", "leftOut"}``.
 
         Raises:
@@ -105,103 +106,95 @@ class RetirementStart:
         """
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        asked, beyond = asked[:BEGUN_AT_ONCE], asked[BEGUN_AT_ONCE:]
+        requests, beyond = requests[:BEGUN_AT_ONCE], requests[BEGUN_AT_ONCE:]
         if refused := refusal_reason(self._guards.look(now)):
-            return {
-                "refused": refused,
-                "waves": [],
-                "begun": 0,
-                "moving": 0,
-                "later": 0,
-                "beyond": len(beyond),
-                "leftOut": [SkippedClaim(one.claim, refused).to_json() for one in asked] + _beyond(beyond),
-            }
-        around = RetirementCandidates.read(self._kube, self._ledger, asked, now, leased=bool(task.lease_number))
-        answers, unseen = call_each_in_time(
-            around.cases(asked), lambda case: self._begin(task, case, around, now), KubeError, self._time_left
+            return _answer([], [SkippedClaim(request.claim, refused) for request in requests], beyond, refused)
+        begun, skipped = self._begin_each(task, requests, now)
+        events = [event for one in begun for event in one.events]
+        for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=unwritten)
+        for one in skipped:
+            logger.info("not retired", nodeclaim=one.claim, reason=one.why)
+        return _answer(begun, skipped, beyond)
+
+    def _begin_each(
+        self, task: Task, requests: Sequence[RetirementRequest], now: datetime
+    ) -> tuple[list[BegunRetirement], list[SkippedClaim]]:
+        candidates, rules = read_cluster(self._kube, self._ledger, requests, now, leased=bool(task.lease_number))
+        outcomes, without_time = call_each_in_time(
+            candidates, lambda candidate: self._begin(task, candidate, rules, now), KubeError, self._time_left
         )
         begun: list[BegunRetirement] = []
-        left = [SkippedClaim(case.asked.claim, NO_TIME) for case in unseen]
-        for case, answer in answers:
-            match answer:
+        skipped = [SkippedClaim(candidate.request.claim, NO_TIME) for candidate in without_time]
+        for candidate, outcome in outcomes:
+            match outcome:
                 case BegunRetirement():
-                    begun.append(answer)
+                    begun.append(outcome)
                 case SkippedClaim():
-                    left.append(answer)
-                case KubeError():  # the sweep asks again
-                    left.append(SkippedClaim(case.asked.claim, str(answer)))
-        for untold in publish_events(
-            self._kube, [event for one in begun for event in one.events], at=now, instance=task.execution.name
-        ):
-            logger.warning("an event could not be written", reason=untold)
-        for one_left in left:
-            logger.info("not retired", nodeclaim=one_left.claim, reason=one_left.why)
-        return {
-            "refused": "",
-            "waves": _waves(begun),
-            "begun": len(begun),
-            "moving": sum(one.moving for one in begun),
-            "later": sum(one.why == STILL_LAUNCHED for one in left),
-            "beyond": len(beyond),
-            "leftOut": [one.to_json() for one in left] + _beyond(beyond),
-        }
+                    skipped.append(outcome)
+                case KubeError():  # the sweep requests it again
+                    skipped.append(SkippedClaim(candidate.request.claim, str(outcome)))
+        return begun, skipped
 
     def _begin(
-        self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime
+        self, task: Task, candidate: RetirementCandidate, rules: RetirementRules, now: datetime
     ) -> BegunRetirement | SkippedClaim:
         """Begin one retirement; a claim whose retirement could not begin loses its owner, so that another execution can
         take it.
         """
         try:
-            return self._begin_one(task, case, around, now)
+            return self._begin_one(task, candidate, rules, now)
         except KubeError:
-            self._retirements.disown(case.asked.claim, task.execution.arn)
+            self._retirements.disown(candidate.request.claim, task.execution.arn)
             raise
 
     def _begin_one(
-        self, task: Task, case: RetirementCandidate, around: RetirementCandidates, now: datetime
+        self, task: Task, candidate: RetirementCandidate, rules: RetirementRules, now: datetime
     ) -> BegunRetirement | SkippedClaim:
-        asked, owner = case.asked, task.execution.arn
-        if why := around.objection(case):
-            self._take_back(case, owner)
-            return SkippedClaim(asked.claim, why)
+        request, owner = candidate.request, task.execution.arn
+        if why := rules.objection(candidate):
+            self._take_back(candidate, owner)
+            return SkippedClaim(request.claim, why)
         noted = self._retirements.begin(
-            asked.claim, owner, str(asked.reason), int(now.timestamp()), ends_by=task.execution.ends_by
+            request.claim, owner, str(request.reason), int(now.timestamp()), ends_by=task.execution.ends_by
         )
         if noted is None:
-            return SkippedClaim(asked.claim, "another execution retires it")
-        if case.voluntary:
-            node = self._close(case.node)
-            if why := around.again(self._kube, case):
-                self._take_back(case, owner)
-                return SkippedClaim(asked.claim, why)
-            claim, unclosed = self._delete(case.claim, asked.reason), list[Event]()
+            return SkippedClaim(request.claim, "another execution retires it")
+        if candidate.voluntary:
+            node = self._taint(candidate.node)
+            if why := self._objection_after_taint(candidate, rules):
+                self._take_back(candidate, owner)
+                return SkippedClaim(request.claim, why)
+            claim, refusals = self._delete(candidate.claim, request.reason), list[Event]()
         else:
-            claim = self._delete(case.claim, asked.reason)
-            node, unclosed = self._close_if_allowed(case)
+            claim = self._delete(candidate.claim, request.reason)
+            node, refusals = self._taint_if_allowed(candidate)
         if noted.said and claim is not None:
-            claim = self._say_why(claim, noted.said, now)
-        retiring = self._entry(case, claim, node, noted.since)
-        moving = (
-            around.moving(case, claim, noted.deadline, now) if retiring.stage is not RetirementStage.TERMINATED else 0
-        )
-        events = (telling.report_retirement(claim, node, asked.reason) if claim is not None else []) + unclosed
-        if noted.said and claim is not None and claim.pool:
-            events += telling.report_ended_at_launch(claim, noted.said)
+            claim = self._write_launch_failure(claim, noted.said, now)
+        retiring = self._entry(candidate, claim, node, noted.since)
+        gone = retiring.stage is RetirementStage.TERMINATED
+        moving = 0 if gone else rules.count_moving_pods(candidate, claim, noted.deadline, now)
         logger.info(
             "retirement begins",
-            nodeclaim=asked.claim,
+            nodeclaim=request.claim,
             node=retiring.node,
             instance=retiring.instance,
-            reason=str(asked.reason),
+            reason=str(request.reason),
         )
+        events = [*_events(claim, node, request.reason, noted.said), *refusals]
         return BegunRetirement(retiring, moving, tuple(events))
 
-    def _say_why(self, claim: NodeClaim, said: str, now: datetime) -> NodeClaim:
+    def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules) -> str:
+        if candidate.node is None:
+            return ""
+        name = candidate.node.name
+        return rules.objection_after_taint(candidate, list_pods_on(self._kube, [name])[name])
+
+    def _write_launch_failure(self, claim: NodeClaim, reason: str, now: datetime) -> NodeClaim:
         """Return the claim with a condition that gives the reason why its instance ended."""
         if claim.registered:
             return claim
-        after = claim.with_condition("Registered", "False", ENDED_AT_LAUNCH, said, at=now)
+        after = claim.with_condition("Registered", "False", ENDED_AT_LAUNCH, reason, at=now)
         try:
             write_status(self._kube, after)
         except NotFound:
@@ -209,20 +202,19 @@ class RetirementStart:
         return after
 
     def _entry(
-        self, case: RetirementCandidate, claim: NodeClaim | None, node: Node | None, since: int
+        self, candidate: RetirementCandidate, claim: NodeClaim | None, node: Node | None, since: int
     ) -> RetiringClaim:
-        instance = (
-            (claim.instance_id if claim else "") or (case.node.instance_id if case.node else "") or case.asked.instance
-        )
+        of_claim, of_node = claim.instance_id if claim else "", candidate.node.instance_id if candidate.node else ""
+        instance = of_claim or of_node or candidate.request.instance
         return RetiringClaim(
-            claim=case.asked.claim,
-            reason=case.asked.reason,
+            claim=candidate.request.claim,
+            reason=candidate.request.reason,
             kind=claim.kind if claim else "",
             instance=instance,
             node=node.name if node else "",
             since=since,
             launched=_launched(claim),
-            stage=first_stage(case.asked.reason, instance, node),
+            stage=first_stage(candidate.request.reason, instance, node),
         )
 
     def _delete(self, claim: NodeClaim | None, reason: RetirementReason) -> NodeClaim | None:
@@ -244,10 +236,10 @@ class RetirementStart:
             return dated
         return claim
 
-    def _close(self, node: Node | None) -> Node | None:
+    def _taint(self, node: Node | None) -> Node | None:
         return patch_node(self._kube, node, taint_patch) if node is not None else None
 
-    def _close_if_allowed(self, case: RetirementCandidate) -> tuple[Node | None, list[Event]]:
+    def _taint_if_allowed(self, candidate: RetirementCandidate) -> tuple[Node | None, list[Event]]:
         """Return the tainted node and no event, or None and events if the cluster refuses to taint a node that never
         registered.
 
@@ -256,29 +248,53 @@ class RetirementStart:
         no node, and the node's pods end with it.
         """
         try:
-            return self._close(case.node), []
+            return self._taint(candidate.node), []
         except Forbidden as reason:
-            node, claim = case.node, case.claim
+            node, claim = candidate.node, candidate.claim
             if node is None or is_registered(node) or (claim is not None and claim.registered):
                 raise
             logger.warning(
-                "a node that never registered may not be closed",
+                "a node that never registered may not be tainted",
                 node=node.name,
-                nodeclaim=case.asked.claim,
+                nodeclaim=candidate.request.claim,
                 reason=str(reason),
             )
-            return None, telling.report_refused_taint(claim, node, str(reason))
+            return None, retirement_events.report_refused_taint(claim, node, str(reason))
 
-    def _take_back(self, case: RetirementCandidate, owner: str) -> None:
+    def _take_back(self, candidate: RetirementCandidate, owner: str) -> None:
         """Undo all steps of a retirement that does not happen; an execution that crashed may have tainted the node."""
-        if (
-            case.claim is not None
-            and not case.claim.deleting
-            and (node := case.newest(self._kube)) is not None
-            and not node.deletion
-        ):
-            patch_node(self._kube, node, untaint_patch)
-        self._retirements.give_up(case.asked.claim, owner, str(case.asked.reason))
+        claim = candidate.claim
+        if claim is not None and not claim.deleting and candidate.node is not None:
+            node = get_same_node(self._kube, candidate.node)
+            if node is not None and not node.deletion:
+                patch_node(self._kube, node, untaint_patch)
+        self._retirements.give_up(candidate.request.claim, owner, str(candidate.request.reason))
+
+
+def _answer(
+    begun: Sequence[BegunRetirement],
+    skipped: Sequence[SkippedClaim],
+    beyond: Sequence[RetirementRequest],
+    refused: str = "",
+) -> dict[str, Any]:
+    return {
+        "refused": refused,
+        "waves": _waves(begun),
+        "begun": len(begun),
+        "moving": sum(one.moving for one in begun),
+        "later": sum(one.why == STILL_LAUNCHED for one in skipped),
+        "beyond": len(beyond),
+        "leftOut": [one.to_json() for one in skipped] + _beyond(beyond),
+    }
+
+
+def _events(claim: NodeClaim | None, node: Node | None, reason: RetirementReason, launch_failure: str) -> list[Event]:
+    if claim is None:
+        return []
+    events = retirement_events.report_retirement(claim, node, reason)
+    if launch_failure and claim.pool:
+        events += retirement_events.report_ended_at_launch(claim, launch_failure)
+    return events
 
 
 def _waves(begun: Sequence[BegunRetirement]) -> list[list[dict[str, Any]]]:
@@ -288,13 +304,13 @@ def _waves(begun: Sequence[BegunRetirement]) -> list[list[dict[str, Any]]]:
     return [entries[start : start + size] for start in range(0, len(entries), size)]
 
 
-def _beyond(asked: Sequence[RetirementRequest]) -> list[dict[str, str]]:
+def _beyond(requests: Sequence[RetirementRequest]) -> list[dict[str, str]]:
     """Return one entry that counts the claims above the limit of one execution; the next sweep finds them again."""
-    if not asked:
+    if not requests:
         return []
-    logger.warning("more claims than one execution retires", left=len(asked), first=asked[0].claim)
-    why = f"{len(asked)} claims are more than one execution retires ({BEGUN_AT_ONCE}): the next one takes them"
-    return [SkippedClaim(asked[0].claim, why).to_json()]
+    logger.warning("more claims than one execution retires", left=len(requests), first=requests[0].claim)
+    why = f"{len(requests)} claims are more than one execution retires ({BEGUN_AT_ONCE}): the next one takes them"
+    return [SkippedClaim(requests[0].claim, why).to_json()]
 
 
 def _launched(claim: NodeClaim | None) -> int:
@@ -312,10 +328,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     beginning = RetirementStart(
         kube, environment.ledger(), environment.retirements(), AutoscalerDetection(kube), environment.time_left(context)
     )
-    asked = [RetirementRequest.from_json(each) for each in event["claims"]]
+    requests = [RetirementRequest.from_json(each) for each in event["claims"]]
     if event.get("noted"):
-        asked += take_noted_claims(environment.retirements().all().values(), owner=task.execution.arn, now=now)
-    answer = beginning.answer(task, asked, now, environment.lease_end(context, now))
+        requests += take_noted_claims(environment.retirements().all().values(), owner=task.execution.arn, now=now)
+    answer = beginning.answer(task, requests, now, environment.lease_end(context, now))
     logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], leftOut=len(answer["leftOut"]))
     metrics.publish(task.cluster.name, {"NodesRetiring": answer["begun"]})
     return answer

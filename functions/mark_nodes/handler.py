@@ -14,14 +14,13 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
-from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import index_by_name, list_claims, write_status
-from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.kube_nodes import list_nodes_by_instance, list_pods_on, patch_node, read_node
+from joiner.adapters.kube_nodes import get_same_node, list_nodes_by_instance, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import DisruptionRecord
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
@@ -181,11 +180,7 @@ class NodeMarking:
         return ""
 
     def _untaint(self, node: Node) -> None:
-        try:
-            now = read_node(self._kube.get(kinds.NODES, node.name))
-        except NotFound:
-            return
-        if now.uid == node.uid:
+        if (now := get_same_node(self._kube, node)) is not None:
             patch_node(self._kube, now, untaint_patch)
 
     def _tell(self, marked: Sequence[MarkedAction], task: Task, now: datetime) -> None:

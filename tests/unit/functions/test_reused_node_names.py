@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from functions.begin_retirement.candidates import RetirementCandidate
 from functions.check_registration.node_opening import NodeOpening
 from functions.check_registration.node_registration import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.kube_nodes import read_node
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from joiner.names import FILLING, INITIALIZED
+from joiner.names import DISRUPTED, FILLING, INITIALIZED
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import NOON, World
 from tests.unit.functions.test_retirement import first, grow, pods_on, running
@@ -150,15 +149,24 @@ def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(gr
     assert pods_on(grown, name) == ["stranger"]
 
 
-def test_a_retirement_that_is_taken_back_opens_no_other_node_of_the_name(grown: World) -> None:
+def test_a_retirement_that_is_undone_removes_no_taint_of_another_node_of_the_name(grown: World) -> None:
     claim = first(grown)
-    node = read_node(grown.kube.get(kinds.NODES, claim.node_name))
-    case = RetirementCandidate(RetirementRequest(claim.name, RetirementReason.EMPTY, claim.instance_id), claim, node)
-    assert case.newest(grown.kube) == node
+    name, taken = claim.node_name, list[str]()
 
-    take_the_name(grown, claim.node_name)
+    def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
+        answer = do()
+        if method == "GET" and path.split("?", maxsplit=1)[0].endswith("/nodes") and not taken:
+            taken.append(path)
+            take_the_name(grown, name)
+            grown.kube.objects["nodes", "", name]["spec"]["taints"] = [{"key": DISRUPTED, "effect": "NoSchedule"}]
+        return answer
 
-    assert case.newest(grown.kube) is None
+    grown.kube.fault = fault
+    done = Retirement(grown, "retire-1").run(RetirementRequest(claim.name, RetirementReason.EMPTY, claim.instance_id))
+
+    assert taken
+    assert done.left_out == {claim.name: "its node is not empty"}
+    assert [each["key"] for each in grown.kube.objects["nodes", "", name]["spec"]["taints"]] == [DISRUPTED]
 
 
 def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: World) -> None:

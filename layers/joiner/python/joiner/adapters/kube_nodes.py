@@ -60,6 +60,15 @@ def read_node(manifest: Mapping[str, Any]) -> Node:
         return Node.from_kube({**manifest, "status": {}})
 
 
+def get_same_node(kube: Kube, node: Node) -> Node | None:
+    """Return the current state of a node; None if it is gone, or if another node has its name."""
+    try:
+        now = read_node(kube.get(kinds.NODES, node.name))
+    except NotFound:
+        return None
+    return now if now.uid == node.uid else None
+
+
 def patch_node(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any] | None]) -> Node | None:
     """Apply `patch`, which names the version that it was made from, and return the node after it; None if the node is
     gone or replaced.
@@ -75,11 +84,8 @@ def patch_node(kube: Kube, node: Node, patch: Callable[[Node], Mapping[str, Any]
         except Conflict:
             if attempt == TRIES - 1:
                 raise
-            try:
-                now = read_node(kube.get(kinds.NODES, node.name))
-            except NotFound:
-                return None
-            if now.uid != node.uid:
+            now = get_same_node(kube, node)
+            if now is None:
                 return None
             node = now
     return node

@@ -1,0 +1,179 @@
+"""Which requested retirements may begin, decided from the claims, their nodes, and the pods on and assigned to them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Self
+
+from joiner.cluster import InvalidField, Node, Pod
+from joiner.lifecycle.draining import DrainingPod, must_move
+from joiner.lifecycle.kept_nodes import assign_kept_nodes, find_recently_draining
+from joiner.lifecycle.retirement import (
+    RetirementContext,
+    RetirementReason,
+    RetirementRequest,
+    drain_deadline,
+    find_objection,
+    is_voluntary,
+)
+from joiner.pools import NodeClaim, NodePool
+from joiner.pools.disruption_budgets import find_over_budget
+from joiner.pools.retiring_nodes import find_retiring_nodes
+
+Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementCandidate:
+    """One claim to retire, with its node if there is one. `unreadable` names an existing node that cannot be read."""
+
+    request: RetirementRequest
+    claim: NodeClaim | None
+    node: Node | None
+    unreadable: str = ""
+
+    @property
+    def voluntary(self) -> bool:
+        """Return whether the retirement can be undone; a claim that is already deleted cannot be restored."""
+        return is_voluntary(self.request.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeListing:
+    """The claims and the readable nodes of one listing, both by name.
+
+    `owned` gives the name of each node by the claim that owns it, and `instances` by its instance. Both include nodes
+    that cannot be read.
+    """
+
+    claims: Mapping[str, NodeClaim]
+    nodes: Mapping[str, Node]
+    owned: Mapping[str, str]
+    instances: Mapping[str, str]
+
+    @classmethod
+    def of(cls, claims: Mapping[str, NodeClaim], nodes: Iterable[Node], manifests: Iterable[Manifest]) -> Self:
+        """Return the listing of these claims, the readable nodes, and the manifests of all nodes."""
+        names = [(str(each["metadata"]["name"]), each) for each in manifests]
+        owned = {claim: name for name, each in names for claim in _owners(each)}
+        instances = {instance: name for name, each in names if (instance := _instance(each))}
+        return cls(claims, {node.name: node for node in nodes}, owned, instances)
+
+    def find_candidates(self, requests: Iterable[RetirementRequest]) -> list[RetirementCandidate]:
+        """Return the requested claims with their nodes."""
+        by_instance = {
+            node.instance_id: node
+            for node in sorted(self.nodes.values(), key=lambda node: node.name)
+            if node.provider_id
+        }
+        found = []
+        for request in requests:
+            claim, owned = self.claims.get(request.claim), self.owned.get(request.claim, "")
+            instance = (claim.instance_id if claim else "") or request.instance
+            node = (by_instance.get(instance) if instance else None) or self.nodes.get(owned)
+            unreadable = "" if node is not None else self.instances.get(instance) or owned
+            found.append(RetirementCandidate(request, claim, node, unreadable))
+        return found
+
+    def find_retiring_nodes(self) -> frozenset[str]:
+        """Return the names of the nodes that are being retired."""
+        return find_retiring_nodes(self.nodes.values(), self.claims.values())
+
+    def find_over_budget(
+        self, candidates: Iterable[RetirementCandidate], pools: Iterable[NodePool], now: datetime
+    ) -> Mapping[str, str]:
+        """Return the candidates that the budgets do not allow any more: DISRUPT may have marked nodes since the
+        sweep."""
+        chosen = [each.claim.name for each in candidates if each.claim is not None]
+        by_instance = {node.provider_id: node for node in self.nodes.values() if node.provider_id}
+        claims = self.claims.values()
+        of_claims = {claim.key: by_instance[claim.provider_id] for claim in claims if claim.provider_id in by_instance}
+        return find_over_budget(chosen, pools, claims, of_claims, now=now)
+
+
+@dataclass(frozen=True, slots=True)
+class RetirementRules:
+    """The rules for the start of retirements. `leased`: voluntary retirements are allowed. `pods` are the manifests of
+    the pods by node."""
+
+    context: RetirementContext
+    pods: Mapping[str, Sequence[Manifest]]
+    leased: bool
+
+    def objection(self, candidate: RetirementCandidate) -> str:
+        """Return why the retirement may not begin; empty if it may."""
+        if candidate.voluntary and not self.leased:
+            return "it needs the lease"
+        if candidate.unreadable:  # it may run pods, and they would not be evicted
+            return f"its node {candidate.unreadable} cannot be read"
+        return find_objection(candidate.request.reason, candidate.claim, candidate.node, self.context)
+
+    def objection_after_taint(self, candidate: RetirementCandidate, pods: Iterable[Manifest]) -> str:
+        """Check again with the pods that were listed after the taint: a pod may have been bound just before it."""
+        context = replace(self.context, pods=tuple(read_pods(pods)))
+        return find_objection(candidate.request.reason, candidate.claim, candidate.node, context)
+
+    def count_moving_pods(
+        self, candidate: RetirementCandidate, claim: NodeClaim | None, noted: int, now: datetime
+    ) -> int:
+        """Return the number of pods that need another node. `noted` is the recorded deadline (epoch seconds, or 0)."""
+        node = candidate.node.name if candidate.node else ""
+        pods = (DrainingPod.from_kube(each) for each in self.pods.get(node, ()))
+        return must_move(pods, now=now, deadline=drain_deadline(claim, noted))
+
+
+def find_emptied(candidates: Iterable[RetirementCandidate]) -> list[RetirementCandidate]:
+    """Return the candidates that are retired because they are empty, and may stay."""
+    return [each for each in candidates if each.request.reason is RetirementReason.EMPTY and each.voluntary]
+
+
+def find_launching_claims(claims: Iterable[NodeClaim], launches: Iterable[str], lease: int) -> frozenset[str]:
+    """Return the claims that may still be launched: those of open `launches`, and those that the holder of the `lease`
+    wrote (0 if nobody holds it)."""
+    written = {claim.name for claim in claims if lease and claim.lease >= lease and not claim.provider_id}
+    return frozenset({*launches, *written})
+
+
+def find_kept_nodes(
+    listing: NodeListing,
+    emptied: Iterable[RetirementCandidate],
+    retiring: Iterable[str],
+    pods: Mapping[str, Sequence[Manifest]],
+    now: datetime,
+) -> Mapping[str, str]:
+    """Return the key of the first pod that keeps each empty node, by the node's name.
+
+    `retiring` are the nodes that such pods leave; `pods` has the manifests of their pods and of those on empty nodes.
+    """
+    empty = {each.node.name: each.node for each in emptied if each.node is not None}
+    recent = find_recently_draining(retiring, listing.nodes.values(), listing.claims.values(), now)
+    moving = (pod for name in recent for pod in read_pods(pods[name]) if pod.moves)
+    return assign_kept_nodes(empty.values(), moving, (pod for name in empty for pod in read_pods(pods[name])))
+
+
+def read_pods(manifests: Iterable[Manifest]) -> list[Pod]:
+    """Read pods. A pod that cannot be parsed still counts as a pod of its node, if the node's name is readable."""
+    found = []
+    for manifest in manifests:
+        try:
+            found.append(Pod.from_kube(manifest))
+        except InvalidField:
+            metadata = manifest["metadata"]
+            node, phase = (
+                (manifest.get("spec") or {}).get("nodeName") or "",
+                (manifest.get("status") or {}).get("phase") or "",
+            )
+            found.append(Pod(str(metadata.get("namespace")), str(metadata["name"]), node_name=node, phase=phase))
+    return found
+
+
+def _owners(node: Manifest) -> list[str]:
+    return [
+        str(each.get("name"))
+        for each in node["metadata"].get("ownerReferences") or ()
+        if each.get("kind") in ("NodeClaim", "Machine")
+    ]
+
+
+def _instance(node: Manifest) -> str:
+    return str((node.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
