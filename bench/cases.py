@@ -8,6 +8,7 @@ own scheduler, recorded once. ``bench/data`` has the cases that are part of this
 any folder of that form.
 """
 
+import argparse
 import gzip
 import json
 import math
@@ -23,6 +24,7 @@ from joiner.pools import ResolvedNodeClass, Subnet
 
 Json = Mapping[str, Any]
 
+SHIPPED: Final = Path(__file__).parent / "data"
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "kubernetes.io/hostname"
@@ -44,12 +46,12 @@ class RecordedCase:
     """One line of ``cases.jsonl`` with Karpenter's answer, if one was recorded."""
 
     name: str
-    said: Json
+    recorded: Json
     answer: Json | None
 
     @property
     def mix(self) -> str:
-        return str(self.said["generator"]["kind"])
+        return str(self.recorded["generator"]["kind"])
 
     @property
     def size(self) -> int:
@@ -58,20 +60,36 @@ class RecordedCase:
 
     @property
     def pods(self) -> int:
-        return sum(row[0] for row in self.said["pods"])
+        return sum(row[0] for row in self.recorded["pods"])
 
     def lists(self) -> dict[str, list[Json]]:
         """Return the case as the lists of an API server."""
-        overhead = self.said["daemonset_overhead"]
-        rows = enumerate(self.said["pods"])
+        overhead = self.recorded["daemonset_overhead"]
+        rows = enumerate(self.recorded["pods"])
         return {
-            "nodepools": [node_pool(pool, 100 - position) for position, pool in enumerate(self.said["pools"])],
+            "nodepools": [node_pool(pool, 100 - position) for position, pool in enumerate(self.recorded["pools"])],
             "daemonsets": list(daemon_sets(overhead)) if overhead else [],
             "pods": [pod for position, row in rows for pod in pods_of(position, row)],
         }
 
     def snapshot(self) -> Snapshot:
         return Snapshot.from_lists(self.lists())
+
+
+def add_case_arguments(parser: argparse.ArgumentParser, *, most_pods: int) -> None:
+    """Add the options that select cases; ``most_pods`` is a default."""
+    files = "cases.jsonl, catalogue.json and, if recorded, answers.jsonl"
+    parser.add_argument("--cases", type=Path, default=SHIPPED, help=f"folder with {files}")
+    parser.add_argument("--only", default="", help="names of cases that contain this")
+    parser.add_argument("--most-pods", type=int, default=most_pods, help="leave larger cases out")
+
+
+def select_cases(options: argparse.Namespace) -> list[RecordedCase]:
+    """Return the cases that the options of ``add_case_arguments`` select. Raises SystemExit if there is none."""
+    cases = [case for case in read_cases(options.cases) if options.only in case.name and case.pods <= options.most_pods]
+    if not cases:
+        raise SystemExit(f"no cases in {options.cases}")
+    return cases
 
 
 def read_cases(folder: Path) -> list[RecordedCase]:
@@ -141,26 +159,26 @@ def reserved(vcpu: int) -> int:
     return int(60 + 10 * min(max(vcpu - 1, 0), 1) + 5 * min(max(vcpu - 2, 0), 2) + 2.5 * max(vcpu - 4, 0))
 
 
-def node_pool(said: Json, weight: int) -> Json:
+def node_pool(pool: Json, weight: int) -> Json:
     requirements = [
-        {"key": f"{KARPENTER}instance-category", "operator": "In", "values": list(said["categories"])},
-        {"key": f"{KARPENTER}instance-generation", "operator": "Gt", "values": [str(said["min_generation"] - 1)]},
-        {"key": "kubernetes.io/arch", "operator": "In", "values": [said["arch"]]},
+        {"key": f"{KARPENTER}instance-category", "operator": "In", "values": list(pool["categories"])},
+        {"key": f"{KARPENTER}instance-generation", "operator": "Gt", "values": [str(pool["min_generation"] - 1)]},
+        {"key": "kubernetes.io/arch", "operator": "In", "values": [pool["arch"]]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
     ]
-    if said.get("max_vcpu"):
+    if pool.get("max_vcpu"):
         requirements.append(
-            {"key": f"{KARPENTER}instance-cpu", "operator": "Lt", "values": [str(said["max_vcpu"] + 1)]}
+            {"key": f"{KARPENTER}instance-cpu", "operator": "Lt", "values": [str(pool["max_vcpu"] + 1)]}
         )
     spec: dict[str, Any] = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
         "requirements": requirements,
     }
-    if said.get("taint"):
-        name, _, effect = said["taint"].rpartition(":")
+    if pool.get("taint"):
+        name, _, effect = pool["taint"].rpartition(":")
         key, _, value = name.partition("=")
         spec["taints"] = [{"key": key, "value": value, "effect": effect}]
-    metadata = {"name": said["name"], "uid": f"uid-{said['name']}"}
+    metadata = {"name": pool["name"], "uid": f"uid-{pool['name']}"}
     return {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
@@ -193,10 +211,10 @@ def daemon_sets(overhead: Json) -> Iterator[Json]:
 def pods_of(position: int, row: Sequence[Any]) -> Iterator[Json]:
     """Yield the pods of one row, which differ only in their names."""
     count, cpu, memory, gpus, *rest = row
-    said: Json = rest[0] if rest else {}
+    constraints: Json = rest[0] if rest else {}
     requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
-    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}], **rules(said)}
-    labels = {"app": str(said["app"])} if "app" in said else {}
+    spec = {"containers": [{"name": "main", "resources": {"requests": requests}}], **rules(constraints)}
+    labels = {"app": str(constraints["app"])} if "app" in constraints else {}
     for number in range(count):
         name = f"r{position}-{number}"
         yield {
@@ -206,7 +224,7 @@ def pods_of(position: int, row: Sequence[Any]) -> Iterator[Json]:
         }
 
 
-def rules(said: Json) -> dict[str, Any]:
+def rules(constraints: Json) -> dict[str, Any]:
     """Return the constraints of a row as fields of a pod's spec."""
     spec: dict[str, Any] = {}
     spreads = [
@@ -214,19 +232,19 @@ def rules(said: Json) -> dict[str, Any]:
             "maxSkew": 1,
             "topologyKey": key,
             "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": str(said[name])}},
+            "labelSelector": {"matchLabels": {"app": str(constraints[name])}},
         }
         for name, key in (("zoneSpread", ZONE), ("hostSpread", HOST))
-        if name in said
+        if name in constraints
     ]
     if spreads:
         spec["topologySpreadConstraints"] = spreads
     for name, kind, key in (("zoneAffinity", "podAffinity", ZONE), ("hostAntiAffinity", "podAntiAffinity", HOST)):
-        if name in said:
-            term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": str(said[name])}}}
+        if name in constraints:
+            term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": str(constraints[name])}}}
             spec.setdefault("affinity", {})[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    if "category" in said:
-        spec["nodeSelector"] = {f"{KARPENTER}instance-category": said["category"]}
-    if "tolerates" in said:
-        spec["tolerations"] = [{"key": said["tolerates"], "operator": "Exists"}]
+    if "category" in constraints:
+        spec["nodeSelector"] = {f"{KARPENTER}instance-category": constraints["category"]}
+    if "tolerates" in constraints:
+        spec["tolerations"] = [{"key": constraints["tolerates"], "operator": "Exists"}]
     return spec

@@ -16,10 +16,9 @@ from typing import Final
 
 import numpy as np
 
-from bench.cases import CLASSES, RecordedCase, read_cases, read_catalogue
+from bench.cases import CLASSES, SHIPPED, RecordedCase, read_cases, read_catalogue
 from bench.fragmented_clusters import RESOURCES, TypeTable, claim_and_node, fragmented_cluster
 from bench.karpenter_consolidation import ConsolidationOutcome, KarpenterConsolidation
-from bench.plan_prices import SHIPPED
 from joiner.catalogue import Catalogue
 from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal

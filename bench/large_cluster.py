@@ -1,15 +1,14 @@
 """A large cluster without its cost: objects as long as real ones, generated when a page is requested, and an API
 server that serves them.
 
-A node has 25 pods; a tenth of them belong to daemon sets. Pods are about 4.8 kB of JSON:
-managed fields, environment variables, statuses of containers, as `kubectl get -o json` shows them.
+A node has 25 pods; a tenth of them belong to daemon sets. `bench.cluster_manifests` has the objects.
 """
 
 import json
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from bench.cluster_manifests import FEW, claim, node, pod
 from joiner_local.control_plane.pki import CertificateAuthority
 
 Refusal = tuple[int, Mapping[str, str], bytes]
@@ -28,7 +28,6 @@ DAEMONS: Final = 10
 """Every tenth pod of a node belongs to a daemon set."""
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 APPS: Final = 200
-POD_BYTES: Final = 4800
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,227 +53,6 @@ class ClusterShape:
     @property
     def nodes(self) -> int:
         return self.ready + self.booting
-
-
-def pod(kind: int, phase: str = "Running") -> dict[str, Any]:
-    """Return a pod of one workload; NUMBER and NODE are placeholders."""
-    app, daemon = f"app-{kind:03d}", kind == 0
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet" if daemon else "ReplicaSet",
-        "name": app,
-        "uid": f"owner-{kind:030d}",
-    }
-    labels = {
-        "app.kubernetes.io/name": app,
-        "app.kubernetes.io/instance": app,
-        "pod-template-hash": f"{kind:010d}",
-        "team": f"t{kind % 9}",
-    }
-    requests = {"cpu": f"{(100, 250, 500)[kind % 3]}m", "memory": f"{(128, 256, 512)[kind % 3]}Mi"}
-    container = {
-        "name": "main",
-        "image": f"registry.example/{app}:1.0",
-        "env": [{"name": f"SETTING_{n}", "value": "x" * 24} for n in range(14)],
-        "resources": {"requests": requests, "limits": {"memory": requests["memory"]}},
-        "volumeMounts": [
-            {"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
-        ],
-    }
-    spec: dict[str, Any] = {
-        "containers": [container],
-        "volumes": [
-            {
-                "name": "kube-api-access",
-                "projected": {"sources": [{"serviceAccountToken": {"expirationSeconds": 3607}}]},
-            }
-        ],
-        "tolerations": [
-            {"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": "NoExecute"}
-            for k in ("not-ready", "unreachable")
-        ],
-        "schedulerName": "default-scheduler",
-        "priority": 0,
-        "terminationGracePeriodSeconds": 30,
-        "serviceAccountName": app,
-    }
-    times = {"lastProbeTime": None, "lastTransitionTime": "2026-11-21T10:00:00Z"}
-    if phase == "Pending":
-        conditions = [
-            {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": "Unschedulable",
-                "message": "0/9 nodes are available",
-                **times,
-            }
-        ]
-        status: dict[str, Any] = {"phase": phase, "conditions": conditions}
-    else:
-        spec["nodeName"] = "NODE"
-        named = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-        given = {
-            "name": "main",
-            "ready": True,
-            "resources": {"requests": requests},
-            "allocatedResources": requests,
-            "restartCount": 0,
-        }
-        status = {
-            "phase": phase,
-            "startTime": "2026-11-21T10:00:00Z",
-            "conditions": [{"type": each, "status": "True", **times} for each in named],
-            "containerStatuses": [{**given, "state": {"running": {"startedAt": "2026-11-21T10:00:00Z"}}}],
-        }
-    if daemon:
-        field = [{"key": "metadata.name", "operator": "In", "values": ["NODE"]}]
-        spec["affinity"] = {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": field}]}
-            }
-        }
-    metadata = {
-        "name": f"{app}-{kind:010d}-NUMBER",
-        "namespace": f"team-{kind % 9}",
-        "uid": "8f2c1d34-5a6b-4c7d-8e9f-0000NUMBER",
-        "resourceVersion": "NUMBER",
-        "creationTimestamp": "2026-11-21T09:59:00Z",
-        "labels": labels,
-        "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
-        "managedFields": [],
-    }
-    whole: dict[str, Any] = {"metadata": metadata, "spec": spec, "status": status}
-    fields: dict[str, Any] = {}
-    metadata["managedFields"] = [{"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}]
-    while len(json.dumps(whole)) < POD_BYTES - 40:
-        fields[f"f:field-{len(fields)}"] = {"f:name": {}, "f:value": {}}
-    return whole
-
-
-def node(*, closed: bool, created: str) -> dict[str, Any]:
-    """Return a node of about 10 kB, half of it the list of its images. With `closed`, it has the taint
-    joiner.dev/filling and is not initialized."""
-    labels = {
-        "karpenter.sh/nodepool": "default",
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/hostname": "node-NUMBER",
-        "node.kubernetes.io/instance-type": "m5.2xlarge",
-        "karpenter.sh/capacity-type": "on-demand",
-        "topology.kubernetes.io/zone": "ZONE",
-        **({} if closed else {"karpenter.sh/initialized": "true"}),
-        "karpenter.sh/registered": "true",
-    }
-    room = {"cpu": "8", "memory": "32Gi", "pods": "58", "ephemeral-storage": "20Gi"}
-    since = {"lastHeartbeatTime": created, "lastTransitionTime": created}
-    return {
-        "metadata": {
-            "name": "node-NUMBER",
-            "uid": "8f2c1d34-5a6b-4c7d-8e9f-0001NUMBER",
-            "resourceVersion": "NUMBER",
-            "creationTimestamp": created,
-            "labels": labels,
-            "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
-            "finalizers": ["karpenter.sh/termination"],
-            "ownerReferences": [
-                {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "default-NUMBER", "uid": "claim-NUMBER"}
-            ],
-            "managedFields": [{"manager": "kubelet", "fieldsV1": {f"f:{n}": {"f:x": {}} for n in range(100)}}],
-        },
-        "spec": {
-            "providerID": "aws:///ZONE/i-0NUMBER",
-            "taints": [{"key": "joiner.dev/filling", "effect": "NoSchedule"}] if closed else [],
-        },
-        "status": {
-            "capacity": room,
-            "allocatable": room,
-            "conditions": [
-                {"type": kind, "status": "True" if kind == "Ready" else "False", **since}
-                for kind in ("Ready", "DiskPressure")
-            ],
-            "images": [{"names": [f"registry.example/image-{n}@sha256:{'a' * 64}"], "sizeBytes": 1} for n in range(50)],
-        },
-    }
-
-
-def claim(*, closed: bool, since: str) -> dict[str, Any]:
-    """Return the NodeClaim of a node; the claim of a closed node is registered and not initialized."""
-    known = [("Launched", "True"), ("Registered", "True"), ("Initialized", "Unknown" if closed else "True")]
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodeClaim",
-        "metadata": {
-            "name": "default-NUMBER",
-            "uid": "claim-NUMBER",
-            "resourceVersion": "NUMBER",
-            "creationTimestamp": since,
-            "labels": {
-                "karpenter.sh/nodepool": "default",
-                "node.kubernetes.io/instance-type": "m5.2xlarge",
-                "topology.kubernetes.io/zone": "ZONE",
-                "karpenter.sh/capacity-type": "on-demand",
-            },
-            "annotations": {"joiner.dev/lease": "1", "joiner.dev/price-per-hour": "0.384"},
-            "finalizers": ["karpenter.sh/termination"],
-            "ownerReferences": [
-                {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": "default", "uid": "pool-1"}
-            ],
-            "managedFields": [{"manager": "joiner", "fieldsV1": {f"f:{n}": {"f:x": {}} for n in range(60)}}],
-        },
-        "spec": {
-            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-            "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
-        },
-        "status": {
-            "providerID": "aws:///ZONE/i-0NUMBER",
-            "nodeName": "node-NUMBER",
-            "conditions": [
-                {"type": kind, "status": status, "reason": kind, "lastTransitionTime": since} for kind, status in known
-            ],
-        },
-    }
-
-
-POOL: Final[Mapping[str, Any]] = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodePool",
-    "metadata": {"name": "default", "uid": "pool-1", "generation": 1},
-    "spec": {
-        "template": {
-            "spec": {
-                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
-                "requirements": [],
-            }
-        },
-        "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "30s"},
-    },
-}
-CLASS: Final[Mapping[str, Any]] = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default", "uid": "class-1", "generation": 1},
-    "spec": {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
-        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
-    },
-}
-
-
-DEFINITIONS: Final = (
-    "awsnodetemplates.karpenter.k8s.aws",
-    "ec2nodeclasses.karpenter.k8s.aws",
-    "machines.karpenter.sh",
-    "nodeclaims.karpenter.sh",
-    "nodepools.karpenter.sh",
-    "provisioners.karpenter.sh",
-)
-FEW: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
-    "nodepools": [POOL],
-    "ec2nodeclasses": [CLASS],
-    "namespaces": [{"metadata": {"name": f"team-{n}"}} for n in range(9)],
-    "customresourcedefinitions": [{"metadata": {"name": name}} for name in DEFINITIONS],
-}
 
 
 class Objects:
@@ -440,18 +218,18 @@ def _handler(stand_in: StandIn) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length)) if length else {}
             url = urlsplit(self.path)
             query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            status, headers, said = stand_in.answer(
+            status, headers, response = stand_in.answer(
                 self.command, url.path, query, body if isinstance(body, dict) else {}
             )
             self.send_response(status)
             for name, value in {
                 "Content-Type": "application/json",
-                "Content-Length": str(len(said)),
+                "Content-Length": str(len(response)),
                 **headers,
             }.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(response)
 
         do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = _serve  # the names that the server calls
 

@@ -8,10 +8,8 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from bench.cases import CLASSES, RecordedCase, read_cases, read_catalogue
-from bench.plan_prices import SHIPPED
+from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, PlanTolerances, plan
 from joiner.planning.effort import Effort
@@ -69,20 +67,14 @@ def lines(rows: Sequence[CaseNodes]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.plan_nodes", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl and catalogue.json")
-    parser.add_argument("--only", default="", help="names of cases that contain this")
-    parser.add_argument("--most-pods", type=int, default=1100, help="leave larger cases out")
+    add_case_arguments(parser, most_pods=1100)
     parser.add_argument("--steps", type=int, default=250, help="effort of the search")
-    parser.add_argument("--check", action="store_true", help="look at every plan with the independent checker")
-    said = parser.parse_args(arguments)
-    cases = [case for case in read_cases(said.cases) if said.only in case.name and case.pods <= said.most_pods]
-    if not cases:
-        print(f"no cases in {said.cases}", file=sys.stderr)
-        return 1
-    catalogue = read_catalogue(said.cases)
+    parser.add_argument("--check", action="store_true", help="check every plan with the independent checker")
+    options = parser.parse_args(arguments)
+    cases, catalogue = select_cases(options), read_catalogue(options.cases)
     rows = []
     for case in cases:
-        rows.append(measured(case, catalogue, said.steps, check=said.check))
+        rows.append(measured(case, catalogue, options.steps, check=options.check))
         print(list(lines(rows[-1:]))[1], file=sys.stderr, flush=True)
     print("\n".join(lines(rows)))
     return 1 if any(row.wrong or row.more_expensive for row in rows) else 0

@@ -13,15 +13,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from bench.cases import CLASSES, RecordedCase, read_cases, read_catalogue
+from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, plan
 from joiner.planning.effort import Effort
 from tests.plan_checker import check_plan
 
-SHIPPED = Path(__file__).parent / "data"
+GPU_MIXES = ("openball", "openbtaint")
+ALL_MIXES = ("web", "web32", "webcons", "bench", *GPU_MIXES, "openbcpu", "openbnogpu")
+SPEED_GOALS = ((100, 300, ">= 1 x"), (1000, 1100, ">= 5 x"), (5000, 9000, ">= 20 x"), (20000, 20000, ">= 50 x"))
+"""Sizes of cases from and to, and how much faster a first plan is than Karpenter's."""
 BRIEFLY = 0.25
 """The deadline of a short search, in seconds."""
 CALIBRATED = 1.25
@@ -120,56 +122,48 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
 
 def goals(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the goals, each with the measured value."""
-
-    def of(*mixes: str, low: int = 0, high: int = 10**9) -> list[Row]:
-        return [row for row in rows if row.case.mix in mixes and low <= row.case.size <= high]
-
-    def most(label: str, found: Sequence[Row], goal: str) -> str:
-        worst = max((row.best.gap for row in found), default=float("nan"))
-        return f"{label:64} goal {goal:>8}  measured {worst:7.2%} ({len(found)} cases)"
-
-    def saving(label: str, found: Sequence[Row], goal: str) -> str:
-        known = [1 - row.best.price_per_hour / row.karpenter for row in found if row.case.answer]
-        return (
-            f"{label:64} goal {goal:>8}  measured "
-            f"{statistics.median(known) if known else float('nan'):7.1%} ({len(known)} cases)"
-        )
-
-    def speed(label: str, found: Sequence[Row], goal: str) -> str:
-        known = [row.karpenter_seconds / row.first_seconds for row in found if row.case.answer]
-        return (
-            f"{label:64} goal {goal:>8}  measured {min(known, default=float('nan')):7.1f} x at worst "
-            f"({len(known)} cases)"
-        )
-
-    gpus = ("openball", "openbtaint")
-    traces = (*gpus, "openbcpu", "openbnogpu")
-    yield most(
-        "above the bound: web mixes of 5,000 pods and more, 1 s", of("web", "web32", "webcons", low=5000), "<= 0.3%"
-    )
-    yield most("above the bound: pods with GPUs, 1,000 and more, 1 s", of(*gpus, low=1000), "<= 1.5%")
-    yield most("above the bound: Karpenter's own mix, 1,000 and more, 2 s", of("bench", low=1000), "<= 4%")
-    small = [row for row in rows if row.case.pods <= 36]
+    web = _of(rows, "web", "web32", "webcons", low=5000)
+    yield _gap("above the bound: web mixes of 5,000 pods and more, 1 s", web, "<= 0.3%")
+    yield _gap("above the bound: pods with GPUs, 1,000 and more, 1 s", _of(rows, *GPU_MIXES, low=1000), "<= 1.5%")
+    yield _gap("above the bound: Karpenter's own mix, 1,000 and more, 2 s", _of(rows, "bench", low=1000), "<= 4%")
     yield from _behind(rows)
-    below = sum(
-        1
-        for row in small
-        if (greedy := row.best.greedy_price_per_hour) is None or row.best.price_per_hour <= greedy + 1e-9
-    )
+    small = [row for row in rows if row.case.pods <= 36]
+    below = sum(not _above_greedy(row.best) for row in small)
     yield f"{'at or under the greedy, 3 to 30 pods':64} goal   always  measured {below} of {len(small)}"
-    yield saving("saved, default pool, 300 pods and more (median)", of("web", "webcons", "bench", low=300), ">= 25%")
-    yield saving("saved, types <= 32 vCPU, 300 pods and more (median)", of("web32", low=300), ">= 10%")
-    yield saving("saved, GPU mixes, 300 pods and more (median)", of(*gpus, low=300), ">= 35%")
+    default = _of(rows, "web", "webcons", "bench", low=300)
+    yield _saving("saved, default pool, 300 pods and more (median)", default, ">= 25%")
+    yield _saving("saved, types <= 32 vCPU, 300 pods and more (median)", _of(rows, "web32", low=300), ">= 10%")
+    yield _saving("saved, GPU mixes, 300 pods and more (median)", _of(rows, *GPU_MIXES, low=300), ">= 35%")
     slowest = max((row.first_seconds / row.slower for row in small), default=float("nan"))
     yield f"{'first plan, 30 pods and fewer, ms':64} goal    <= 30  measured {slowest * 1e3:7.1f} at worst"
-    everything = ("web", "web32", "webcons", "bench", *traces)
-    for low, high, goal in (
-        (100, 300, ">= 1 x"),
-        (1000, 1100, ">= 5 x"),
-        (5000, 9000, ">= 20 x"),
-        (20000, 20000, ">= 50 x"),
-    ):
-        yield speed(f"first plan against Karpenter, {low:,} pods", of(*everything, low=low, high=high), goal)
+    for low, high, goal in SPEED_GOALS:
+        yield _speed(f"first plan against Karpenter, {low:,} pods", _of(rows, *ALL_MIXES, low=low, high=high), goal)
+
+
+def _of(rows: Sequence[Row], *mixes: str, low: int = 0, high: int = 10**9) -> list[Row]:
+    return [row for row in rows if row.case.mix in mixes and low <= row.case.size <= high]
+
+
+def _above_greedy(found: Plan) -> bool:
+    greedy = found.greedy_price_per_hour
+    return greedy is not None and found.price_per_hour > greedy + 1e-9
+
+
+def _gap(label: str, found: Sequence[Row], goal: str) -> str:
+    worst = max((row.best.gap for row in found), default=float("nan"))
+    return f"{label:64} goal {goal:>8}  measured {worst:7.2%} ({len(found)} cases)"
+
+
+def _saving(label: str, found: Sequence[Row], goal: str) -> str:
+    known = [1 - row.best.price_per_hour / row.karpenter for row in found if row.case.answer]
+    median = statistics.median(known) if known else float("nan")
+    return f"{label:64} goal {goal:>8}  measured {median:7.1%} ({len(known)} cases)"
+
+
+def _speed(label: str, found: Sequence[Row], goal: str) -> str:
+    known = [row.karpenter_seconds / row.first_seconds for row in found if row.case.answer]
+    worst = min(known, default=float("nan"))
+    return f"{label:64} goal {goal:>8}  measured {worst:7.1f} x at worst ({len(known)} cases)"
 
 
 def _behind(rows: Sequence[Row]) -> Iterator[str]:
@@ -190,28 +184,20 @@ def _behind(rows: Sequence[Row]) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.plan_prices", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--cases", type=Path, default=SHIPPED, help="folder with cases.jsonl, answers.jsonl and catalogue.json"
-    )
-    parser.add_argument("--only", default="", help="names of cases that contain this")
-    parser.add_argument("--most-pods", type=int, default=10**9, help="leave larger cases out")
+    add_case_arguments(parser, most_pods=10**9)
     parser.add_argument(
         "--seconds", type=float, help="time for every plan instead of what its goal says; 0: first plans only"
     )
     parser.add_argument(
         "--longer", type=float, help="plan once more with so many seconds, to compare with what a quarter of one finds"
     )
-    parser.add_argument("--check", action="store_true", help="look at every plan with the independent checker")
-    said = parser.parse_args(arguments)
-    cases = [case for case in read_cases(said.cases) if said.only in case.name and case.pods <= said.most_pods]
-    if not cases:
-        print(f"no cases in {said.cases}", file=sys.stderr)
-        return 1
-    catalogue = read_catalogue(said.cases)
+    parser.add_argument("--check", action="store_true", help="check every plan with the independent checker")
+    options = parser.parse_args(arguments)
+    cases, catalogue = select_cases(options), read_catalogue(options.cases)
     plan(cases[0].snapshot(), catalogue, classes=CLASSES, effort=Effort(steps=0))  # imports
     rows = []
     for case in cases:
-        rows.append(measured(case, catalogue, seconds=said.seconds, check=said.check, longer=said.longer))
+        rows.append(measured(case, catalogue, seconds=options.seconds, check=options.check, longer=options.longer))
         print(list(lines(rows[-1:]))[1], file=sys.stderr, flush=True)
     print("\n".join((*lines(rows), "", *goals(rows))))
     return 1 if any(row.wrong for row in rows) else 0

@@ -7,10 +7,9 @@ of `joiner.disruption.consolidation` are applied one after the other until nothi
 import random
 from typing import Any, Final
 
-from bench.cases import CLASSES, Json, pods_of, read_catalogue
+from bench.cases import CLASSES, SHIPPED, Json, pods_of, read_catalogue
 from bench.consolidation_waves import evictions_until, waves
 from bench.fragmented_clusters import claim_and_node, running
-from bench.plan_prices import SHIPPED
 from bench.workloads import FAMILIES
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan

@@ -10,11 +10,9 @@ import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
-from bench.cases import CLASSES, RecordedCase, read_cases, read_catalogue
-from bench.plan_prices import SHIPPED
+from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner import names
 from joiner.catalogue import Catalogue, Offering
 from joiner.cluster import ValueSet
@@ -71,21 +69,19 @@ def count_choices(case: RecordedCase, made: Plan) -> Choices:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=Path, default=SHIPPED)
-    parser.add_argument("--most", type=int, default=1_000, help="pods of the largest case")
-    asked = parser.parse_args(arguments)
-    catalogue = with_spot(read_catalogue(asked.cases))
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.spot_alternatives", description=(__doc__ or "").splitlines()[0]
+    )
+    add_case_arguments(parser, most_pods=1_000)
+    options = parser.parse_args(arguments)
+    cases, catalogue = select_cases(options), with_spot(read_catalogue(options.cases))
     rows = []
-    for case in read_cases(asked.cases):
-        if case.pods > asked.most:
-            continue
+    for case in cases:
         made = plan(open_to_spot(case.snapshot()), catalogue, classes=CLASSES, effort=Effort(seconds=0.2))
         rows.append(count_choices(case, made))
-        if rows[-1].types:
-            found = rows[-1].types
-            told = f"types: least {min(found)}, median {statistics.median(found)}"
-            print(f"{case.name:<44} {len(found):>5} nodes, {told}")
+        if types := rows[-1].types:
+            counts = f"types: least {min(types)}, median {statistics.median(types)}"
+            print(f"{case.name:<44} {len(types):>5} nodes, {counts}")
     every = [count for row in rows for count in row.types]
     print(f"{len(rows)} cases, {len(every)} spot nodes: median {statistics.median(every)} types", file=sys.stdout)
     return 0

@@ -54,7 +54,7 @@ def mix(kind: str, number: int) -> Mix:
 def recorded(kind: str, number: int) -> list[Row]:
     """Return the rows of the smallest recorded case of a kind with at least this number of pods."""
     cases = [case for case in read_cases(RECORDED) if case.mix == kind and case.pods >= number]
-    found: list[Row] = min(cases, key=lambda case: case.pods).said["pods"]
+    found: list[Row] = min(cases, key=lambda case: case.pods).recorded["pods"]
     return found
 
 
