@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
 
 
 class CalledApi(Enum):
@@ -94,7 +94,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         deletes_items=("EMPTY",),
         reads_documents=("pod-events",),
         writes_documents=("pod-events", "snapshots", "surveys"),
-        groups=(VIEWERS, TELLERS),
+        groups=(VIEWERS, EVENT_WRITERS),
     ),
     "survey_instances": FunctionConfiguration(
         "Reads the instances, and the executions that hold the lease, retire claims or wait for nodes",
@@ -144,7 +144,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         queries_items=("ASSIGNMENT", "LAUNCH", "UNAVAILABLE", "WAVE"),
         updates_items=("LEASE",),
         writes_documents=("snapshots",),
-        groups=(VIEWERS, TELLERS),
+        groups=(VIEWERS, EVENT_WRITERS),
     ),
     "resolve_node_classes": FunctionConfiguration(
         "Finds the subnets, security groups, images and the instance profile of each node class",

@@ -17,7 +17,7 @@ from joiner.planning.planner import uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
-from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
+from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
 from joiner_cli.settings_limits import SettingsLimits
 
@@ -87,7 +87,7 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
     began = time.perf_counter()
     found = load_catalogue(question.catalogue, question.region)
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
-        world = read_manifests(read_documents(question.files))
+        world = read_manifest_set(read_documents(question.files))
     manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
     classes = assume_resolved_classes(
         world.snapshot,

@@ -17,7 +17,7 @@ import yaml
 from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
-from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
@@ -146,7 +146,7 @@ def _await_policies(cluster: Cluster) -> None:
         lambda: cluster.member(VIEWERS, DRAINERS).call(
             "PATCH", f"{PODS}/{cluster.pod(node)}", {"metadata": {"labels": LEAVING}}, content_type=MERGE
         ),
-        lambda: cluster.member(VIEWERS, TELLERS).call("POST", EVENTS, event("stranger")),
+        lambda: cluster.member(VIEWERS, EVENT_WRITERS).call("POST", EVENTS, event("stranger")),
         lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={})),
     )
     for attempt in attempts:
@@ -474,12 +474,12 @@ def test_of_a_node_class_only_the_finalizer_is_changed(cluster: Cluster) -> None
 
 
 def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
-    teller = cluster.member(VIEWERS, TELLERS)
-    teller.call("POST", EVENTS, event("joiner.dev/joiner"))
+    writer = cluster.member(VIEWERS, EVENT_WRITERS)
+    writer.call("POST", EVENTS, event("joiner.dev/joiner"))
 
     refused(
         "with the reporting controller joiner.dev/joiner",
-        lambda: teller.call("POST", EVENTS, event("default-scheduler")),
+        lambda: writer.call("POST", EVENTS, event("default-scheduler")),
     )
 
 
@@ -494,8 +494,8 @@ def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
         ((VIEWERS, DRAINERS), "POST", f"{PODS}/any/binding"),
         ((VIEWERS, DRAINERS), "PATCH", f"{PODS}/any/status"),
         ((VIEWERS, DRAINERS), "PUT", f"{NODES}/any"),
-        ((VIEWERS, TELLERS), "POST", "/api/v1/namespaces/default/events"),
-        ((VIEWERS, TELLERS), "PATCH", f"{EVENTS}/any"),
+        ((VIEWERS, EVENT_WRITERS), "POST", "/api/v1/namespaces/default/events"),
+        ((VIEWERS, EVENT_WRITERS), "PATCH", f"{EVENTS}/any"),
         ((VIEWERS,), "POST", EVENTS),
         ((VIEWERS,), "GET", "/api/v1/secrets"),
         (

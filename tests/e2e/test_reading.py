@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_cli.manifests import ManifestDocument, read_manifests
+from joiner_cli.manifests import ManifestDocument, read_manifest_set
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.packaged_data import kube_schemas
 from tests.unit.cli import mutations
@@ -99,7 +99,9 @@ def renamed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours(manifest: Any) -> list[str]:
-    return [str(error) for error in read_manifests([ManifestDocument("file", json.loads(json.dumps(manifest)))]).errors]
+    return [
+        str(error) for error in read_manifest_set([ManifestDocument("file", json.loads(json.dumps(manifest)))]).errors
+    ]
 
 
 def test_both_accept_valid_manifests(server: Server) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from infra.function_configuration import CONFIGURATIONS, CalledApi
 from joiner.lifecycle.other_autoscalers import LEASES
-from joiner.names import BINDERS, DRAINERS, RECORDERS, TELLERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
 from tests.infra.conftest import ROOT, Synthesis, flat
 from tests.infra.table_calls import called_actions
 
@@ -510,7 +510,7 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
     roles = {each["metadata"]["name"]: each["rules"] for each in manifests if each["kind"] == "ClusterRole"}
     bindings = {each["roleRef"]["name"]: each["subjects"] for each in manifests if each["kind"] == "ClusterRoleBinding"}
 
-    assert set(roles) == set(bindings) == {VIEWERS, TELLERS, RECORDERS, BINDERS, DRAINERS}
+    assert set(roles) == set(bindings) == {VIEWERS, EVENT_WRITERS, RECORDERS, BINDERS, DRAINERS}
     assert all(
         subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}]
         for role, subjects in bindings.items()
@@ -520,7 +520,7 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
             assert "*" not in (*rule["verbs"], *rule["resources"], *rule["apiGroups"]), role
             assert not {"secrets", "configmaps", "serviceaccounts"} & set(rule["resources"]), role
     assert {verb for rule in roles[VIEWERS] for verb in rule["verbs"]} == {"get", "list"}
-    assert [rule["resources"] for rule in roles[TELLERS]] == [["events"]]
+    assert [rule["resources"] for rule in roles[EVENT_WRITERS]] == [["events"]]
     assert [rule["resourceNames"] for rule in roles[VIEWERS] if "leases" in rule["resources"]] == [list(LEASES)]
     assert not any("aggregate" in label for each in manifests for label in each["metadata"]["labels"])
 

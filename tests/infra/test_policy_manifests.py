@@ -12,6 +12,7 @@ from joiner.names import (
     BINDERS,
     DISRUPTED,
     DRAINERS,
+    EVENT_WRITERS,
     FILLING,
     LEAVING,
     NODE_OF_POD,
@@ -19,7 +20,6 @@ from joiner.names import (
     PLACED,
     PROVISIONER,
     RECORDERS,
-    TELLERS,
     VIEWERS,
 )
 
@@ -55,7 +55,7 @@ def test_a_policy_refuses_what_it_cannot_judge_and_is_about_joiners_identities_o
 
 
 def test_every_group_is_one_that_the_policies_are_about() -> None:
-    assert all(group.startswith("joiner:") for group in (VIEWERS, TELLERS, RECORDERS, BINDERS, DRAINERS))
+    assert all(group.startswith("joiner:") for group in (VIEWERS, EVENT_WRITERS, RECORDERS, BINDERS, DRAINERS))
 
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if "paramKind" in policy])

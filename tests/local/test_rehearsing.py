@@ -41,7 +41,7 @@ def launch(local_aws: RunningAws) -> Launch:
         "spec": spec,
         "status": status,
     }
-    pool = read_node_pool(acceptance_objects.node_pool("1", "default"))
+    pool = read_node_pool(acceptance_objects.build_node_pool("1", "default"))
     return build_dry_run_launch(
         read_node_class(manifest),
         pool,

@@ -3,6 +3,7 @@
 import importlib.metadata
 import secrets
 import signal
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +13,14 @@ import typer
 
 from joiner_cli.acceptance.acceptance_objects import PAUSE
 from joiner_cli.acceptance.acceptance_report import all_passed, render_report, render_step
-from joiner_cli.acceptance.acceptance_steps import AcceptanceFailed, StepResult, run_steps
+from joiner_cli.acceptance.acceptance_steps import (
+    CLEANUP,
+    STEPS,
+    AcceptanceFailed,
+    AcceptanceStep,
+    StepResult,
+    run_steps,
+)
 from joiner_cli.deployed_stack import Cluster, DeployedStack, Region, commentary, exit_with_error
 
 NOT_SHOWN: Final = 2
@@ -48,29 +56,14 @@ def accept_command(  # noqa: PLR0917  typer calls it by keyword
     1: no Joiner is deployed for the cluster, or a call to AWS failed. 130: interrupted; everything that the run created
     is removed.
     """
-    from joiner_cli.acceptance.acceptance_run import AcceptanceRun, api_server
-    from joiner_cli.acceptance.acceptance_steps import CLEANUP, STEPS
+    from joiner_cli.acceptance.acceptance_run import AcceptanceRun, connect_api_server
 
     here = DeployedStack.find(cluster, region)
     if report is not None and not report.parent.is_dir():
         exit_with_error(f"{report}: there is no folder {report.parent}")
-    run = AcceptanceRun(here, api_server(here), secrets.token_hex(4), node_class, image)
+    run = AcceptanceRun(here, connect_api_server(here), secrets.token_hex(4), node_class, image)
     began = datetime.now(UTC)
-    until = [step.name for step in STEPS].index("ring") if dry_run else len(STEPS)
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up, too
-    try:
-        results, interrupted = run_steps(
-            run.actions(),
-            report=lambda result: (
-                commentary.print(render_step(result))
-                if output is not ReportFormat.TABLE
-                else typer.echo(render_step(result))
-            ),
-            explained=describe_error,
-            steps=(*STEPS[:until], CLEANUP),
-        )
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    results, interrupted = _run_steps(run.actions(), output, dry_run=dry_run)
     about = {
         "joiner": importlib.metadata.version("joiner"),
         "cluster": cluster,
@@ -82,6 +75,25 @@ def accept_command(  # noqa: PLR0917  typer calls it by keyword
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if all_passed(results) else NOT_SHOWN)
+
+
+def _run_steps(
+    actions: Mapping[str, Callable[[AcceptanceStep], str]], output: ReportFormat, *, dry_run: bool
+) -> tuple[list[StepResult], bool]:
+    """Run the steps and show each result. SIGTERM ends them as Ctrl-C does, so that the run is cleaned up."""
+
+    def report(result: StepResult) -> None:
+        if output is ReportFormat.TABLE:
+            typer.echo(render_step(result))
+        else:
+            commentary.print(render_step(result))
+
+    until = [step.name for step in STEPS].index("ring") if dry_run else len(STEPS)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return run_steps(actions, report=report, explained=describe_error, steps=(*STEPS[:until], CLEANUP))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _write_report(results: list[StepResult], about: dict[str, str], output: ReportFormat, report: Path | None) -> None:

@@ -25,7 +25,7 @@ def object_name(run: str) -> str:
     return f"joiner-accept-{run}"
 
 
-def node_pool(run: str, node_class: str) -> Manifest:
+def build_node_pool(run: str, node_class: str) -> Manifest:
     """Return a NodePool for one small on-demand node. The node expires after 30 minutes if the run cannot remove it."""
     spec = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": node_class},
@@ -49,7 +49,7 @@ def node_pool(run: str, node_class: str) -> Manifest:
     }
 
 
-def pod(run: str, image: str) -> Manifest:
+def build_pod(run: str, image: str) -> Manifest:
     """Return a pod that only the run's node can run."""
     container = {"name": "main", "image": image, "resources": {"requests": {"cpu": "100m", "memory": "32Mi"}}}
     return {

@@ -131,7 +131,7 @@ class AcceptanceRun:
 
     def _rehearse(self) -> Mapping[str, Mapping[str, str]]:
         manifest = self._class()
-        pool = read_node_pool(acceptance_objects.node_pool(self.run, self.node_class))
+        pool = read_node_pool(acceptance_objects.build_node_pool(self.run, self.node_class))
         launch = build_dry_run_launch(
             read_node_class(manifest),
             pool,
@@ -215,7 +215,7 @@ class AcceptanceRun:
         before, known = ledger.lease().rings, self._executions()
         self.made = True
         try:
-            self.kube().create(kinds.PODS, acceptance_objects.pod(self.run, self.image), namespace="default")
+            self.kube().create(kinds.PODS, acceptance_objects.build_pod(self.run, self.image), namespace="default")
         except AlreadyExists:
             raise AcceptanceFailed(f"there is a pod default/{self.name}", "delete it and run this again") from None
 
@@ -250,7 +250,7 @@ class AcceptanceRun:
     def node_up(self, step: AcceptanceStep) -> str:
         """Create the NodePool, and wait until the pod runs."""
         began = time.monotonic()
-        self.kube().create(kinds.NODEPOOLS, acceptance_objects.node_pool(self.run, self.node_class))
+        self.kube().create(kinds.NODEPOOLS, acceptance_objects.build_node_pool(self.run, self.node_class))
         return wait_for(
             lambda: self._runs(began),
             step,
@@ -326,7 +326,7 @@ class AcceptanceRun:
         return "; ".join([*claims, *(f"instance {each.id} is {each.state}" for each in self._instances())])[:800]
 
 
-def api_server(here: DeployedStack) -> Callable[[], Kube]:
+def connect_api_server(here: DeployedStack) -> Callable[[], Kube]:
     """Return a function that connects to the cluster's API server with the caller's credentials, at the first call."""
     connected: list[Kube] = []
 

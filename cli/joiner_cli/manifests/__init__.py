@@ -10,6 +10,6 @@ world       the snapshot of all valid objects, and the problems of the others
 """
 
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput, read_documents
-from joiner_cli.manifests.manifest_set import ManifestSet, read_manifests
+from joiner_cli.manifests.manifest_set import ManifestSet, read_manifest_set
 
-__all__ = ["ManifestDocument", "ManifestSet", "UnreadableInput", "read_documents", "read_manifests"]
+__all__ = ["ManifestDocument", "ManifestSet", "UnreadableInput", "read_documents", "read_manifest_set"]

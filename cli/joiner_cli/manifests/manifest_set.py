@@ -5,7 +5,7 @@ with different content is left out, too, because its meaning is unknown.
 
 >>> from joiner_cli.manifests.manifest_documents import read_text
 >>> manifest = '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"contaners": []}}'
->>> found = read_manifests(read_text(manifest, "a.json"))
+>>> found = read_manifest_set(read_text(manifest, "a.json"))
 >>> [str(problem) for problem in found.errors][0]
 'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
 """
@@ -66,7 +66,7 @@ class ManifestSet:
         return found
 
 
-def read_manifests(documents: Iterable[ManifestDocument | UnreadableInput]) -> ManifestSet:
+def read_manifest_set(documents: Iterable[ManifestDocument | UnreadableInput]) -> ManifestSet:
     """Read the documents; objects with errors are left out and reported."""
     reading = _ManifestReader()
     for document in documents:

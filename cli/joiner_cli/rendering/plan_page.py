@@ -14,7 +14,7 @@ from typing import Final
 from joiner.cluster import Pod, Resources, sum_resources
 from joiner.cluster.quantities import format_amount
 from joiner.planning import Plan, PlannedNode, Reason
-from joiner_cli.rendering.plan_table import describe_reason, summarize_plan
+from joiner_cli.rendering.plan_table import describe_reason, render_plan_summary
 from joiner_cli.rendering.text_columns import format_dollars, format_percent, shorten_names
 
 MAX_DRAWN_NODES: Final = 2000
@@ -77,7 +77,7 @@ def render_plan_page(
         )
         for one in plan.existing[:MAX_DRAWN_NODES]
     ]
-    lines = summarize_plan(plan).split("\n")
+    lines = render_plan_summary(plan).split("\n")
     parts = [
         "<!doctype html><html lang=en><head><meta charset=utf-8><title>Joiner: a plan</title>",
         f"<style>{STYLE}</style></head><body>",

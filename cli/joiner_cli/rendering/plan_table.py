@@ -21,11 +21,16 @@ PART_NAMES: Final = {
 
 def render_plan_table(plan: Plan) -> str:
     """Return the summary and the tables, with a blank line between them."""
-    parts = [summarize_plan(plan), _render_nodes(plan.nodes), _render_existing(plan), _render_pending(plan.pending)]
+    parts = [
+        render_plan_summary(plan),
+        _render_nodes(plan.nodes),
+        _render_existing(plan),
+        _render_pending(plan.pending),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
-def summarize_plan(plan: Plan) -> str:
+def render_plan_summary(plan: Plan) -> str:
     """Return the number of nodes and pods and the price, in up to four lines."""
     if not (plan.nodes or plan.existing or plan.pending):
         return "No pods are pending: nothing to do."

@@ -145,8 +145,8 @@ def test_the_documentation_lists_the_steps_of_the_program_in_order() -> None:
 
 def test_the_pool_and_the_pod_match_only_each_other() -> None:
     pool, pod = (
-        read_node_pool(acceptance_objects.node_pool("1", "default")),
-        acceptance_objects.pod("1", acceptance_objects.PAUSE),
+        read_node_pool(acceptance_objects.build_node_pool("1", "default")),
+        acceptance_objects.build_pod("1", acceptance_objects.PAUSE),
     )
 
     assert pod["spec"]["nodeSelector"] == pool.labels == {acceptance_objects.KEY: "1"}

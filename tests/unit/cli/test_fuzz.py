@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from joiner_cli.manifest_plan import PlanRequest, plan_manifests
-from joiner_cli.manifests import read_manifests
+from joiner_cli.manifests import read_manifest_set
 from joiner_cli.manifests.manifest_documents import read_text
 from tests.plan_checker import check_plan
 from tests.unit.cli.mutations import good, mutated
@@ -31,7 +31,7 @@ def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(part: int, c
     for seed in range(FIRST + part, FIRST + NUMBER, PARTS):
         text = mutated(seed, manifests)
         began = time.perf_counter()
-        found = read_manifests(read_text(text, "file"))
+        found = read_manifest_set(read_text(text, "file"))
         assert time.perf_counter() - began < READING, f"seed {seed}"
         for error in found.errors:
             assert error.object, f"seed {seed}: {error}"

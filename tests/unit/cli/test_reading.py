@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from joiner_cli.manifests import ManifestSet, read_documents, read_manifests
+from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.manifests.manifest_documents import read_text
 from tests.unit.cli.running import deployment, pod, pool
 
@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def world(*manifests: Any) -> ManifestSet:
-    return read_manifests(one for manifest in manifests for one in read_text(json.dumps(manifest), "file.json"))
+    return read_manifest_set(one for manifest in manifests for one in read_text(json.dumps(manifest), "file.json"))
 
 
 def refusals(*manifests: Any) -> list[str]:
@@ -24,11 +24,11 @@ def refusals(*manifests: Any) -> list[str]:
 
 
 def of_yaml(text: str) -> ManifestSet:
-    return read_manifests(read_text(text, "file.yaml"))
+    return read_manifest_set(read_text(text, "file.yaml"))
 
 
 def test_valid_manifests_of_every_kind_have_no_problems() -> None:
-    found = read_manifests(read_documents([str(GOOD)]))
+    found = read_manifest_set(read_documents([str(GOOD)]))
 
     assert found.problems == ()
     assert len(found.snapshot.pools) == 3
@@ -37,7 +37,7 @@ def test_valid_manifests_of_every_kind_have_no_problems() -> None:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.name)
 def test_our_examples_are_read(path: Path) -> None:
-    assert read_manifests(read_documents([str(path)])).errors == ()
+    assert read_manifest_set(read_documents([str(path)])).errors == ()
 
 
 def test_pods_of_a_deployment_are_named_by_number() -> None:
@@ -59,7 +59,7 @@ def test_existing_pods_of_a_deployment_are_not_added_again() -> None:
 
 
 def test_a_stateful_set_has_stable_names_and_volume_claims() -> None:
-    found = read_manifests(read_documents([str(GOOD / "shop.yaml")]))
+    found = read_manifest_set(read_documents([str(GOOD / "shop.yaml")]))
 
     claims = [one["metadata"]["name"] for one in found.lists["persistentvolumeclaims"]]
     assert claims == ["files", "data-db-0", "data-db-1"]
@@ -286,7 +286,7 @@ def test_every_file_is_read_and_every_unreadable_one_reported(tmp_path: Path) ->
     (tmp_path / "a.yaml").write_text("a: [")
     (tmp_path / "b.json").write_bytes(b"\xff")
     (tmp_path / "c.yaml").write_text(json.dumps(pod("C")))
-    found = read_manifests(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
+    found = read_manifest_set(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
 
     assert [str(one).removeprefix(f"{tmp_path}/").partition(":")[0] for one in found.errors] == [
         "a.yaml, line 2",

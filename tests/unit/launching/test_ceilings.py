@@ -105,7 +105,7 @@ def test_amazons_images_are_refused_where_the_settings_do_not_name_amazon(node_c
     assert "images of amazon" in message
 
 
-def test_an_image_id_that_is_not_found_is_told_where_others_are_used() -> None:
+def test_an_image_id_that_is_not_found_is_reported_where_others_are_used() -> None:
     two = replace(MODERN, image_terms=(ImageTerm(id="ami-1"), ImageTerm(id="ami-2")))
 
     there = resolved(two, images=[image("ami-2", "123456789012")])

@@ -68,7 +68,7 @@ def test_the_default_family_is_al2023_and_is_reported() -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_told_with_its_remedy(
+def test_what_is_not_there_is_reported_with_its_remedy(
     answers: dict[str, Any], condition: tuple[str, str], words: str
 ) -> None:
     there = resolved(**answers)
@@ -102,7 +102,7 @@ def test_more_security_groups_than_an_interface_can_have_are_reported(
     assert all(words in one.message for one in found)
 
 
-def test_all_that_is_missing_is_told_at_once() -> None:
+def test_all_that_is_missing_is_reported_at_once() -> None:
     bare = resolved(replace(TEMPLATE, instance_profile="gone"), subnets=(), security_groups=(), parameters={})
 
     assert [condition for condition, _ in errors(bare.problems)] == [

@@ -104,7 +104,7 @@ def test_a_volume_is_at_least_as_large_as_the_images_snapshot_and_as_encrypted()
     assert problems_of(replace(ROOT, size_gib=75), world) == []
 
 
-def test_a_volume_too_small_for_some_of_the_images_only_is_told_without_refusing_the_class() -> None:
+def test_a_volume_too_small_for_some_of_the_images_only_is_reported_without_refusing_the_class() -> None:
     (problem,) = find_volume_problems([ROOT], VolumeAnswers(images=[image(20), image(75)]), CEILINGS)
 
     assert (problem.severity, problem.reason) == ("warning", "BlockDeviceInvalid")

@@ -13,7 +13,7 @@ MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").re
 
 
 @pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case["mistake"])
-def test_a_mistake_is_told_with_field_and_remedy(case: dict[str, Any]) -> None:
+def test_a_mistake_is_reported_with_field_and_remedy(case: dict[str, Any]) -> None:
     found = read_manifests([case["manifest"]])
 
     subject = f"{case['manifest']['kind']}/wrong"
@@ -23,7 +23,7 @@ def test_a_mistake_is_told_with_field_and_remedy(case: dict[str, Any]) -> None:
     assert case["says"] in reported[0].remedy
 
 
-def test_all_mistakes_of_an_object_are_told_at_once() -> None:
+def test_all_mistakes_of_an_object_are_reported_at_once() -> None:
     wrong = {
         "kind": "Provisioner",
         "metadata": {"name": "a"},

@@ -81,7 +81,7 @@ def test_a_pool_without_its_class_says_so() -> None:
     assert conditions(node_class=None)["Ready"].reason == "NodeClassNotFound"
 
 
-def test_a_pool_tells_what_its_class_lacks() -> None:
+def test_a_pool_reports_what_its_class_lacks() -> None:
     lacking = READY.with_problems(
         [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag a = b: tag some")]
     )

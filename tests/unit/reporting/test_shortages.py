@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from joiner.launching import CapacityShortage, Launch, LaunchOutcome
-from joiner.launching.ec2_error_codes import find_remedy
+from joiner.launching.ec2_error_codes import find_error_remedy
 from joiner.planning import PendingPod, Plan, Reason
 from joiner.pools import NodeClassRef, NodePool
 from joiner.reporting.launch_events import report_few_choices, report_outcome
@@ -100,7 +100,7 @@ def test_a_pod_that_waits_for_something_else_is_not(reason: str, mark: tuple[str
     ],
 )
 def test_the_missing_role_is_known_by_whatever_ec2_calls_it(code: str, message: str, reason: str) -> None:
-    assert find_remedy(code, message).reason == reason
+    assert find_error_remedy(code, message).reason == reason
 
 
 def of_types(*types: str, capacity_type: str = "spot") -> Launch:

@@ -186,7 +186,7 @@ VIEWERS: Final = "joiner:viewer"
 RECORDERS: Final = "joiner:recorder"
 BINDERS: Final = "joiner:binder"
 DRAINERS: Final = "joiner:drainer"
-TELLERS: Final = "joiner:teller"
+EVENT_WRITERS: Final = "joiner:event-writer"
 
 # Reasons why Joiner does not act, for events and for the end of a state machine
 KARPENTER_RUNS: Final = "KarpenterRuns"

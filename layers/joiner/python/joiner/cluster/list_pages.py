@@ -13,7 +13,7 @@ Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypedDict, overload
+from typing import Any, Final, Generic, TypedDict, TypeVar, overload
 
 import msgspec
 
@@ -31,6 +31,7 @@ PodAnnotations = TypedDict(
     {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, names.POD_DELETION_COST: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants
     total=False,
 )
+ListedObject = TypeVar("ListedObject")
 ListMetadata = TypedDict("ListMetadata", {"continue": str | None}, total=False)
 
 
@@ -162,37 +163,17 @@ class ListedAttachment(TypedDict, total=False):
     spec: Any
 
 
-class PodPage(TypedDict, total=False):
+class ListPage(TypedDict, Generic[ListedObject], total=False):
     metadata: ListMetadata
-    items: list[ListedPod] | None
-
-
-class NodePage(TypedDict, total=False):
-    metadata: ListMetadata
-    items: list[ListedNode] | None
-
-
-class DaemonSetPage(TypedDict, total=False):
-    metadata: ListMetadata
-    items: list[ListedDaemonSet] | None
-
-
-class NamespacePage(TypedDict, total=False):
-    metadata: ListMetadata
-    items: list[ListedNamespace] | None
-
-
-class AttachmentPage(TypedDict, total=False):
-    metadata: ListMetadata
-    items: list[ListedAttachment] | None
+    items: list[ListedObject] | None
 
 
 DECODERS: Final[Mapping[str, Any]] = {
-    PODS: msgspec.json.Decoder(PodPage),
-    "nodes": msgspec.json.Decoder(NodePage),
-    "daemonsets": msgspec.json.Decoder(DaemonSetPage),
-    "namespaces": msgspec.json.Decoder(NamespacePage),
-    "volumeattachments": msgspec.json.Decoder(AttachmentPage),
+    PODS: msgspec.json.Decoder(ListPage[ListedPod]),
+    "nodes": msgspec.json.Decoder(ListPage[ListedNode]),
+    "daemonsets": msgspec.json.Decoder(ListPage[ListedDaemonSet]),
+    "namespaces": msgspec.json.Decoder(ListPage[ListedNamespace]),
+    "volumeattachments": msgspec.json.Decoder(ListPage[ListedAttachment]),
 }
 """Types by plural name. Objects of other kinds are read completely, except their managed fields."""
 

@@ -67,7 +67,7 @@ TEMPLATE_DIFFERS = "LaunchTemplateDiffers"
 
 
 class Remedy(NamedTuple):
-    """A word for programs, and a sentence for users."""
+    """A reason for programs, and a sentence for users."""
 
     reason: str
     remedy: str
@@ -78,7 +78,7 @@ REMEDIES: Mapping[str, Remedy] = {
         "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
     ),
     "IdempotentParameterMismatch": Remedy(
-        "IdempotentParameterMismatch", "nothing is to be done: the next plan sends a new request"
+        "IdempotentParameterMismatch", "no action is needed: the next plan sends a new request"
     ),
     "InstanceLimitExceeded": Remedy(
         "InstanceLimitExceeded", "request a higher quota of this instance type in Service Quotas"
@@ -86,27 +86,31 @@ REMEDIES: Mapping[str, Remedy] = {
     "InsufficientFreeAddressesInSubnet": Remedy(
         "InsufficientFreeAddressesInSubnet", "give the class larger or more subnets"
     ),
-    "InternalError": Remedy("InternalError", "EC2 has trouble of its own: it will be tried again"),
-    "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "put the image's id right"),
-    "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image is gone: select another"),
-    "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available (any more): select another"),
-    "InvalidBlockDeviceMapping": Remedy("BlockDeviceInvalid", "put the class's blockDeviceMappings right"),
-    "InvalidGroup.NotFound": Remedy("SecurityGroupNotFound", "the security group is gone: it will be looked up again"),
+    "InternalError": Remedy("InternalError", "EC2 had an internal error: the launch is tried again"),
+    "InvalidAMIID.Malformed": Remedy("InvalidAMIID", "correct the id of the image"),
+    "InvalidAMIID.NotFound": Remedy("AMINotFound", "the image does not exist: select another"),
+    "InvalidAMIID.Unavailable": Remedy("AMINotFound", "the image is not available: select another"),
+    "InvalidBlockDeviceMapping": Remedy("BlockDeviceInvalid", "correct the class's blockDeviceMappings"),
+    "InvalidGroup.NotFound": Remedy(
+        "SecurityGroupNotFound", "the security group does not exist: it is looked up again before the next launch"
+    ),
     "InvalidLaunchTemplateId.NotFoundException": Remedy(
-        "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
+        "LaunchTemplateNotFound", "the launch template was deleted: the next launch creates it again"
     ),
     "InvalidLaunchTemplateName.NotFoundException": Remedy(
-        "LaunchTemplateNotFound", "the launch template was deleted: it will be made again"
+        "LaunchTemplateNotFound", "the launch template was deleted: the next launch creates it again"
     ),
     "InvalidSnapshot.NotFound": Remedy(
-        "SnapshotNotFound", "the snapshot is gone, or this account may not use it: name another"
+        "SnapshotNotFound", "the snapshot does not exist, or this account may not use it: name another"
     ),
-    "InvalidSubnetID.NotFound": Remedy("SubnetNotFound", "the subnet is gone: it will be looked up again"),
-    "InvalidUserData.Malformed": Remedy("InvalidUserData", "put the class's userData right"),
+    "InvalidSubnetID.NotFound": Remedy(
+        "SubnetNotFound", "the subnet does not exist: it is looked up again before the next launch"
+    ),
+    "InvalidUserData.Malformed": Remedy("InvalidUserData", "correct the class's userData"),
     TEMPLATE_DIFFERS: Remedy(
         TEMPLATE_DIFFERS,
         (
-            "delete that launch template, then Joiner creates it again; CloudTrail shows who made it "
+            "delete that launch template, then Joiner creates it again; CloudTrail shows who created it "
             "(CreateLaunchTemplate)"
         ),
     ),
@@ -127,7 +131,7 @@ REMEDIES: Mapping[str, Remedy] = {
         ),
     ),
     "PendingVerification": Remedy(
-        "AccountPendingVerification", "AWS is still checking this account or region: wait, or ask AWS"
+        "AccountPendingVerification", "AWS still verifies this account or region: wait, or contact AWS Support"
     ),
     "SecurityGroupsPerInterfaceLimitExceeded": Remedy(
         "TooManySecurityGroups",
@@ -136,7 +140,7 @@ REMEDIES: Mapping[str, Remedy] = {
     ),
     "UnauthorizedOperation": Remedy(
         "Unauthorized",
-        "allow the role of launch_instances what it lacks: aws sts decode-authorization-message tells what",
+        "allow the role of launch_instances what it lacks: aws sts decode-authorization-message shows what",
     ),
     "VcpuLimitExceeded": Remedy(
         "VCPULimitExceeded", "request a higher vCPU quota of this instance family in Service Quotas"
@@ -162,7 +166,7 @@ BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
         re.compile(r"iam ?instance ?profile", re.IGNORECASE),
         Remedy(
             "InstanceProfileNameInvalid",
-            "the instance profile does not exist or has no role: put the class's instanceProfile right",
+            "the instance profile does not exist or has no role: correct the class's instanceProfile",
         ),
     ),
     (
@@ -181,10 +185,10 @@ BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
 )
 
 
-def find_remedy(code: str, message: str) -> Remedy:
+def find_error_remedy(code: str, message: str) -> Remedy:
     """Return the reason and the remedy of an error. An unknown code is reported as unknown.
 
-    >>> find_remedy("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
+    >>> find_error_remedy("InvalidParameterValue", "Invalid IAM Instance Profile name").reason
     'InstanceProfileNameInvalid'
     """
     for pattern, remedy in SERVICE_LINKED_ROLES:

@@ -70,15 +70,22 @@ def build_fleet_request(
             for kind in TAGGED
         ],
     }
-    if capacity_type == names.SPOT:
-        request["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
-    elif market == INTERRUPTIBLE_MARKET:
-        request["ReservedCapacityOptions"] = {"ReservationTypes": [market]}
-    elif not market:
-        request["OnDemandOptions"] = {"AllocationStrategy": "lowest-price"}
     if node_class.context:
         request["Context"] = node_class.context
-    return request
+    return request | _market_options(capacity_type, market)
+
+
+def _market_options(capacity_type: str, market: str) -> dict[str, Any]:
+    """Return the field with the options of the market; none for a capacity block.
+
+    >>> _market_options("on-demand", "")
+    {'OnDemandOptions': {'AllocationStrategy': 'lowest-price'}}
+    """
+    if capacity_type == names.SPOT:
+        return {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
+    if market == INTERRUPTIBLE_MARKET:
+        return {"ReservedCapacityOptions": {"ReservationTypes": [market]}}
+    return {} if market else {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
 
 
 def _target_type(capacity_type: str, market: str) -> str:

@@ -69,14 +69,17 @@ class PreparedClaim:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """What all nodes of one request have in common."""
+        """Return what all nodes of one request have in common."""
         wanted = self.wanted
         return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, wanted.reservation, self.user_data
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchGroup:
-    """Claims of one kind, and the offerings that all of them have. `most` is the largest number of offerings of one."""
+    """Claims of one kind, and the offerings that all of them have.
+
+    ``most`` is the number of offerings of the claim that has the most.
+    """
 
     claims: tuple[PreparedClaim, ...]
     images: tuple[tuple[LaunchOffering, str], ...]
@@ -174,21 +177,7 @@ def _launch(
     first = group[0].wanted
     claims = tuple(prepared.wanted.claim.name for prepared in group)
     identity = compute_launch_id(execution, attempt, claims)
-    templates: dict[str, LaunchTemplate] = {}
-    offers: dict[str, list[LaunchOffering]] = {}
-    for offer, image in images:
-        template = build_launch_template(
-            first.node_class,
-            first.resolved,
-            first.pool,
-            cluster=cluster.name,
-            image=image,
-            user_data=group[0].user_data,
-            capacity_type=first.capacity_type,
-            reservation=first.reservation,
-        )
-        templates[template.name] = template
-        offers.setdefault(template.name, []).append(offer)
+    templates, offers = _build_templates(group[0], images, cluster)
     tags = build_owner_tags(cluster.name, first.pool, first.node_class) | {
         names.LAUNCH: identity,
         names.EXECUTION: execution,
@@ -217,6 +206,29 @@ def _launch(
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
     )
+
+
+def _build_templates(
+    prepared: PreparedClaim, images: Sequence[tuple[LaunchOffering, str]], cluster: ClusterDescription
+) -> tuple[Mapping[str, LaunchTemplate], Mapping[str, Sequence[LaunchOffering]]]:
+    """Return the launch templates by name, one for each image, and the offerings of each."""
+    wanted = prepared.wanted
+    templates: dict[str, LaunchTemplate] = {}
+    offers: dict[str, list[LaunchOffering]] = {}
+    for offer, image in images:
+        template = build_launch_template(
+            wanted.node_class,
+            wanted.resolved,
+            wanted.pool,
+            cluster=cluster.name,
+            image=image,
+            user_data=prepared.user_data,
+            capacity_type=wanted.capacity_type,
+            reservation=wanted.reservation,
+        )
+        templates[template.name] = template
+        offers.setdefault(template.name, []).append(offer)
+    return templates, offers
 
 
 def _prices(images: Iterable[tuple[LaunchOffering, str]]) -> Mapping[str, float]:

@@ -19,7 +19,7 @@ from joiner.launching.ec2_error_codes import (
     THROTTLING_ERRORS,
     TRANSIENT_ERRORS,
     Extent,
-    find_remedy,
+    find_error_remedy,
 )
 from joiner.launching.launch import Launch
 from joiner.launching.vcpu_quotas import read_quota_value
@@ -238,7 +238,7 @@ def read_fleet_refusal(launch: Launch, code: str, message: str) -> LaunchOutcome
 
 
 def _failure(code: str, message: str) -> LaunchFailure:
-    reason, remedy = find_remedy(code, message)
+    reason, remedy = find_error_remedy(code, message)
     return LaunchFailure(code, reason, message, remedy)
 
 

@@ -74,18 +74,12 @@ def resolve_node_class(
     ip_family: str = "ipv4",
     overhead_price: float = 0.0,
 ) -> ResolvedNodeClass:
-    """Return the AWS resources of this class and its problems. ``cluster`` is the name of the cluster.
-    ``overhead_price`` is what the running of a node costs in $/h."""
-    public = node_class.associate_public_ip_address
-    subnets = sorted(
-        {_subnet(described, public) for described in found.subnets},
-        key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
-    )
+    """Return the AWS resources of this class and its problems.
+
+    ``cluster`` is the name of the cluster. ``overhead_price`` is what the running of a node costs in $/h.
+    """
+    subnets = _subnets(found, node_class.associate_public_ip_address)
     region = next((names.region_of(subnet.zone) for subnet in subnets), "")
-    groups = sorted(
-        {SecurityGroup(described["GroupId"], described.get("GroupName", "")) for described in found.security_groups},
-        key=lambda group: group.id,
-    )
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
     reservations = read_reservations(found.reservations, found.asked_at)
@@ -93,8 +87,8 @@ def resolve_node_class(
         name=node_class.name,
         kind=node_class.kind,
         ami_family=choose_family(node_class),
-        subnets=tuple(subnets),
-        security_groups=tuple(groups),
+        subnets=subnets,
+        security_groups=_security_groups(found),
         images=images,
         instance_profile=profile,
         problems=(
@@ -114,6 +108,21 @@ def resolve_node_class(
         costs=compute_node_costs(node_class, region, overhead_price),
         reservations=reservations,
     )
+
+
+def _subnets(found: NodeClassAnswers, public: bool | None) -> tuple[Subnet, ...]:
+    """Return the subnets, those with the most free addresses first."""
+    return tuple(
+        sorted(
+            {_subnet(described, public) for described in found.subnets},
+            key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
+        )
+    )
+
+
+def _security_groups(found: NodeClassAnswers) -> tuple[SecurityGroup, ...]:
+    groups = {SecurityGroup(one["GroupId"], one.get("GroupName", "")) for one in found.security_groups}
+    return tuple(sorted(groups, key=lambda group: group.id))
 
 
 def _subnet(described: Answer, public: bool | None) -> Subnet:

@@ -33,7 +33,7 @@ def compute_pool_conditions(
     reason = "ValidationFailed" if errors else _reason_of_notes(problems)
     after = before.set("ValidationSucceeded", "False" if errors else "True", reason, text, at=at, generation=generation)
     if node_class is None:
-        message = f"{class_key} is not there, or cannot be used: look at its status"
+        message = f"{class_key} does not exist or is not valid: see its status"
         after = after.set("NodeClassReady", "False", "NodeClassNotFound", message, at=at, generation=generation)
     elif not node_class.ready:
         missing = next(problem for problem in node_class.problems if problem.severity == "error")

@@ -66,7 +66,7 @@ ANNOTATIONS: Final[Mapping[str, tuple[str, Callable[[str], Any], str]]] = {
     names.LEAST_NODE_AGE: ("least_node_age", _seconds, DURATION),
     names.MOST_EVICTIONS: ("evictions_per_day", _count, 'give a whole number such as "200"'),
     names.WORKLOAD_COOL_DOWN: ("workload_cool_down", _seconds, DURATION),
-    names.SPOT_TO_SPOT: ("spot_to_spot", _truth, 'write "true" or "false"'),
+    names.SPOT_TO_SPOT: ("spot_to_spot", _truth, 'use "true" or "false"'),
     names.SPOT_TO_SPOT_TYPES: ("spot_to_spot_least_types", _count, 'give a whole number such as "15"'),
 }
 """Annotation -> field of ``ConsolidationLimits``, how its text is read, and the remedy for an invalid one."""

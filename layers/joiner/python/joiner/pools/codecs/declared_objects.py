@@ -1,4 +1,4 @@
-"""All that users declared, read at once: pools, classes and claims of both generations, and the mistakes among them.
+"""Reads all declared objects at once: pools, classes and claims of both API generations, and the mistakes in them.
 
 >>> misspelt = {"limits": {"resoutces": {"cpu": 1}}}
 >>> found = read_manifests([{"kind": "Provisioner", "metadata": {"name": "default"}, "spec": misspelt}])
@@ -33,7 +33,7 @@ CLASS_READERS: Mapping[str, Callable[[Mapping[str, Any], ManifestProblems], Node
 
 @dataclass(frozen=True, slots=True)
 class DeclaredObjects:
-    """What can be used, each in order of kind and name, and what is wrong with the rest."""
+    """The valid objects, each sorted by kind and name, and the problems of all objects."""
 
     pools: tuple[NodePool, ...] = ()
     classes: tuple[NodeClass, ...] = ()
@@ -45,7 +45,7 @@ class DeclaredObjects:
 
 
 def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
-    """Every manifest of our kinds among these; other kinds are passed over. Never raises for what a manifest says."""
+    """Return the objects of Joiner's kinds; other kinds are ignored. An invalid manifest becomes a problem."""
     pools: list[NodePool] = []
     classes: list[NodeClass] = []
     claims: list[NodeClaim] = []
@@ -95,8 +95,9 @@ def note_foreign_claim(claim: NodeClaim, notes: ManifestProblems) -> None:
 def find_missing_classes(
     pools: Iterable[NodePool], classes: Iterable[NodeClass], problems: Iterable[InvalidManifest]
 ) -> Iterable[InvalidManifest]:
-    """A problem for each pool whose class is not there, or is there but broken. The pool stays: its class may still
-    come.
+    """Yield a problem for each pool whose class is missing or invalid.
+
+    The pool stays valid, because its class may be created later.
     """
     present = {node_class.key for node_class in classes}
     broken = {problem.object for problem in problems if problem.severity == "error"}
@@ -109,12 +110,12 @@ def find_missing_classes(
             pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind)
         )
         absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
-        remedy = "put right what is wrong with it" if key in broken else absent
+        remedy = "correct the class; its own problems name the fields" if key in broken else absent
         yield InvalidManifest(pool.key, field, key, remedy)
 
 
 def read_node_pool(manifest: Mapping[str, Any]) -> NodePool:
-    """One NodePool or Provisioner; raises InvalidManifests."""
+    """Return a NodePool or Provisioner; raises InvalidManifests."""
     notes = start_problems(manifest)
     if manifest.get("kind") not in POOL_READERS:
         notes.note("kind", manifest.get("kind"), f"use one of {', '.join(POOL_READERS)}")
@@ -125,7 +126,7 @@ def read_node_pool(manifest: Mapping[str, Any]) -> NodePool:
 
 
 def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
-    """One EC2NodeClass, AWSNodeTemplate, or the inline class of a Provisioner; raises InvalidManifests."""
+    """Return an EC2NodeClass, an AWSNodeTemplate, or the inline class of a Provisioner; raises InvalidManifests."""
     notes = start_problems(manifest)
     read_one: Callable[[Mapping[str, Any], ManifestProblems], NodeClass | None] = {
         "Provisioner": read_inline,
@@ -142,8 +143,9 @@ def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
 
 
 def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
-    """Ready for what will be found in it; another version of a kind we know, and fields without effect, are noted at
-    once.
+    """Return the problems of a manifest that need no reader: a wrong API version, and fields without effect.
+
+    The readers add the problems that they find.
     """
     kind, version = str(manifest.get("kind")), manifest.get("apiVersion")
     notes = ManifestProblems(f"{kind}/{(manifest.get('metadata') or {}).get('name', '')}")

@@ -16,11 +16,11 @@ from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
 from joiner.pools.codecs.planning_annotations import read_pool_planning
 from joiner.pools.codecs.pool_requirements import (
-    min_values,
     note_contradictions,
-    read_labels,
+    read_min_values,
+    read_pool_labels,
+    read_pool_taints,
     read_requirements,
-    read_taints,
 )
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED
 from joiner.pools.cron_schedules import CronSchedule
@@ -62,30 +62,30 @@ TERMS: Mapping[str, str] = {
     "securityGroupSelectorTerms": "[{tags: {karpenter.sh/discovery: my-cluster}}]",
     "amiSelectorTerms": "[{alias: al2023@latest}]",
 }
-"""What a class selects by, and an example of how that is written."""
+"""The selectors of a class, with an example of each."""
 
 WITHOUT_EFFECT = tuple(row.path.removeprefix("spec.") for row in UNSUPPORTED if row.kind == "EC2NodeClass")
 """Fields of an EC2NodeClass that are not read; ``note_unsupported`` reports them."""
 
 
 def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
-    """A NodePool; use it only if ``notes`` has no errors then."""
+    """Read a NodePool. Use the result only if ``notes`` has no errors afterwards."""
     spec = read_spec(manifest, notes)
     template = spec.sub("template")
     if "template" not in spec:
-        spec.wrong("template", "it is missing: say at least template.spec.nodeClassRef")
+        spec.wrong("template", "it is missing: set at least template.spec.nodeClassRef")
     meta, node = template.sub("metadata"), template.sub("spec")
     declared = read_requirements(node, "requirements", legacy=False)
     requirements = Requirements.from_kube(declared)
     note_contradictions(requirements, notes, node.at("requirements"))
-    taints, startup_taints = read_taints(node, "taints", "startupTaints")
+    taints, startup_taints = read_pool_taints(node, "taints", "startupTaints")
     pool = NodePool(
         **read_metadata(manifest),
         class_ref=_read_class_ref(node.sub("nodeClassRef")),
         weight=spec.integer("weight", minimum=1, maximum=100) or 0,
         requirements=requirements,
-        min_values=min_values(declared),
-        labels=read_labels(meta, "labels", legacy=False),
+        min_values=read_min_values(declared),
+        labels=read_pool_labels(meta, "labels", legacy=False),
         annotations=meta.texts("annotations"),
         taints=taints,
         startup_taints=startup_taints,
@@ -170,7 +170,7 @@ def _read_budget(item: ManifestFields) -> DisruptionBudget:
 
 
 def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass:
-    """An EC2NodeClass; use it only if ``notes`` has no errors then."""
+    """Read an EC2NodeClass. Use the result only if ``notes`` has no errors afterwards."""
     spec = read_spec(manifest, notes)
     images = _read_image_terms(spec)
     node_class = NodeClass(
@@ -213,7 +213,7 @@ def _terms(spec: ManifestFields, name: str) -> list[ManifestFields]:
 
 
 def _read_term(item: ManifestFields, *keys: str) -> dict[str, Any]:
-    """A selector term with exactly one of tags and ``keys``."""
+    """Read a selector term, which must have exactly one of tags and ``keys``."""
     tags, found = item.texts("tags"), {key: item.text(key) or "" for key in keys}
     item.close()
     if len([value for value in (tags, *found.values()) if value]) != 1:
@@ -277,9 +277,7 @@ def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFam
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:
         if family is None and terms:
-            spec.wrong(
-                "amiFamily", "it is needed where no alias is given: it says which user data the images understand"
-            )
+            spec.wrong("amiFamily", "it is missing: without an alias, it decides which user data the images can read")
         return family
     of_alias = ALIAS_FAMILY[alias[1]]
     if family not in (None, of_alias, "Custom"):

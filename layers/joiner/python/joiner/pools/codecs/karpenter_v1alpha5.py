@@ -1,8 +1,8 @@
 """Reads the legacy kinds: Provisioner (karpenter.sh/v1alpha5), AWSNodeTemplate (karpenter.k8s.aws/v1alpha1), inline
 providers.
 
-They read into the values of today. What Karpenter's defaulting webhook once wrote into a Provisioner is put there by
-the reader: linux, amd64, on-demand, and c, m and r newer than generation 2 where no requirement is about the instance
+They become the same values as the current kinds. The reader sets the defaults that Karpenter's webhook wrote into a
+Provisioner: linux, amd64, on-demand, and c, m and r newer than generation 2 where no requirement is about the instance
 type. Source: Karpenter v0.31, "Provisioners" and "Node Templates"; its upgrade guide to v1beta1 for the mapping.
 """
 
@@ -21,7 +21,12 @@ from joiner.pools.codecs.machine_settings import read_block_devices, read_kubele
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
 from joiner.pools.codecs.planning_annotations import read_pool_planning
-from joiner.pools.codecs.pool_requirements import note_contradictions, read_labels, read_requirements, read_taints
+from joiner.pools.codecs.pool_requirements import (
+    note_contradictions,
+    read_pool_labels,
+    read_pool_taints,
+    read_requirements,
+)
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
 
@@ -36,7 +41,7 @@ CHOOSES_TYPE = (names.INSTANCE_TYPE, f"{names.INSTANCE_PREFIX}family", CATEGORY,
 
 
 def default_requirements(declared: frozenset[str]) -> list[dict[str, Any]]:
-    """What holds where a Provisioner names none of these keys.
+    """Return the defaults for keys without a requirement; ``declared`` are the keys that have one.
 
     >>> named = frozenset({"kubernetes.io/arch", "node.kubernetes.io/instance-type"})
     >>> [requirement["key"] for requirement in default_requirements(named)]
@@ -53,14 +58,17 @@ def default_requirements(declared: frozenset[str]) -> list[dict[str, Any]]:
 
 
 def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
-    """A Provisioner; use it only if ``notes`` has no errors then. Its inline provider is read by ``read_inline``."""
+    """Read a Provisioner. Use the result only if ``notes`` has no errors afterwards.
+
+    ``read_inline`` reads its inline provider.
+    """
     spec = read_spec(manifest, notes)
-    labels = read_labels(spec, "labels", legacy=True)
+    labels = read_pool_labels(spec, "labels", legacy=True)
     declared = read_requirements(spec, "requirements", legacy=True)
     keys = frozenset(RENAMED.get(key, key) for key in (*labels, *(requirement["key"] for requirement in declared)))
     requirements = Requirements.from_kube([*declared, *default_requirements(keys)])
     note_contradictions(requirements, notes, spec.at("requirements"))
-    taints, startup_taints = read_taints(spec, "taints", "startupTaints")
+    taints, startup_taints = read_pool_taints(spec, "taints", "startupTaints")
     limits = spec.sub("limits")
     identity = read_metadata(manifest)
     pool = NodePool(
@@ -91,7 +99,7 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
 
 
 def _read_provider_ref(spec: ManifestFields, name: str) -> NodeClassRef:
-    spec.raw("provider")  # read on its own, by read_inline
+    spec.raw("provider")  # read_inline reads it
     ref = spec.sub("providerRef")
     if "provider" in spec and "providerRef" in spec:
         spec.wrong("providerRef", "provider and providerRef exclude each other; remove one of them")
@@ -112,8 +120,9 @@ def _read_provider_ref(spec: ManifestFields, name: str) -> NodeClassRef:
 
 
 def _read_disruption(spec: ManifestFields) -> Disruption:
-    """ttlSecondsAfterEmpty, or consolidation, or nothing: then nodes never go by themselves. Budgets came later: all
-    may go at once.
+    """Read ttlSecondsAfterEmpty and consolidation. Without both, no node is removed voluntarily.
+
+    A Provisioner has no budgets, so all nodes may be disrupted at the same time.
     """
     after_empty = spec.integer("ttlSecondsAfterEmpty", minimum=0)
     consolidation = spec.sub("consolidation")
@@ -129,20 +138,24 @@ def _read_disruption(spec: ManifestFields) -> Disruption:
 
 
 def read_node_template(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass:
-    """An AWSNodeTemplate; use it only if ``notes`` has no errors then."""
+    """Read an AWSNodeTemplate. Use the result only if ``notes`` has no errors afterwards."""
     spec = read_spec(manifest, notes)
     return NodeClass(**read_metadata(manifest), kind="AWSNodeTemplate", **_read_provider(spec, inline=False))
 
 
 def read_inline(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodeClass | None:
-    """The class that a Provisioner describes under ``spec.provider``, under the Provisioner's name; None if it does
-    not.
+    """Read the class in ``spec.provider`` of a Provisioner; None without a provider.
+
+    It has the name of the Provisioner.
     """
     spec = manifest.get("spec")
     provider = spec.get("provider") if isinstance(spec, Mapping) else None
     if provider is None:
         return None
-    identity = {**read_metadata(manifest), "conditions": NodeClass("").conditions}  # those are the Provisioner's own
+    identity = {
+        **read_metadata(manifest),
+        "conditions": NodeClass("").conditions,
+    }  # the conditions of the object are those of the Provisioner
     return NodeClass(
         **identity, kind="Inline", **_read_provider(ManifestFields(provider, "spec.provider", notes), inline=True)
     )
@@ -155,17 +168,14 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
     family_name = spec.text("amiFamily", one_of=FAMILIES)
     images = tuple(_read_image_terms(spec))
     if family_name in ("Custom", "Ubuntu") and not images:
-        spec.wrong("amiSelector", f"the family {family_name} needs one: it has no images that we could choose")
+        spec.wrong("amiSelector", f"the family {family_name} needs one, because it has no default images")
     subnets = tuple(SubnetTerm(**term) for term in _read_selector(spec, "subnetSelector", SUBNET_ID))
     groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
     for name, plural in (("subnetSelector", "subnets"), ("securityGroupSelector", "security groups")):
         if not spec.raw(name):
             _note_missing_selector(spec, name, plural, inline=inline)
     if "launchTemplate" in spec:
-        remedy = (
-            "launch templates of one's own are not supported; say the same with amiSelector, userData and "
-            "blockDeviceMappings"
-        )
+        remedy = "launch templates of users are not supported; set amiSelector, userData and blockDeviceMappings"
         spec.wrong("launchTemplate", remedy)
     read = {
         "subnet_terms": subnets,
@@ -185,8 +195,10 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
 
 
 def _note_missing_selector(spec: ManifestFields, name: str, plural: str, *, inline: bool) -> None:
-    """An AWSNodeTemplate needs its selectors. An inline provider without one selects by the tag of the cluster, as
-    Karpenter's first releases did.
+    """Note a missing selector.
+
+    An AWSNodeTemplate must have its selectors. An inline provider without one selects by the tag of the cluster, as in
+    Karpenter's first releases.
     """
     example = "{karpenter.sh/discovery: my-cluster}"
     if inline:
@@ -197,13 +209,13 @@ def _note_missing_selector(spec: ManifestFields, name: str, plural: str, *, inli
 
 
 def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str]) -> Iterator[dict[str, Any]]:
-    """A selector map as terms: one an id, else one for every combination of its comma-separated tag values."""
+    """Yield the terms of a selector map: one for each id, or one for each combination of comma-separated tag values."""
     selector = spec.texts(name)
     by_id = [key for key in selector if key in ID_KEYS]
     if by_id:
         if len(selector) > 1:
             spec.wrong(name, f"{by_id[0]} excludes every other key; use either ids or tags")
-        for identifier in listed(selector[by_id[0]]):
+        for identifier in split_list(selector[by_id[0]]):
             if not id_pattern.fullmatch(identifier):
                 spec.notes.note(
                     f"{spec.at(name)}[{by_id[0]}]",
@@ -212,12 +224,12 @@ def _read_selector(spec: ManifestFields, name: str, id_pattern: re.Pattern[str])
                 )
             yield {"id": identifier}
     elif selector:
-        yield from ({"tags": tags} for tags in combinations(selector))
+        yield from ({"tags": tags} for tags in combine_values(selector))
 
 
 def _read_image_terms(spec: ManifestFields) -> Iterator[ImageTerm]:
     selector = spec.texts("amiSelector")
-    ids = [identifier for key in ID_KEYS for identifier in listed(selector.get(key, ""))]
+    ids = [identifier for key in ID_KEYS for identifier in split_list(selector.get(key, ""))]
     rest = {key: value for key, value in selector.items() if key not in (*ID_KEYS, "aws::name", "aws::owners")}
     for identifier in ids:
         if not AMI_ID.fullmatch(identifier):
@@ -229,27 +241,27 @@ def _read_image_terms(spec: ManifestFields) -> Iterator[ImageTerm]:
         return
     if not rest and not selector.get("aws::name"):
         spec.wrong("amiSelector", "aws::owners alone selects all of their images: give aws::name or tags beside it")
-    choices = combinations(rest) if rest else [{}]
+    choices = combine_values(rest) if rest else [{}]
     for tags, name, owner in product(
-        choices, listed(selector.get("aws::name", "")) or [""], listed(selector.get("aws::owners", "")) or [""]
+        choices, split_list(selector.get("aws::name", "")) or [""], split_list(selector.get("aws::owners", "")) or [""]
     ):
         yield ImageTerm(name=name, owner=owner, tags=tags)
 
 
-def listed(text: str) -> list[str]:
-    """The parts of a comma list, without blanks.
+def split_list(text: str) -> list[str]:
+    """Return the parts of a comma-separated list, without blanks.
 
-    >>> listed("subnet-1, subnet-2")
+    >>> split_list("subnet-1, subnet-2")
     ['subnet-1', 'subnet-2']
     """
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def combinations(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """One map for every choice among comma-separated values.
+def combine_values(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return one map for each combination of the comma-separated values.
 
-    >>> combinations({"team": "a,b", "stage": "prod"})
+    >>> combine_values({"team": "a,b", "stage": "prod"})
     [{'team': 'a', 'stage': 'prod'}, {'team': 'b', 'stage': 'prod'}]
     """
-    choices = [[(key, value) for value in listed(values) or [""]] for key, values in tags.items()]
+    choices = [[(key, value) for value in split_list(values) or [""]] for key, values in tags.items()]
     return [dict(chosen) for chosen in product(*choices)]

@@ -1,4 +1,4 @@
-"""Reads the fields that both generations of node classes share: kubelet, volumes, the metadata service, tags.
+"""Reads the fields that EC2NodeClass and AWSNodeTemplate have in common: kubelet, volumes, the metadata service, tags.
 
 Source: Karpenter, "NodeClasses" (spec.kubelet, spec.blockDeviceMappings, spec.metadataOptions, spec.tags).
 """
@@ -38,14 +38,12 @@ PERCENTAGE = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
 
 
 def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
-    """A KubeletConfiguration's fields that users may set, checked as the kubelet would on its start (when it is too
-    late).
-    """
+    """Read the kubelet settings that users may set, with the checks that the kubelet makes when it starts."""
     config: dict[str, Any] = {name: fields.raw(name) for name in FIELDS if name in fields}
     if "registerWithTaints" in fields:
         fields.wrong("registerWithTaints", "set the pool's taints or startupTaints instead")
     if fields.raw("containerRuntime") not in (None, "containerd"):
-        fields.wrong("containerRuntime", "containerd is the only one left; remove the field")
+        fields.wrong("containerRuntime", "containerd is the only container runtime; remove the field")
     for name, least in (("maxPods", 0), ("podsPerCore", 0), ("evictionMaxPodGracePeriod", None)):
         fields.integer(name, minimum=least)
     high = fields.integer("imageGCHighThresholdPercent", minimum=0, maximum=100)
@@ -99,14 +97,14 @@ def _is_quantity(text: str) -> bool:
 
 
 def read_block_devices(fields: ManifestFields, name: str, *, legacy: bool) -> tuple[BlockDevice, ...]:
-    """``blockDeviceMappings``; at most one root volume, and each volume with a size or a snapshot."""
+    """Read ``blockDeviceMappings``: at most one root volume, and each volume with a size or a snapshot."""
     devices = tuple(_read_block_device(item, legacy=legacy) for item in fields.many(name))
     if sum(device.root for device in devices) > 1:
         fields.wrong(name, "only one of them can be the root volume")
     seen: set[str] = set()
     for device in devices:
         if device.device_name in seen:
-            fields.notes.note(fields.at(name), device.device_name, "this device stands there twice")
+            fields.notes.note(fields.at(name), device.device_name, "two volumes have this device; remove one of them")
         seen.add(device.device_name)
     return devices
 
@@ -117,7 +115,7 @@ def _read_block_device(item: ManifestFields, *, legacy: bool) -> BlockDevice:
         item.wrong("deviceName", "it is missing; the root volume of Amazon Linux is /dev/xvda")
     ebs = item.sub("ebs")
     if "ebs" not in item:
-        item.wrong("ebs", "it is missing: say at least its volumeSize")
+        item.wrong("ebs", "it is missing: set at least its volumeSize")
     item.close()
     size, snapshot = _read_size(ebs), ebs.text("snapshotID")
     if "ebs" in item and "volumeSize" not in ebs and snapshot is None:
@@ -140,7 +138,7 @@ def _read_block_device(item: ManifestFields, *, legacy: bool) -> BlockDevice:
 
 
 def _read_size(ebs: ManifestFields) -> int | None:
-    """Whole GiB, rounded up: EBS sells no parts."""
+    """Return the size in whole GiB, rounded up, because EBS volumes have whole GiB."""
     raw = ebs.raw("volumeSize")
     if raw is None:
         return None
@@ -155,7 +153,7 @@ def _read_size(ebs: ManifestFields) -> int | None:
 
 
 def read_metadata_options(fields: ManifestFields, *, hop_limit: int) -> MetadataOptions:
-    """``metadataOptions``; ``hop_limit`` is the default of the API's generation."""
+    """Read ``metadataOptions``; ``hop_limit`` is the default of the kind."""
     read = MetadataOptions(
         http_endpoint=fields.text("httpEndpoint", one_of=("enabled", "disabled")) or "enabled",
         http_protocol_ipv6=fields.text("httpProtocolIPv6", one_of=("enabled", "disabled")) or "disabled",
@@ -167,14 +165,14 @@ def read_metadata_options(fields: ManifestFields, *, hop_limit: int) -> Metadata
 
 
 def read_tags(fields: ManifestFields, name: str) -> dict[str, str]:
-    """EC2 tags of the user's; ours must stay ours, because permissions hang on them."""
+    """Read the user's EC2 tags. Users may not set the tags on which Joiner's permissions depend."""
     tags = fields.texts(name)
     for key, value in tags.items():
         where = f"{fields.at(name)}[{key}]"
         if key in OUR_TAGS or key.startswith("kubernetes.io/cluster/"):
-            fields.notes.note(where, value, "Joiner sets this tag itself, and permissions hang on it; remove it")
+            fields.notes.note(where, value, "Joiner sets this tag itself, and its permissions depend on it; remove it")
         elif key.lower().startswith("aws:"):
-            fields.notes.note(where, value, "EC2 keeps tags that begin with aws: for itself; use another key")
+            fields.notes.note(where, value, "EC2 reserves tags that begin with aws:; use another key")
         elif len(key) > 128 or len(value) > 256:
-            fields.notes.note(where, value, "EC2 takes tag keys of up to 128 and values of up to 256 characters")
+            fields.notes.note(where, value, "use at most 128 characters in the key and 256 in the value of a tag")
     return tags

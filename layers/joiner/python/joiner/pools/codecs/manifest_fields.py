@@ -1,8 +1,8 @@
 """Reads one manifest field by field, so that every mistake in it is found at once and reported with its remedy.
 
-``ManifestFields`` is one mapping of the manifest; each of its methods reads one field, notes what is wrong with it, and
-answers a value that lets the reading go on. ``close`` notes the fields that nobody asked for, which are most often
-misspelt ones.
+``ManifestFields`` is one mapping of the manifest. Each of its methods reads one field, notes its problems, and returns
+a value with which the reader can continue. ``close`` notes the fields that no method has read, which are often
+misspelt.
 
 >>> notes = ManifestProblems("Provisioner/default")
 >>> limits = ManifestFields({"resoutces": {"cpu": 1000}}, "spec.limits", notes)
@@ -22,7 +22,7 @@ from joiner.pools.durations import parse_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests, Severity
 from joiner.pools.suggestions import suggest_nearest
 
-SHOWN = 80  # a value is quoted in a message so far, and no further
+SHOWN = 80  # the maximum length of a value in a message
 
 
 class ManifestProblems:
@@ -36,7 +36,7 @@ class ManifestProblems:
         self.problems.append(InvalidManifest(self.subject, field, format_value(value), remedy, severity))
 
     def missing(self, field: str, remedy: str = "it is missing", severity: Severity = "error") -> None:
-        """A field that should be there and is not: there is no value to show."""
+        """Note a required field that is missing, so that there is no value to show."""
         self.problems.append(InvalidManifest(self.subject, field, "", remedy, severity))
 
     @property
@@ -49,12 +49,12 @@ class ManifestProblems:
 
 
 class ManifestFields:
-    """One mapping inside a manifest, read once; ``path`` is where it stands."""
+    """One mapping of a manifest; ``path`` is its place."""
 
     def __init__(self, raw: object, path: str, notes: ManifestProblems) -> None:
         self.path = path
         self.notes = notes
-        self._asked: set[str] = set()
+        self._read: set[str] = set()
         if raw is not None and not isinstance(raw, Mapping):
             notes.note(path, raw, "give fields (key: value) here")
             raw = None
@@ -64,8 +64,8 @@ class ManifestFields:
         return self._values.get(name) is not None
 
     def raw(self, name: str) -> Any:
-        """The value as it stands; it counts as read."""
-        self._asked.add(name)
+        """Return the value without a check. The field counts as read."""
+        self._read.add(name)
         return self._values.get(name)
 
     def at(self, name: str) -> str:
@@ -83,7 +83,7 @@ class ManifestFields:
         if value is None:
             return None
         if not isinstance(value, str):
-            self.wrong(name, "put it in quotes: a text is wanted here")
+            self.wrong(name, "put it in quotes: this field is a text")
             return None
         if one_of and value not in one_of:
             self.wrong(name, remedy or f"use one of {', '.join(one_of)}{suggest_nearest(value, one_of)}")
@@ -126,7 +126,7 @@ class ManifestFields:
             return default
 
     def texts(self, name: str) -> dict[str, str]:
-        """A map of texts (labels, tags, selectors)."""
+        """Return a map of texts (labels, tags, selectors)."""
         texts = self.raw(name)
         if texts is None:
             return {}
@@ -141,7 +141,7 @@ class ManifestFields:
         return {str(key): value for key, value in texts.items() if isinstance(value, str)}
 
     def resources(self, name: str, *, signed: bool = False) -> Resources:
-        """Quantities by resource name; negative ones are mistakes unless ``signed``."""
+        """Return quantities by resource name; negative ones are mistakes unless ``signed``."""
         quantities = self.raw(name)
         if quantities is None:
             return Resources({})
@@ -165,7 +165,7 @@ class ManifestFields:
         return ManifestFields(self.raw(name), self.at(name), self.notes)
 
     def many(self, name: str) -> list["ManifestFields"]:
-        """The items of a list of mappings."""
+        """Return the items of a list of mappings."""
         items = self.raw(name)
         if items is None:
             return []
@@ -175,19 +175,19 @@ class ManifestFields:
         return [ManifestFields(item, f"{self.at(name)}[{index}]", self.notes) for index, item in enumerate(items)]
 
     def close(self, outside: str = "") -> None:
-        """Notes what nobody asked for. ``outside`` names the mapping where fields that stand here may belong."""
+        """Note the fields that were not read. ``outside`` names the mapping to which they may belong."""
         for name in self._values:
-            if name in self._asked:
+            if name in self._read:
                 continue
             if outside:
                 remedy = f'there is no such field here; it may belong under "{outside}" (check the indentation)'
             else:
-                remedy = f"there is no such field{suggest_nearest(str(name), sorted(self._asked))}"
+                remedy = f"there is no such field{suggest_nearest(str(name), sorted(self._read))}"
             self.notes.note(self.at(str(name)), self._values[name], remedy)
 
 
 def format_value(value: object) -> str:
-    """A value as YAML's flow style shows it, short."""
+    """Return a value in YAML's flow style, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, default=str).replace('"', "")
     if isinstance(value, str) and (not text or text != text.strip()):
         text = json.dumps(value)

@@ -1,8 +1,8 @@
-"""NodeClaim (karpenter.sh/v1) and Machine (karpenter.sh/v1alpha5): one value, read and written by kind.
+"""Reads and writes NodeClaims (karpenter.sh/v1) and Machines (karpenter.sh/v1alpha5), which become the same value.
 
-Claims are read leniently: one that exists stands for an instance, and must never be lost because a field of it is
-strange. The kinds differ in four words: the pool's label, the class's reference, and the prefix of a Machine's
-condition types. An inline provider has no object; its Machines refer to no template.
+An invalid field of a claim is ignored: the claim stands for an instance, which must not be lost because of that field.
+The kinds differ in the label of the pool, the reference to the class, and the prefix of a Machine's condition types. An
+inline provider has no object; its Machines refer to no template.
 """
 
 from collections.abc import Mapping
@@ -22,19 +22,9 @@ MACHINE = "Machine"
 
 
 def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
-    """Either kind; refused is only what has no name or is no claim at all."""
+    """Read a claim of either kind. InvalidManifests if it has no name or another kind."""
     meta, spec, status = (manifest.get(part) or {} for part in ("metadata", "spec", "status"))
-    kind: ClaimKind = "Machine" if manifest.get("kind") == MACHINE else "NodeClaim"
-    name = meta.get("name")
-    if not name or manifest.get("kind") not in CLAIM_API_VERSION:
-        subject = f"{manifest.get('kind')}/{name}"
-        raise InvalidManifests(
-            [
-                InvalidManifest(
-                    subject, "kind", str(manifest.get("kind")), "give a NodeClaim or a Machine that has a name"
-                )
-            ]
-        )
+    kind, name = _read_kind(manifest), meta.get("name") or ""
     labels = meta.get("labels") or {}
     pool = labels.get(names.PROVISIONER if kind == MACHINE else names.NODEPOOL, "")
     return NodeClaim(
@@ -69,8 +59,17 @@ def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
     )
 
 
+def _read_kind(manifest: Mapping[str, Any]) -> ClaimKind:
+    """Return the kind of a claim. InvalidManifests for a manifest of another kind, or without a name."""
+    kind, name = str(manifest.get("kind")), (manifest.get("metadata") or {}).get("name")
+    if not name or kind not in CLAIM_API_VERSION:
+        remedy = "give a NodeClaim or a Machine that has a name"
+        raise InvalidManifests([InvalidManifest(f"{kind}/{name}", "kind", kind, remedy)])
+    return "Machine" if kind == MACHINE else "NodeClaim"
+
+
 def write_node_claim(claim: NodeClaim) -> dict[str, Any]:
-    """The manifest to create (no status: that is written through its own subresource)."""
+    """Return the manifest to create, without the status, which is a subresource."""
     meta: dict[str, Any] = {"name": claim.name, "labels": dict(claim.labels), "annotations": dict(claim.annotations)}
     if claim.finalizers:
         meta["finalizers"] = list(claim.finalizers)
@@ -103,7 +102,7 @@ def write_node_claim(claim: NodeClaim) -> dict[str, Any]:
 
 
 def write_claim_status(claim: NodeClaim) -> dict[str, Any]:
-    """``{"status": ...}``, with only what is known."""
+    """Return ``{"status": ...}`` with the fields that are known."""
     known = {
         "providerID": claim.provider_id,
         "imageID": claim.image_id,
@@ -160,7 +159,7 @@ def _requirements(spec: Mapping[str, Any]) -> Requirements:
         try:
             good.append(Requirement.from_kube(expression))
         except InvalidField:
-            continue  # see the module's first lines
+            continue  # an invalid field of a claim is ignored
     return Requirements.of(good)
 
 

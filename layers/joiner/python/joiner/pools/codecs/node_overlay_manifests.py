@@ -14,7 +14,7 @@ OF_THE_TYPE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 
 
 def read_overlays(manifests: Iterable[Mapping[str, Any]]) -> tuple[Overlays, tuple[InvalidManifest, ...]]:
-    """The overlays that can be used, and what is wrong with the others."""
+    """Return the valid overlays, and the problems of the others."""
     found: list[NodeOverlay] = []
     problems: list[InvalidManifest] = []
     for manifest in manifests:
@@ -35,14 +35,14 @@ def _read(name: str, spec: ManifestFields, notes: ManifestProblems) -> NodeOverl
     if price is not None and adjustment is not None:
         spec.wrong("priceAdjustment", "price and priceAdjustment exclude each other; remove one of them")
     if adjustment is not None and adjustment.endswith("%") and float(adjustment[:-1]) < -100:
-        spec.wrong("priceAdjustment", "nothing costs less than nothing: give at most -100%")
+        spec.wrong("priceAdjustment", "a price cannot be negative: give at most -100%")
     capacity = spec.resources("capacity")
     for resource in OF_THE_TYPE:
         if resource in capacity:
             notes.note(
                 f"spec.capacity.{resource}",
                 capacity[resource],
-                "only extended resources can be added; this one is the type's own",
+                "only extended resources can be added; remove this resource, which the instance type has",
             )
     overlay = NodeOverlay(
         name=name,

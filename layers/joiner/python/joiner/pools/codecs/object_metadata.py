@@ -1,4 +1,4 @@
-"""Reads the parts that all our kinds have: metadata, the conditions of the status, and the spec as fields."""
+"""Reads the parts that all kinds of Joiner have: metadata, the conditions of the status, and the spec as fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from joiner.pools.conditions import Conditions
 
 
 def read_metadata(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What every object has: the arguments of that name of NodePool and NodeClass."""
+    """Return the arguments that NodePool and NodeClass have in common."""
     meta = manifest.get("metadata") or {}
     return {
         "name": meta.get("name", ""),
@@ -21,7 +21,7 @@ def read_metadata(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_spec(manifest: Mapping[str, Any], notes: ManifestProblems) -> ManifestFields:
-    """The spec; what stands beside it by mistake is noted."""
+    """Return the spec; note the fields that are beside it by mistake."""
     whole = ManifestFields(manifest, "", notes)
     for name in ("apiVersion", "kind", "metadata", "status"):
         whole.raw(name)

@@ -1,5 +1,4 @@
-"""Requirements and taints of a pool, checked before they become values: which keys a user may name, with which
-operators.
+"""Reads the requirements, labels and taints of a pool: which keys a user may name, with which operators and values.
 
 Source: Karpenter, "NodePools", spec.template.spec.requirements; Kubernetes, "Labels and Selectors" (syntax).
 """
@@ -23,8 +22,8 @@ KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def read_labels(fields: ManifestFields, name: str, *, legacy: bool) -> dict[str, str]:
-    """Labels for the pool's nodes."""
+def read_pool_labels(fields: ManifestFields, name: str, *, legacy: bool) -> dict[str, str]:
+    """Read the labels for the pool's nodes."""
     labels = fields.texts(name)
     for key, value in labels.items():
         if key.strip() == key and (remedy := key_fault(key, legacy=legacy)):
@@ -36,7 +35,7 @@ def read_labels(fields: ManifestFields, name: str, *, legacy: bool) -> dict[str,
 
 
 def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> list[dict[str, Any]]:
-    """The requirements that are well-formed, as Kubernetes writes them; the others are noted."""
+    """Return the valid requirements as Kubernetes expressions; note the others."""
     good: list[dict[str, Any]] = []
     for item in fields.many(name):
         before = len(fields.notes.errors)
@@ -61,10 +60,10 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
     return good
 
 
-def min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """What they say of minValues, by key: the largest where several do.
+def read_min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return minValues by key; the largest if several requirements have one for the key.
 
-    >>> min_values([{"key": "a", "minValues": 2}, {"key": "a", "minValues": 3}, {"key": "b"}])
+    >>> read_min_values([{"key": "a", "minValues": 2}, {"key": "a", "minValues": 3}, {"key": "b"}])
     {'a': 3}
     """
     found: dict[str, int] = {}
@@ -103,12 +102,12 @@ def _check_values(item: ManifestFields, key: str, operator: str, values: list[st
     ):
         item.wrong("values", f'the operator {operator} needs exactly one whole number in quotes, such as ["2"]')
     if operator == "In" and key in KNOWN_VALUES and values and not set(values) & set(KNOWN_VALUES[key]):
-        item.wrong("values", f"none of them is known; use {', '.join(KNOWN_VALUES[key])}")
+        item.wrong("values", f"none of the values is known; use {', '.join(KNOWN_VALUES[key])}")
 
 
-def read_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, ...], ...]:
-    """The taints of each of the lists; one key and effect may stand only once over all of them."""
-    answer: list[tuple[Taint, ...]] = []
+def read_pool_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, ...], ...]:
+    """Return the taints of each list. No two taints of all lists may have the same key and effect."""
+    found: list[tuple[Taint, ...]] = []
     seen: set[tuple[str, str]] = set()
     for name in lists:
         taints: list[Taint] = []
@@ -126,15 +125,15 @@ def read_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, ...],
             elif not VALUE.fullmatch(value):
                 item.wrong("value", "a taint value has up to 63 letters, digits, - _ .")
             elif (key, effect) in seen:
-                item.wrong("key", f"{key}:{effect} stands more than once; keep one of them")
+                item.wrong("key", f"several taints have {key}:{effect}; keep one of them")
             else:
                 seen.add((key, effect))
                 taints.append(Taint.from_kube({"key": key, "value": value, "effect": effect}))
-        answer.append(tuple(taints))
-    return tuple(answer)
+        found.append(tuple(taints))
+    return tuple(found)
 
 
 def note_contradictions(requirements: Requirements, notes: ManifestProblems, field: str) -> None:
-    """Notes each key for which no value is left."""
+    """Note each key for which no value is possible."""
     for key in requirements.contradictions():
         notes.note(field, key, "no node can meet all requirements on this key at once")
