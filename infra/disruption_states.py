@@ -170,20 +170,18 @@ def _proposal_states(parts: DisruptionParts) -> States:
 def _validation_states(parts: DisruptionParts) -> States:
     return {
         "Take the lease": parts.lease.take(
-            next="Look again",
+            next="Find candidates again",
             assign={"leaseNumber": attribute("leaseNumber"), "ringsNoted": attribute("rings")},
             catch=[
-                Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),
+                Catch(CONDITION_FAILED, "Are attempts left?", kept=False),
                 Catch([EVERY_ERROR], END_LEASE),
             ],
         ),
-        "Is it worth another try?": choice_state(
-            {f"$tries < {LEASE_ATTEMPTS}": "Let the holder work"}, otherwise=GIVE_BACK_TURN
+        "Are attempts left?": choice_state(
+            {f"$tries < {LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise=GIVE_BACK_TURN
         ),
-        "Let the holder work": wait_state(
-            RETRY_SECONDS, next="Take the lease", assign={"tries": jsonata("$tries + 1")}
-        ),
-        "Look again": _invoke_under_lease(
+        "Wait for the lease": wait_state(RETRY_SECONDS, next="Take the lease", assign={"tries": jsonata("$tries + 1")}),
+        "Find candidates again": _invoke_under_lease(
             parts,
             "find_candidates",
             {},
@@ -199,10 +197,10 @@ def _validation_states(parts: DisruptionParts) -> States:
                 "classes": jsonata("$classes"),
                 "proposal": jsonata("$proposed.proposal"),
             },
-            next="Is it still right?",
+            next="Is the proposal still valid?",
             assign={"proposed": jsonata("$states.result.Payload")},
         ),
-        "Is it still right?": choice_state({"$proposed.actions > 0": "Mark nodes"}, otherwise=END_LEASE),
+        "Is the proposal still valid?": choice_state({"$proposed.actions > 0": "Mark nodes"}, otherwise=END_LEASE),
         "Mark nodes": _invoke_under_lease(
             parts,
             "mark_nodes",
@@ -224,7 +222,7 @@ def _launch_states(parts: DisruptionParts) -> States:
             "record_node_claims",
             {**keys, "classes": jsonata("$classes")},
             next="Launch instances",
-            assign={"claims": jsonata("$states.result.Payload"), "untold": jsonata(APPEND_EVENTS)},
+            assign={"claims": jsonata("$states.result.Payload"), "unpublished": jsonata(APPEND_EVENTS)},
         ),
         "Launch instances": parts.launches.launch_groups(
             next="Record launches", catch=[Catch([EVERY_ERROR], END_LEASE)]
@@ -234,7 +232,7 @@ def _launch_states(parts: DisruptionParts) -> States:
             "record_launches",
             {**keys, "launches": jsonata("$claims.launches")},
             next=END_LEASE,
-            assign={"launchedAt": jsonata("$millis()"), "untold": jsonata(APPEND_EVENTS)},
+            assign={"launchedAt": jsonata("$millis()"), "unpublished": jsonata(APPEND_EVENTS)},
         ),
     }
 

@@ -1,7 +1,7 @@
 """States that launch instances and await their nodes; scale-ups and disruptions have them in common.
 
 They read the variables `$leaseNumber`, `$claims` (the answer of record_node_claims), `$registration` (the last answer
-of check_registration), `$gather` and `$untold`.
+of check_registration), `$gather` and `$unpublished`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
 """Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
 15 seconds."""
 
-APPEND_EVENTS: Final = "$append($untold, $states.result.Payload.events)"
+APPEND_EVENTS: Final = "$append($unpublished, $states.result.Payload.events)"
 """JSONata: the keys of documents with events, which are recorded after the lease is released; two in a round at
 most."""
 
@@ -76,9 +76,9 @@ class LaunchStates:
         """Check the registration of the execution's nodes, and write the events of its launches."""
         return self.integrations.invoke(
             self.functions["check_registration"],
-            {"wave": EXECUTION_NAME, "gather": jsonata("$gather"), "events": jsonata("$untold")},
+            {"wave": EXECUTION_NAME, "gather": jsonata("$gather"), "events": jsonata("$unpublished")},
             next=next,
-            assign={"registration": jsonata("$states.result.Payload"), "untold": []},
+            assign={"registration": jsonata("$states.result.Payload"), "unpublished": []},
             catch=catch,
         )
 

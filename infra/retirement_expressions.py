@@ -90,7 +90,7 @@ class RetirementLimits:
     def is_last_round(self) -> str:
         """JSONata: whether this round is the last."""
         elapsed = "$millis() - $toMillis($states.context.Execution.StartTime)"
-        return f"$look >= {self.rounds} or {elapsed} > {self.last_round_after * 1000}"
+        return f"$attempt >= {self.rounds} or {elapsed} > {self.last_round_after * 1000}"
 
     @property
     def pause(self) -> str:
@@ -101,7 +101,7 @@ class RetirementLimits:
     @property
     def next_round(self) -> Mapping[str, str]:
         """The variables of the next round: the pause doubles."""
-        return {"look": jsonata("$look + 1"), "pause": jsonata(f"$min([2 * $pause, {self.longest_pause}])")}
+        return {"attempt": jsonata("$attempt + 1"), "pause": jsonata(f"$min([2 * $pause, {self.longest_pause}])")}
 
 
 STANDARD_LIMITS: Final = RetirementLimits(seconds=3600, last_round_after=1800, longest_pause=60)

@@ -128,28 +128,30 @@ def _retire_groups(parts: RetirementParts, *, catch: list[Catch]) -> State:
             **_ring_states(parts),
             **_group_end_states(parts),
         },
-        next="What came of it?",
+        next="How did it end?",
         catch=catch,
     )
-    result = {"told": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")}
+    result = {"summary": jsonata(SUMMARY), "paused": jsonata("true in [$states.result.waves.paused]")}
     return {**groups, "Assign": result}
 
 
 def _final_states() -> States:
     return {
-        "What came of it?": choice_state(
+        "How did it end?": choice_state(
             {
-                **refusal_branches("$told.refused"),
-                "$count($told.failures) > 0": "Name the failure",
+                **refusal_branches("$summary.refused"),
+                "$count($summary.failures) > 0": "Set the failure",
                 "$paused": "Joiner is paused",
-                "$count($told.waiting) > 0": "Waiting for what keeps nodes",
+                "$count($summary.waiting) > 0": "Waiting for blocked nodes",
             },
             otherwise="Summarise",
         ),
-        **refusal_states("$told.refused"),
-        "Waiting for what keeps nodes": succeed_state(jsonata("$told")),
-        "Summarise": succeed_state(jsonata("$told")),
-        "Name the failure": pass_state(assign={"failure": jsonata("$told.failures[0]")}, next="The retirement failed"),
+        **refusal_states("$summary.refused"),
+        "Waiting for blocked nodes": succeed_state(jsonata("$summary")),
+        "Summarise": succeed_state(jsonata("$summary")),
+        "Set the failure": pass_state(
+            assign={"failure": jsonata("$summary.failures[0]")}, next="The retirement failed"
+        ),
         "The retirement failed": fail_state(),
     }
 
@@ -160,17 +162,17 @@ def _lease_states(parts: RetirementParts) -> States:
         "Is it voluntary?": choice_state(
             {
                 "$states.input.group.voluntary": "Wait until it is due",
-                "$states.input.group.noted": "Wait for the notes",
+                "$states.input.group.noted": "Wait for interruption notices",
             },
             otherwise="Begin retirement",
             assign=GROUP_VARIABLES,
         ),
         "Wait until it is due": wait_state(jsonata(SECONDS_UNTIL_DUE), next="Take the lease"),
         "Take the lease": _take_lease(parts),
-        "Is it worth another try?": choice_state(
-            {f"$tries < {LEASE_ATTEMPTS}": "Let the holder work"}, otherwise="Left for the next sweep"
+        "Are attempts left?": choice_state(
+            {f"$tries < {LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise="Left for the next sweep"
         ),
-        "Let the holder work": wait_state(RETRY_SECONDS, next="Try again"),
+        "Wait for the lease": wait_state(RETRY_SECONDS, next="Try again"),
         "Try again": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
         "Left for the next sweep": pass_state(output={"leftOut": left_out, "waves": []}),
     }
@@ -180,7 +182,7 @@ def _begin_states(parts: RetirementParts) -> States:
     return {
         "Begin under the lease": _begin_retirement(parts, next="Release the lease"),
         "Release the lease": _release_lease(parts, next="What has begun?"),
-        "Wait for the notes": wait_state(jsonata(SECONDS_UNTIL_NOTED), next="Begin retirement"),
+        "Wait for interruption notices": wait_state(jsonata(SECONDS_UNTIL_NOTED), next="Begin retirement"),
         "Begin retirement": _begin_retirement(parts, next="What has begun?"),
         "Give back the lease": _release_lease(parts, next="The group failed"),
         "The group failed": pass_state(output={"failed": jsonata(FAILURE), "waves": [], "leftOut": []}),
@@ -210,14 +212,14 @@ def _ring_states(parts: RetirementParts) -> States:
     return {
         "What has begun?": choice_state(
             {
-                "$readsNotes and $begun.beyond > 0": "Retire the other interrupted",
+                "$readsNotes and $begun.beyond > 0": "Retire the other interrupted nodes",
                 "$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods",
                 **AFTER_BEGINNING,
             },
             otherwise="Nothing has begun",
         ),
         # More notes than one execution takes: their instances end in two minutes, before a sweep would find them all
-        "Retire the other interrupted": parts.integrations.start_execution(
+        "Retire the other interrupted nodes": parts.integrations.start_execution(
             jsonata("$states.context.StateMachine.Id"),
             execution_name("retire", "interrupted", milliseconds=True),
             {
@@ -255,7 +257,7 @@ def _group_end_states(parts: RetirementParts) -> States:
         ),
         "Retire wave by wave": _retire_waves(parts),
         "The waves failed": pass_state(output={"failed": jsonata(FAILURE), "leftOut": left_out, "waves": []}),
-        "Tell of the group": pass_state(output={"leftOut": left_out, "waves": jsonata("$states.input")}),
+        "Summarise the group": pass_state(output={"leftOut": left_out, "waves": jsonata("$states.input")}),
     }
 
 
@@ -265,7 +267,7 @@ def _retire_waves(parts: RetirementParts) -> State:
         selector={"claims": jsonata("$states.context.Map.Item.Value")},
         concurrency=CONCURRENT_WAVES,
         states=wave_states(parts.integrations, parts.cluster, parts.functions, parts.limits),
-        next="Tell of the group",
+        next="Summarise the group",
         catch=[Catch([EVERY_ERROR], "The waves failed", kept=False)],
     )
 
@@ -279,7 +281,7 @@ def _take_lease(parts: RetirementParts) -> State:
             "ringsNow": attribute("rings"),
         },
         catch=[
-            Catch(CONDITION_FAILED, "Is it worth another try?", kept=False),
+            Catch(CONDITION_FAILED, "Are attempts left?", kept=False),
             Catch([EVERY_ERROR], "Give back the lease", kept=False),
         ],
     )

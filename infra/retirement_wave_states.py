@@ -32,11 +32,11 @@ def wave_states(
 ) -> States:
     """Return the states of one iteration of *Retire wave by wave*; its input has the claims of the wave."""
     return {
-        "How far has each come?": _first_work(),
+        "What is the first step?": _first_work(),
         **_work_states(integrations, functions, limits),
         **_pause_states(integrations, cluster, limits),
-        "Where is there work?": _next_work(limits, *STAGE_OF_STATE),
-        "Tell of the wave": pass_state(output={"claims": jsonata("$wave")}),
+        "What is the next step?": _next_work(limits, *STAGE_OF_STATE),
+        "Summarise the wave": pass_state(output={"claims": jsonata("$wave")}),
         "The wave is paused": pass_state(output={"claims": jsonata("$wave"), "paused": True}),
         "The wave failed": pass_state(output={"claims": jsonata("$wave"), "failed": jsonata(FAILURE)}),
     }
@@ -45,8 +45,8 @@ def wave_states(
 def _first_work() -> State:
     return choice_state(
         {f'$count($states.input.claims[stage = "{stage}"]) > 0': state for state, stage in STAGE_OF_STATE.items()},
-        otherwise="Tell of the wave",
-        assign={"wave": jsonata("$states.input.claims"), "pause": 1, "look": 1},
+        otherwise="Summarise the wave",
+        assign={"wave": jsonata("$states.input.claims"), "pause": 1, "attempt": 1},
     )
 
 
@@ -58,7 +58,7 @@ def _work_states(
     ) -> State:
         return integrations.invoke(
             functions[name],
-            {"round": jsonata("$look"), "claims": jsonata("$wave"), **(payload or {})},
+            {"round": jsonata("$attempt"), "claims": jsonata("$wave"), **(payload or {})},
             next=next,
             assign={"wave": jsonata("$states.result.Payload.claims"), **(assign or {})},
             catch=[Catch([EVERY_ERROR], "The wave failed", kept=False)],
@@ -83,10 +83,10 @@ def _work_states(
 def _pause_states(integrations: ServiceIntegrations, cluster: str, limits: RetirementLimits) -> States:
     pause = jsonata(limits.pause)
     return {
-        "Wait": wait_state(pause, assign=limits.next_round, next="Where is there work?"),
+        "Wait": wait_state(pause, assign=limits.next_round, next="What is the next step?"),
         "Wait longer": wait_state(pause, assign=limits.next_round, next="Read the pause again"),
         **integrations.unless_paused_meanwhile(
-            cluster, next="Where is there work?", paused="The wave is paused", failed="The wave failed"
+            cluster, next="What is the next step?", paused="The wave is paused", failed="The wave failed"
         ),
     }
 
@@ -97,9 +97,9 @@ def _next_work(limits: RetirementLimits, *states: str) -> State:
     return choice_state(
         {
             **{f'$count($wave[stage = "{STAGE_OF_STATE[state]}"]) > 0': state for state in states},
-            '$count($wave[stage != "forgotten"]) = 0': "Tell of the wave",
-            limits.is_last_round: "Tell of the wave",
-            f"$pause > {SHORT_PAUSE_SECONDS} or $look % {ROUNDS_BETWEEN_PAUSE_CHECKS} = 0": "Wait longer",
+            '$count($wave[stage != "forgotten"]) = 0': "Summarise the wave",
+            limits.is_last_round: "Summarise the wave",
+            f"$pause > {SHORT_PAUSE_SECONDS} or $attempt % {ROUNDS_BETWEEN_PAUSE_CHECKS} = 0": "Wait longer",
         },
         otherwise="Wait",
     )

@@ -33,14 +33,14 @@ MAY_PLAN_AGAIN: Final = (
 """Whether this execution plans once more after a ring. An execution that has launched nodes leaves later pods to
 another execution, so that its nodes never wait for planning."""
 
-MAY_LOOK_AGAIN: Final = "$turn = $launchTurn + 1"
-"""Whether an execution that has launched nodes looks for pods once more after a ring. Most rings are of pods for which
-it has launched the nodes, and then no other execution is needed."""
+MAY_SEARCH_AGAIN: Final = "$turn = $launchTurn + 1"
+"""Whether an execution that has launched nodes searches for pods once more after a ring. Most rings are of pods
+for which it has launched the nodes, and then no other execution is needed."""
 
 OTHERS_MUST_PLAN: Final = (
     "$launched > 0 and $turn > $launchTurn and ($found.asking + $found.unfinished > 0 or $not($found.complete))"
 )
-"""Whether such a look found pods that another execution must plan for."""
+"""Whether such a search found pods that another execution must plan for."""
 
 MUST_REPLAN: Final = (
     f"($again or $claims.postponed > 0) and $not($paused) and $replans < {MAX_REPLANS} "
@@ -73,7 +73,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "short": 0,
     "failed": 0,
     "groups": 0,
-    "untold": [],
+    "unpublished": [],
 }
 
 SUMMARY: Final = """(

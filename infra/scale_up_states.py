@@ -14,8 +14,8 @@ from infra.lease_states import LEASE_LOST, LeaseStates, attribute
 from infra.scale_up_expressions import (
     EXECUTION_SECONDS,
     INITIAL_VARIABLES,
-    MAY_LOOK_AGAIN,
     MAY_PLAN_AGAIN,
+    MAY_SEARCH_AGAIN,
     MUST_REPLAN,
     NODES_HAVE_WAITED,
     OTHERS_MUST_PLAN,
@@ -97,7 +97,7 @@ def _take_lease_states(parts: ScaleUpParts) -> States:
         "Find pending pods": _find_pending_pods(parts),
         "Is there anything to do?": choice_state(
             {
-                "$found.refused != ''": "Step back",
+                "$found.refused != ''": "Give up the lease",
                 OTHERS_MUST_PLAN: "Hand over",
                 "$not($found.complete)": "Let pods gather",
                 "$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
@@ -110,8 +110,8 @@ def _take_lease_states(parts: ScaleUpParts) -> States:
 
 def _refusal_states(parts: ScaleUpParts) -> States:
     return {
-        "Step back": _give_up_lease(parts, next="Who is in charge?", on_error="Who is in charge?"),
-        "Who is in charge?": choice_state(refusal_branches("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
+        "Give up the lease": _give_up_lease(parts, next="Why was it refused?", on_error="Why was it refused?"),
+        "Why was it refused?": choice_state(refusal_branches("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
         **refusal_states("$found.refused"),
         "Release the unused lease": _release_lease(parts, next="Summarise"),
     }
@@ -127,14 +127,14 @@ def _launch_states(parts: ScaleUpParts) -> States:
         "Did offerings turn out short?": choice_state(
             {
                 f"$later and {NODES_HAVE_WAITED} and $claims.postponed = 0": "Release the lease",
-                f"$later and {MUST_REPLAN}": "Give EC2 time",
+                f"$later and {MUST_REPLAN}": "Back off after throttling",
                 f"{MUST_REPLAN} and {NODES_HAVE_WAITED}": "Hand over",
                 MUST_REPLAN: "Plan around them",
                 "$claims.postponed > 0 and $not($paused)": "Hand over",
             },
             otherwise="Release the lease",
         ),
-        "Give EC2 time": wait_state(jsonata(THROTTLE_BACKOFF_SECONDS), next="Plan around them"),
+        "Back off after throttling": wait_state(jsonata(THROTTLE_BACKOFF_SECONDS), next="Plan around them"),
         "Plan around them": pass_state(
             assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"
         ),
@@ -144,8 +144,8 @@ def _launch_states(parts: ScaleUpParts) -> States:
 def _release_states(parts: ScaleUpParts) -> States:
     return {
         "Release the lease": _release_lease(parts, next="Check registration"),
-        "Is it still time?": choice_state(
-            {MAY_PLAN_AGAIN: "Let pods gather", MAY_LOOK_AGAIN: "Find pending pods"}, otherwise="Hand over"
+        "May it plan again?": choice_state(
+            {MAY_PLAN_AGAIN: "Let pods gather", MAY_SEARCH_AGAIN: "Find pending pods"}, otherwise="Hand over"
         ),
         "Hand over": _give_up_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
         "Start the next scale-up": _start_next_scale_up(
@@ -219,7 +219,7 @@ def _record_node_claims(parts: ScaleUpParts) -> State:
         "record_node_claims",
         {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
         next="Launch instances",
-        assign={"claims": jsonata("$states.result.Payload"), "untold": jsonata(APPEND_EVENTS)},
+        assign={"claims": jsonata("$states.result.Payload"), "unpublished": jsonata(APPEND_EVENTS)},
     )
 
 
@@ -249,7 +249,7 @@ def _record_launches(parts: ScaleUpParts) -> State:
         next="Did offerings turn out short?",
         assign={
             "watching": True,
-            "untold": jsonata(APPEND_EVENTS),
+            "unpublished": jsonata(APPEND_EVENTS),
             "launchTurn": jsonata("$turn"),
             "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
             "again": jsonata("$states.result.Payload.again"),
@@ -297,7 +297,7 @@ def _release_lease(parts: ScaleUpParts, *, next: str) -> State:
         next=next,
         assign={"releasedAt": jsonata("$millis()")},
         catch=[
-            Catch(CONDITION_FAILED, "Is it still time?", kept=False, assign={"turn": jsonata("$turn + 1")}),
+            Catch(CONDITION_FAILED, "May it plan again?", kept=False, assign={"turn": jsonata("$turn + 1")}),
             Catch([EVERY_ERROR], "Release after a failure"),
         ],
     )

@@ -150,11 +150,11 @@ def _survey_states(parts: SweepParts) -> States:
         "Survey the cluster": parts.integrations.invoke(
             parts.functions["survey_cluster"],
             {"paused": jsonata("$paused")},
-            next="Who is in charge?",
+            next="Why was it refused?",
             assign={"cluster_survey": jsonata("$states.result.Payload")},
             catch=failing,
         ),
-        "Who is in charge?": choice_state(
+        "Why was it refused?": choice_state(
             {"$cluster_survey.refused != ''": GIVE_BACK_TURN}, otherwise="Survey the instances"
         ),
         "Survey the instances": parts.integrations.invoke(

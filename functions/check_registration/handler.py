@@ -42,13 +42,13 @@ NODES_SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class WaveProgress:
-    """The result of one check: the state of every claim of the wave."""
+    """The result of one check: the progress of every claim of the wave."""
 
     wave: Wave
-    steps: Sequence[ClaimProgress]
+    checked: Sequence[ClaimProgress]
 
     def claims(self, *stages: str) -> list[NodeClaim]:
-        return [step.claim for step in self.steps if step.stage in stages]
+        return [each.claim for each in self.checked if each.stage in stages]
 
     def render(self) -> dict[str, Any]:
         """Return the answer to the state machine."""
@@ -89,55 +89,55 @@ class RegistrationCheck:
         `events` are those of the rounds before. They are written here, after the lease is released, while nodes boot.
         """
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
-        opener = NodeOpening(self._kube, self._ledger, now, self._time_left)
+        opening = NodeOpening(self._kube, self._ledger, now, self._time_left)
         if wave is None:
-            opener.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
-            self._tell(events, wave_name, now)
+            opening.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
+            self._publish(events, wave_name, now)
             return WaveProgress(Wave(wave_name, "", (), 0, 0), ()).render()
         if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
             self._sleep(left)
-        claims = index_by_name(list_claims(self._kube).claims)
-        mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
-        manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
-        nodes = read_snapshot({"nodes": list(manifests.values())}).nodes
-        # First, so that a failure with pods or other nodes does not keep a paid node closed
-        opener.open_closed(nodes)
-        joiner = NodeRegistration(self._kube, self._ledger, manifests, now)
-        answers, later = call_each_in_time(match_nodes(mine, nodes), joiner.join, KubeError, self._time_left)
-        joined = [
-            *raised(answers),
-            *(ClaimProgress(meeting.claim, "waiting", "is looked at in the next look") for meeting in later),
-        ]
-        steps = opener.open(wave_name, sorted(joined, key=lambda step: step.claim.name))
-        self._tell([*events, *(event for step in steps for event in step.events)], wave_name, now)
-        outcome = WaveProgress(self._ledger.wave(wave_name) or wave, steps)  # with the pods bound in this check
-        for step in steps:  # a claim that only waits would be logged at every check
-            tell_step = logger.debug if step.stage == "waiting" else logger.info
-            tell_step(
-                step.said,
-                nodeclaim=step.claim.name,
-                nodepool=step.claim.pool,
-                node=step.claim.node_name,
-                stage=step.stage,
-            )
+        checked = opening.open(wave_name, self._register(wave, opening, now))
+        self._publish([*events, *(event for each in checked for event in each.events)], wave_name, now)
+        outcome = WaveProgress(self._ledger.wave(wave_name) or wave, checked)  # with the pods bound in this check
+        _log_progress(checked)
         answer = {**outcome.render(), "rings": wave.rings}
         if answer["done"]:
             self._ledger.end_wave(wave_name)
         return answer
 
-    def _tell(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
-        for untold in publish_events(self._kube, events, at=now, instance=wave_name):
-            logger.warning("an event could not be written", reason=untold)
+    def _register(self, wave: Wave, opening: NodeOpening, now: datetime) -> list[ClaimProgress]:
+        """Register the nodes of the wave; return the progress of its claims by name."""
+        claims = index_by_name(list_claims(self._kube).claims)
+        mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
+        nodes = read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes
+        # First, so that a failure with pods or other nodes does not keep a paid node closed
+        opening.open_closed(nodes)
+        registration = NodeRegistration(self._kube, self._ledger, now)
+        answers, later = call_each_in_time(match_nodes(mine, nodes), registration.register, KubeError, self._time_left)
+        postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
+        return sorted([*raised(answers), *postponed], key=lambda each: each.claim.name)
+
+    def _publish(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
+        for reason in publish_events(self._kube, events, at=now, instance=wave_name):
+            logger.warning("an event could not be written", reason=reason)
 
 
 def raised(answers: Iterable[tuple[ClaimAndNode, ClaimProgress | KubeError]]) -> list[ClaimProgress]:
-    """Return the steps; raise the first error after all were tried."""
-    steps = []
+    """Return the progress of the claims; raise the first error after all were tried."""
+    checked = []
     for _, answer in answers:
         if isinstance(answer, KubeError):
             raise answer
-        steps.append(answer)
-    return steps
+        checked.append(answer)
+    return checked
+
+
+def _log_progress(checked: Iterable[ClaimProgress]) -> None:
+    """Log the progress of each claim. A claim that only waits would be logged at every check."""
+    for each in checked:
+        log = logger.debug if each.stage == "waiting" else logger.info
+        claim = each.claim
+        log(each.message, nodeclaim=claim.name, nodepool=claim.pool, node=claim.node_name, stage=each.stage)
 
 
 def _shown(claim: NodeClaim) -> dict[str, Any]:
@@ -151,14 +151,14 @@ def _shown(claim: NodeClaim) -> dict[str, Any]:
     }
 
 
-def _kept_events(keys: Iterable[str]) -> list[Event]:
+def _stored_events(keys: Iterable[str]) -> list[Event]:
     """Return the events of earlier rounds. A document that cannot be read does not keep nodes closed."""
     found: list[Event] = []
     for key in keys:
         try:
             found += documents.get_events(environment.store(), key)
         except (NoSuchDocument, ClientError, msgspec.MsgspecError) as reason:
-            logger.warning("events could not be read, and are not told", document=key, reason=str(reason))
+            logger.warning("events could not be read, and are not written", document=key, reason=str(reason))
     return found
 
 
@@ -171,7 +171,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     check = RegistrationCheck(
         environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context)
     )
-    answer = check.answer(str(event["wave"]), environment.now(), _kept_events(event.get("events") or ()))
+    answer = check.answer(str(event["wave"]), environment.now(), _stored_events(event.get("events") or ()))
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:
         metrics.publish(

@@ -13,32 +13,16 @@ from joiner.adapters.cluster_view import LIVING
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
-from joiner.cluster import Node, Pod
-from joiner.lifecycle.binding import (
-    Binding,
-    BindingInput,
-    choose_bindings,
-    count_open_slots,
-    list_smallest_new,
-    list_smallest_waiting,
-)
-from joiner.lifecycle.deadlines import PLANNED_WITHIN
-from joiner.lifecycle.filled_nodes import FilledNode, FilledNodes
+from joiner.cluster import Node
+from joiner.lifecycle.binding import Binding, BindingInput, choose_bindings
+from joiner.lifecycle.filled_nodes import BindingResults, FilledNodes, NodeToFill, Slots, assess_filled_nodes
 from joiner.names import FILLING
 from joiner.planning import Snapshot
 from joiner.pools.timestamps import parse_timestamp
 
 logger = Logger(child=True)
 
-PROBLEMS_TOLD: Final = 20
-
-
-class BindingPostponed(KubeError):
-    """A binding that the next check does."""
-
-
-Slots = Mapping[str, int]
-"""Class -> number of its pods."""
+PROBLEMS_LOGGED: Final = 20
 
 
 class NodeFilling:
@@ -59,55 +43,42 @@ class NodeFilling:
         # Pods are listed last: each counts once, either on its node or as pending
         world = read_snapshot({**listed, "pods": self._kube.packed(kinds.PODS, fields=LIVING)})
         nodes = {node.name: node for node in world.nodes}
-        steps = {step.claim.node_name: step for step in fillable if _is_its(nodes.get(step.claim.node_name), step)}
-        # The scheduler fills an open node; if both bound pods to it, the node would be overfilled
-        closed = {
-            name: self._assigned.get(step.claim.name, {})
-            for name, step in steps.items()
-            if nodes[name].has_taint(FILLING)
-        }
-        placements = choose_bindings(
-            ((nodes[name], slots) for name, slots in closed.items()), BindingInput(nodes, world.pods, world.namespaces)
-        )
-        bound, failed = self._bind_all([each for placement in placements.values() for each in placement.bindings])
-        here: dict[str, list[Pod]] = {name: [] for name in steps}
-        for pod in world.pods:
-            if (name := bound.get(pod.uid, pod.node_name)) in here and not pod.terminal:
-                here[name].append(replace(pod, node_name=name))
-        filled = [
-            FilledNode(
-                step.claim.name,
-                nodes[name],
-                _ready_since(manifests[name]),
-                planned=sum(closed.get(name, {}).values()),
-                open=sum(count_open_slots(name, closed.get(name, {}), here[name]).values()),
-                here=here[name],
-                bound=[pod for pod in here[name] if pod.uid in bound and not pod.stays_with_node],
-                failed=tuple(map(str, failed.get(name, ()))),
-                for_the_scheduler=name in placements and placements[name].for_the_scheduler,
-            )
-            for name, step in steps.items()
+        open_or_closed = [
+            self._node_to_fill(progress, nodes[progress.claim.node_name], manifests[progress.claim.node_name])
+            for progress in fillable
+            if _is_its(nodes.get(progress.claim.node_name), progress)
         ]
-        waiting = [pod for pod in world.pods if pod.uid not in bound]
-        slots = self._assigned.values()
-        fresh = list_smallest_new(slots, waiting, self._now - PLANNED_WITHIN)
-        return FilledNodes(
-            filled, list_smallest_waiting(slots, waiting), list_smallest_waiting(slots, world.pods), fresh
+        placements = choose_bindings(
+            ((each.node, each.slots) for each in open_or_closed if each.node.has_taint(FILLING)),
+            BindingInput(nodes, world.pods, world.namespaces),
         )
+        results = self._bind_all([each for placement in placements.values() for each in placement.bindings])
+        filled = [
+            replace(each, for_the_scheduler=placements[each.node.name].for_the_scheduler)
+            if each.node.name in placements
+            else each
+            for each in open_or_closed
+        ]
+        return assess_filled_nodes(filled, world.pods, results, self._assigned.values(), self._now)
 
-    def _bind_all(self, bindings: Sequence[Binding]) -> tuple[dict[str, str], dict[str, list[KubeError]]]:
-        """Return the bound pods (uid -> node), and by node the errors to retry."""
+    def _node_to_fill(self, progress: ClaimProgress, node: Node, manifest: Mapping[str, Any]) -> NodeToFill:
+        # The scheduler fills an open node; if both bound pods to it, the node would be overfilled
+        slots = self._assigned.get(progress.claim.name, {}) if node.has_taint(FILLING) else {}
+        return NodeToFill(progress.claim.name, node, _ready_since(manifest), slots)
+
+    def _bind_all(self, bindings: Sequence[Binding]) -> BindingResults:
+        """Return the bound pods, and the errors to retry."""
         bound: dict[str, str] = {}
-        failed: dict[str, list[KubeError]] = {}
+        failed: dict[str, list[str]] = {}
         answers, left = call_each_in_time(bindings, self._bind, KubeError, self._time_left)
         for binding in left:  # the next check binds them; until then the node stays closed for them
-            failed.setdefault(binding.node, []).append(BindingPostponed("no time was left in this look"))
+            failed.setdefault(binding.node, []).append("no time was left in this check")
         for binding, answer in answers:
             if answer is None:
                 bound[binding.uid] = binding.node
             elif not isinstance(answer, Conflict | NotFound):  # bound by the scheduler, or gone: nothing to do
-                failed.setdefault(binding.node, []).append(answer)
-        return bound, failed
+                failed.setdefault(binding.node, []).append(str(answer))
+        return BindingResults(bound, failed)
 
     def _bind(self, binding: Binding) -> None:
         """Bind the pod that was read. The API server refuses a pod with another uid, a node or a deletion timestamp.
@@ -118,12 +89,12 @@ class NodeFilling:
         self._kube.bind(binding.namespace, binding.pod, binding.node, uid=binding.uid)
 
 
-def _is_its(node: Node | None, step: ClaimProgress) -> bool:
+def _is_its(node: Node | None, progress: ClaimProgress) -> bool:
     """Return whether this is the claim's own node.
 
     Nodes are listed again for the filling, and another instance may have taken the name.
     """
-    return node is not None and node.provider_id == step.claim.provider_id
+    return node is not None and node.provider_id == progress.claim.provider_id
 
 
 def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
@@ -141,6 +112,6 @@ def read_snapshot(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
     An object that cannot be read is logged and left out: an invalid pod must not keep all nodes closed.
     """
     world = Snapshot.from_lists(lists)
-    for problem in world.problems[:PROBLEMS_TOLD]:
+    for problem in world.problems[:PROBLEMS_LOGGED]:
         logger.warning("could not be read", object=problem.object, field=problem.field, value=problem.value[:100])
     return world

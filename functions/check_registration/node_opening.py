@@ -11,19 +11,20 @@ A node that has its pods stays closed a little longer while a pod planned for an
 capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from functions.check_registration.node_filling import NodeFilling
 from functions.check_registration.node_registration import ClaimProgress
-from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
-from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
+from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.cluster import InvalidField, Node
@@ -36,12 +37,9 @@ from joiner.lifecycle.initialization import (
     opening_patch,
 )
 from joiner.names import FILLING
-from joiner.reporting import registration_events as telling
-from joiner.reporting.events import Event
+from joiner.reporting import registration_events as reporting
 
 logger = Logger(child=True)
-
-TRIES: Final = 3  # see node_registration
 
 
 class NodeOpening:
@@ -53,13 +51,13 @@ class NodeOpening:
         self._ledger = ledger
         self._now = now
 
-    def open(self, wave: str, steps: Sequence[ClaimProgress]) -> list[ClaimProgress]:
-        """Return the steps after filling every node that may be filled and opening every ready one."""
+    def open(self, wave: str, checked: Sequence[ClaimProgress]) -> list[ClaimProgress]:
+        """Return the progress of all claims after filling every node that may be filled and opening every ready one."""
         fillable = [
-            step for step in steps if step.stage == "ready" or (step.stage == "registered" and _may_be_filled(step))
+            each for each in checked if each.stage == "ready" or (each.stage == "registered" and _may_be_filled(each))
         ]
         filled = self._fill(wave, fillable) if fillable else {}
-        return [filled.get(step.claim.name) or step for step in steps]
+        return [filled.get(each.claim.name) or each for each in checked]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
         """Open every node of this cluster that was closed for too long, regardless of its claim."""
@@ -82,50 +80,45 @@ class NodeOpening:
     def _fill(self, wave: str, fillable: Sequence[ClaimProgress]) -> dict[str, ClaimProgress]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
         filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
-        by_claim = {step.claim.name: step for step in fillable}
-        finished = call_all(filling.nodes, lambda one: self._finish(by_claim[one.claim], one, filling), KubeError)
-        steps = {step.claim.name: step for step in finished}
-        done = [one for one in filling.nodes if steps[one.claim].stage == "initialized"]
-        if done:
-            self._ledger.count_placed(
-                wave, planned=sum(one.planned for one in done), placed=sum(one.placed for one in done)
-            )
-        return steps
+        by_claim = {each.claim.name: each for each in fillable}
+        finished = call_all(filling.nodes, lambda node: self._finish(by_claim[node.claim], node, filling), KubeError)
+        progress = {each.claim.name: each for each in finished}
+        opened = [node for node in filling.nodes if progress[node.claim].stage == "initialized"]
+        if opened:
+            planned, placed = sum(node.planned for node in opened), sum(node.placed for node in opened)
+            self._ledger.count_placed(wave, planned=planned, placed=placed)
+        return progress
 
-    def _finish(self, step: ClaimProgress, one: FilledNode, filling: FilledNodes) -> ClaimProgress:
-        node, claim = one.node, step.claim
-        events: list[Event] = [*step.events, *(telling.report_placed(pod, node, claim) for pod in one.bound)]
-        if step.stage != "ready":
-            troubled = f", {len(one.failed)} bindings failed: {one.failed[0]}" if one.failed else ""
-            return replace(
-                step, said=f"has {one.placed} of its {one.planned} pods{troubled}; {step.said}", events=tuple(events)
-            )
-        if said := filling.find_reason_to_stay_closed(one, self._now):
-            return replace(step, stage="registered", said=said, events=tuple(events))
+    def _finish(self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes) -> ClaimProgress:
+        claim = progress.claim
+        placed = (reporting.report_placed(pod, filled.node, claim) for pod in filled.bound)
+        progress = replace(progress, events=(*progress.events, *placed))
+        if progress.stage != "ready":
+            return replace(progress, message=f"{filled.description}; {progress.message}")
+        if reason := filling.find_reason_to_stay_closed(filled, self._now):
+            return replace(progress, stage="registered", message=reason)
         try:
-            node = self._open(node, initialized=True)
+            node = self._open(filled.node, initialized=True)
             self._ledger.unassign(claim.name)
             claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
             write_status(self._kube, claim)
-        except KubeError as reason:
-            return replace(step, stage="registered", said=f"could not be opened now: {reason}", events=tuple(events))
-        events += telling.report_initialized(claim, node)
-        return replace(step, claim=claim, node=node, stage="initialized", said="is initialized", events=tuple(events))
+        except KubeError as refusal:
+            return replace(progress, stage="registered", message=f"could not be opened now: {refusal}")
+        events = (*progress.events, *reporting.report_initialized(claim, node))
+        return replace(progress, claim=claim, node=node, stage="initialized", message="is initialized", events=events)
 
     def _open(self, node: Node, *, initialized: bool) -> Node:
-        for _ in range(TRIES):
-            if not node.has_taint(FILLING) and (is_initialized(node) or not initialized):
-                return node
-            try:
-                patch = initialization_patch(node) if initialized else opening_patch(node)
-                return Node.from_kube(self._kube.patch(kinds.NODES, node.name, patch))
-            except Conflict:
-                now = Node.from_kube(self._kube.get(kinds.NODES, node.name))
-                if now.uid != node.uid:
-                    raise NotFound(f"node {node.name} is another one by now") from None
-                node = now
-        raise Conflict(f"node {node.name} changes all the time")
+        opened = patch_node(self._kube, node, partial(_opening_patch, initialized=initialized))
+        if opened is None:
+            raise NotFound(f"node {node.name} is gone, or is another one by now")
+        return opened
 
 
-def _may_be_filled(step: ClaimProgress) -> bool:
-    return step.node is not None and not step.fresh and may_be_filled(step.claim, step.node)
+def _opening_patch(node: Node, *, initialized: bool) -> Mapping[str, Any] | None:
+    if not node.has_taint(FILLING) and (is_initialized(node) or not initialized):
+        return None
+    return initialization_patch(node) if initialized else opening_patch(node)
+
+
+def _may_be_filled(progress: ClaimProgress) -> bool:
+    return progress.node is not None and not progress.fresh and may_be_filled(progress.claim, progress.node)

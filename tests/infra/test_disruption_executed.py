@@ -42,10 +42,10 @@ FIRST_LOOK = [
 SECOND_LOOK = [
     "Let pods settle",
     "Take the lease",
-    "Look again",
+    "Find candidates again",
     "May nodes still be disrupted?",
     "Validate disruption",
-    "Is it still right?",
+    "Is the proposal still valid?",
 ]
 MARKING = ["Mark nodes", "Are replacements needed?"]
 LAUNCHING = ["Record node claims", "Launch instances", "Launch one group", "Record launches"]

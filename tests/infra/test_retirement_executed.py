@@ -20,7 +20,7 @@ pytestmark = pytest.mark.local
 TO_THE_WAVES = ["Read the pause", "Is Joiner paused?", "Describe the cluster", "Retire", "Is it voluntary?"]
 UNDER_THE_LEASE = ["Wait until it is due", "Take the lease", "Begin under the lease", "Release the lease"]
 ONE_ROUND = [
-    "How far has each come?",
+    "What is the first step?",
     "Evict pods",
     "Is any node drained?",
     "Terminate instances",
@@ -28,7 +28,7 @@ ONE_ROUND = [
     "Is any instance gone?",
     "Forget the nodes",
     "Is anything left?",
-    "Tell of the wave",
+    "Summarise the wave",
 ]
 
 
@@ -45,7 +45,7 @@ def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: Stage[W
 
     assert world.told(execution) == {"refused": "", "retired": ["a", "b"], "waiting": [], "leftOut": [], "failures": []}
     around = [*TO_THE_WAVES, "Begin retirement", "What has begun?", "Retire wave by wave"]
-    assert world.states(execution) == [*around, *ONE_ROUND, "Tell of the group", "What came of it?", "Summarise"]
+    assert world.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
     assert world.lease == {}
     assert world.scale_ups == []
     heard = world.calls["begin_retirement"][0]
@@ -72,8 +72,14 @@ def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
     execution = world.start_for_notes(not_before)
 
     assert world.told(execution) == {"refused": "", "retired": ["a"], "waiting": [], "leftOut": [], "failures": []}
-    around = [*TO_THE_WAVES, "Wait for the notes", "Begin retirement", "What has begun?", "Retire wave by wave"]
-    assert world.states(execution) == [*around, *ONE_ROUND, "Tell of the group", "What came of it?", "Summarise"]
+    around = [
+        *TO_THE_WAVES,
+        "Wait for interruption notices",
+        "Begin retirement",
+        "What has begun?",
+        "Retire wave by wave",
+    ]
+    assert world.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
     [heard] = world.calls["begin_retirement"]
     assert (heard["noted"], heard["claims"], heard["lease"]) == (True, [], {"number": 0})
     assert heard_at[0] >= min(not_before, began + 5)
@@ -99,7 +105,7 @@ def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_
     first = world.start_for_notes(int(time.time()) + 2)
 
     assert world.told(first)["retired"] == ["a"]
-    begun = ["What has begun?", "Retire the other interrupted", "Ring for the pods", "Start a scale-up"]
+    begun = ["What has begun?", "Retire the other interrupted nodes", "Ring for the pods", "Start a scale-up"]
     states = world.states(first)
     assert states[states.index("What has begun?") :][:4] == begun
     [name] = sorted(set(world.started(world.arn)) - {"retire-1"})
@@ -117,7 +123,7 @@ def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]
     assert world.told(execution)["retired"] == ["a"]
     assert time.time() >= began + 3
     middle = ["What has begun?", "Retire wave by wave"]
-    ending = ["Tell of the group", "What came of it?", "Summarise"]
+    ending = ["Summarise the group", "How did it end?", "Summarise"]
     assert world.states(execution) == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
     assert world.calls["begin_retirement"][0]["lease"] == {"number": 1}
     assert "holder" not in world.lease
@@ -238,7 +244,7 @@ def test_empty_nodes_are_retired_by_the_same_states_in_an_express_execution(stag
 
     assert (ended["status"], json.loads(ended["output"])["retired"]) == ("SUCCEEDED", ["a"])
     middle = ["What has begun?", "Retire wave by wave"]
-    ending = ["Tell of the group", "What came of it?", "Summarise"]
+    ending = ["Summarise the group", "How did it end?", "Summarise"]
     assert ended["states"] == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
     heard = world.calls["begin_retirement"][0]["execution"]
     assert (
@@ -255,7 +261,7 @@ def test_an_express_execution_ends_before_aws_ends_it_and_reports_what_it_waited
 
     ended = world.ran_for_empty(claim("a", "empty"))
 
-    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Waiting for what keeps nodes")
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Waiting for blocked nodes")
     assert [each["claim"] for each in json.loads(ended["output"])["waiting"]] == ["a"]
 
 

@@ -161,7 +161,7 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(stag
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    again = ["Is it still time?", "Find pending pods", "Is there anything to do?"]
+    again = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
@@ -175,7 +175,7 @@ def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: S
         execution = world.start()
 
         assert world.end(execution)["status"] == "SUCCEEDED"
-        look = ["Is it still time?", "Find pending pods", "Is there anything to do?"]
+        look = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
         handed_over = ["Hand over", "Start the next scale-up", "Are nodes on their way?"]
         assert world.states(execution) == [*UNDER_THE_LEASE, *look, *handed_over, *TO_THE_END]
         assert [name.endswith("-again") for name in world.others(execution)] == [True]
@@ -190,7 +190,7 @@ def test_a_ring_before_anything_is_launched_makes_the_same_execution_plan_again(
     execution = world.start()
 
     assert world.end(execution)["status"] == "SUCCEEDED"
-    again = ["Is it still time?", "Let pods gather", "Find pending pods", "Is there anything to do?"]
+    again = ["May it plan again?", "Let pods gather", "Find pending pods", "Is there anything to do?"]
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
 
 
@@ -282,8 +282,8 @@ def test_a_scale_up_beside_another_autoscaler_releases_the_lease_and_names_the_a
     assert world.states(execution)[-5:] == [
         "Find pending pods",
         "Is there anything to do?",
-        "Step back",
-        "Who is in charge?",
+        "Give up the lease",
+        "Why was it refused?",
         ending,
     ]
     assert "holder" not in world.item("LEASE", "scale-up")
@@ -343,14 +343,18 @@ def test_a_ring_during_a_failed_execution_starts_another_execution(stage: Stage[
 
 
 def waited(world: World, execution: str) -> list[float]:
-    """Return how long each *Give EC2 time* took, in seconds."""
+    """Return how long each *Back off after throttling* took, in seconds."""
     pages = world.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
     events = [each for page in pages for each in page["events"]]
     entered = [
-        each["timestamp"] for each in events if each.get("stateEnteredEventDetails", {}).get("name") == "Give EC2 time"
+        each["timestamp"]
+        for each in events
+        if each.get("stateEnteredEventDetails", {}).get("name") == "Back off after throttling"
     ]
     left = [
-        each["timestamp"] for each in events if each.get("stateExitedEventDetails", {}).get("name") == "Give EC2 time"
+        each["timestamp"]
+        for each in events
+        if each.get("stateExitedEventDetails", {}).get("name") == "Back off after throttling"
     ]
     return [(end - start).total_seconds() for start, end in zip(entered, left, strict=True)]
 
@@ -382,7 +386,7 @@ def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: Stag
     states = world.states(execution)
     assert states[-3:] == TO_THE_END
     assert sum(waited(world, execution)) < 30
-    assert states.count("Give EC2 time") < 6
+    assert states.count("Back off after throttling") < 6
 
 
 def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: Stage[World]) -> None:

@@ -82,7 +82,7 @@ def test_a_user_who_pauses_joiner_ends_a_drain_before_its_next_round(stage: Stag
     assert world.told(execution) == {"paused": True}
     assert len(world.calls["evict_pods"]) == 1
     paused = ["Wait longer", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
-    assert world.states(execution)[-7:] == [*paused, "Tell of the group", "What came of it?", "Joiner is paused"]
+    assert world.states(execution)[-7:] == [*paused, "Summarise the group", "How did it end?", "Joiner is paused"]
 
 
 def test_a_drain_with_short_pauses_reads_the_pause_parameter_in_every_fifth_round(stage: Stage[World]) -> None:
@@ -112,4 +112,4 @@ def test_a_wave_ends_before_the_history_of_its_execution_is_full(
 
     assert [each["claim"] for each in world.told(execution)["waiting"]] == ["a"]
     assert len(world.calls["evict_pods"]) == 3
-    assert world.states(execution)[-1] == "Waiting for what keeps nodes"
+    assert world.states(execution)[-1] == "Waiting for blocked nodes"

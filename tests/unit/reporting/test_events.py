@@ -172,7 +172,7 @@ def test_joining_is_told_on_node_claim_and_pods() -> None:
         ("Pod", "Scheduled"),
     ]
     assert (
-        registration_events.report_registration_timeout(claim(), 15).kind
+        registration_events.report_registration_timeout(claim()).kind
         == registration_events.report_multiple_nodes(claim(), ("a", "b")).kind
         == "Warning"
     )

@@ -42,6 +42,8 @@ class Node:
     resource_version: str = ""
     finalizers: tuple[str, ...] = ()
     conditions: tuple[NodeCondition, ...] = ()
+    owners: tuple[Manifest, ...] = ()
+    """Its owner references, as the API server returns them."""
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "Node":
@@ -67,6 +69,7 @@ class Node:
             resource_version=metadata.get("resourceVersion") or "",
             finalizers=tuple(metadata.get("finalizers") or ()),
             conditions=conditions,
+            owners=tuple(metadata.get("ownerReferences") or ()),
         )
 
     @property

@@ -9,11 +9,15 @@ from joiner.pools.timestamps import parse_timestamp
 REGISTRATION: Final = timedelta(minutes=15)
 """From launched to registered; the same as Karpenter's registrationTimeout."""
 
+REGISTRATION_MINUTES: Final = int(REGISTRATION.total_seconds() // 60)
+
 LATE_REGISTRATION: Final = timedelta(minutes=15)
 """After a claim is given up: a node that joins within this time is accepted, a later one is retired."""
 
 INITIALIZATION: Final = timedelta(minutes=15)
 """From registered to initialized; a startup taint or a device that takes longer needs a person."""
+
+INITIALIZATION_MINUTES: Final = int(INITIALIZATION.total_seconds() // 60)
 
 CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 """Maximum time for which a node that may take pods stays closed for Joiner's own bindings."""

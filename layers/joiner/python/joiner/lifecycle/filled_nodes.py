@@ -5,14 +5,39 @@ resources, or could preempt a pod on it. The scheduler would bind that pod to th
 hold. `joiner.lifecycle.deadlines` limits each of these waits.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle import deadlines
-from joiner.lifecycle.binding import WaitingPod
+from joiner.lifecycle.binding import WaitingPod, count_open_slots, list_smallest_new, list_smallest_waiting
 from joiner.names import FILLING
+
+Slots = Mapping[str, int]
+"""Class -> number of its pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeToFill:
+    """A node that may take pods, and its claim.
+
+    `slots` are the pods that are planned for it; none if the node is open, because the scheduler fills open nodes.
+    """
+
+    claim: str
+    node: Node
+    ready_since: datetime | None
+    slots: Slots = field(default_factory=dict)
+    for_the_scheduler: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BindingResults:
+    """The results of all bindings of one check: the node of each bound pod, by uid, and the errors, by node."""
+
+    bound: Mapping[str, str]
+    failed: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +63,12 @@ class FilledNode:
     def placed(self) -> int:
         """Return the number of slots that have a pod."""
         return self.planned - self.open
+
+    @property
+    def description(self) -> str:
+        """Return how many of its pods it has, and the first binding that failed."""
+        failures = f", {len(self.failed)} bindings failed: {self.failed[0]}" if self.failed else ""
+        return f"has {self.placed} of its {self.planned} pods{failures}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +111,39 @@ class FilledNodes:
     def _is_preempted(one: FilledNode, others: Iterable[WaitingPod]) -> bool:
         """Return whether the scheduler would preempt pods on this node for one of the others."""
         return not one.for_the_scheduler and any(pod.preempts(one.node, one.here) for pod in others)
+
+
+def assess_filled_nodes(
+    filled: Sequence[NodeToFill], pods: Sequence[Pod], results: BindingResults, assigned: Iterable[Slots], now: datetime
+) -> FilledNodes:
+    """Return the state of the nodes of one check after the bindings.
+
+    `pods` are those that were listed before the bindings, `assigned` the slots of all claims.
+    """
+    here: dict[str, list[Pod]] = {each.node.name: [] for each in filled}
+    for pod in pods:
+        if (name := results.bound.get(pod.uid, pod.node_name)) in here and not pod.terminal:
+            here[name].append(replace(pod, node_name=name))
+    waiting = [pod for pod in pods if pod.uid not in results.bound]
+    slots = list(assigned)
+    return FilledNodes(
+        [_assess(each, here[each.node.name], results) for each in filled],
+        promised=list_smallest_waiting(slots, waiting),
+        important=list_smallest_waiting(slots, pods),
+        newcomers=list_smallest_new(slots, waiting, now - deadlines.PLANNED_WITHIN),
+    )
+
+
+def _assess(filled: NodeToFill, here: Sequence[Pod], results: BindingResults) -> FilledNode:
+    name = filled.node.name
+    return FilledNode(
+        filled.claim,
+        filled.node,
+        filled.ready_since,
+        planned=sum(filled.slots.values()),
+        open=sum(count_open_slots(name, filled.slots, here).values()),
+        here=here,
+        bound=[pod for pod in here if pod.uid in results.bound and not pod.stays_with_node],
+        failed=tuple(results.failed.get(name, ())),
+        for_the_scheduler=filled.for_the_scheduler,
+    )

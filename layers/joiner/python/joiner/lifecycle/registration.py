@@ -7,7 +7,7 @@ the Node.
 A deleted Node waits for its finalizer until it is drained and its instance is gone, regardless of who deleted it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,12 +39,12 @@ def match_nodes(claims: Iterable[NodeClaim], nodes: Iterable[Node]) -> list[Clai
     for node in nodes:
         if node.provider_id:
             by_provider_id.setdefault(node.provider_id, []).append(node)
-    meetings = []
+    matches = []
     for claim in claims:
         found = by_provider_id.get(claim.provider_id, []) if claim.provider_id else []
         several = tuple(sorted(node.name for node in found)) if len(found) > 1 else ()
-        meetings.append(ClaimAndNode(claim, found[0] if len(found) == 1 else None, several))
-    return meetings
+        matches.append(ClaimAndNode(claim, found[0] if len(found) == 1 else None, several))
+    return matches
 
 
 def is_registered(node: Node) -> bool:
@@ -59,8 +59,8 @@ def joined_without_taint(node: Node) -> bool:
     return not is_registered(node) and not node.has_taint(names.UNREGISTERED)
 
 
-def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the merge patch that registers a node with its claim; `owners` are its present owner references.
+def registration_patch(claim: NodeClaim, node: Node) -> dict[str, Any]:
+    """Return the merge patch that registers a node with its claim.
 
     A merge patch replaces lists, so it contains the resourceVersion at which they were read.
     """
@@ -71,7 +71,7 @@ def registration_patch(claim: NodeClaim, node: Node, owners: Sequence[Mapping[st
         "uid": claim.uid,
         "blockOwnerDeletion": True,
     }
-    others = [dict(owner) for owner in owners if owner.get("uid") != claim.uid]
+    others = [dict(owner) for owner in node.owners if owner.get("uid") != claim.uid]
     return {
         "metadata": {
             "resourceVersion": node.resource_version,

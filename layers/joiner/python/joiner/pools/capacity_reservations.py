@@ -10,6 +10,9 @@ from typing import Any, Final
 
 from joiner import names
 
+RESERVATION_LABELS: Final = (names.RESERVATION, names.RESERVATION_TYPE, names.RESERVATION_INTERRUPTIBLE)
+"""The labels of a node that its reservation decides."""
+
 DEFAULT: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
 PRICE_SHARE: Final = 1e-7
@@ -37,11 +40,8 @@ class CapacityReservation:
     @property
     def labels(self) -> dict[str, str]:
         """Return the labels of nodes in this reservation."""
-        return {
-            names.RESERVATION: self.id,
-            names.RESERVATION_TYPE: self.kind,
-            names.RESERVATION_INTERRUPTIBLE: "true" if self.interruptible else "false",
-        }
+        values = (self.id, self.kind, "true" if self.interruptible else "false")
+        return dict(zip(RESERVATION_LABELS, values, strict=True))
 
     def to_json(self) -> dict[str, Any]:
         return {

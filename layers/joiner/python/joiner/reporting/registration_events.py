@@ -1,7 +1,8 @@
 """Events of nodes that join: on the node, on its claim, and on the pods that are placed on it."""
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE
+from joiner.lifecycle.deadlines import INITIALIZATION_MINUTES, REGISTRATION_MINUTES
+from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
@@ -53,23 +54,34 @@ def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
     return Event(Subject.pod(pod), "Scheduled", "Binding", note, owner=Subject.owner_of(pod))
 
 
-def report_registration_timeout(claim: NodeClaim, minutes: int) -> Event:
+def report_failure(claim: NodeClaim, reason: str, missing: str = "") -> Event:
+    """Return the event of a claim that is given up.
+
+    `reason` is one of `joiner.lifecycle.failed_claims`, `missing` is what its node waits for.
+    """
+    if reason == REGISTRATION_TIMEOUT:
+        return report_registration_timeout(claim)
+    if reason == INITIALIZATION_TIMEOUT:
+        return report_initialization_timeout(claim, missing)
+    return report_node_gone(claim)
+
+
+def report_registration_timeout(claim: NodeClaim) -> Event:
     """Return the event of a node that did not join in time."""
     note = (
-        f"Instance {claim.instance_id} has not joined the cluster in {minutes} minutes. Read its console "
+        f"Instance {claim.instance_id} has not joined the cluster in {REGISTRATION_MINUTES} minutes. Read its console "
         f"output: usual causes are the user "
         "data, the access entry of the node role, and the network path to the API server"
     )
-    return Event(Subject.claim(claim), "RegistrationTimeout", "Register", note, "Warning")
+    return Event(Subject.claim(claim), REGISTRATION_TIMEOUT, "Register", note, "Warning")
 
 
-def report_initialization_timeout(claim: NodeClaim, minutes: int, missing: str) -> Event:
-    """Return the event of a node that registered and was not ready for pods in `minutes`; `missing` is the reason."""
+def report_initialization_timeout(claim: NodeClaim, missing: str) -> Event:
+    """Return the event of a node that registered and was not ready for pods in time; `missing` is the reason."""
     note = (
-        f"Node {claim.node_name} has not become ready for pods in {minutes} minutes: {missing}. Look at the "
-        f"node's conditions and "
-        "taints, and at the pods of its daemon sets (network plugin, device plugins, agents that take start-up "
-        "taints off)"
+        f"Node {claim.node_name} has not become ready for pods in {INITIALIZATION_MINUTES} minutes: {missing}. "
+        "Look at the node's conditions and taints, and at the pods of its daemon sets (network plugin, device plugins, "
+        "agents that take start-up taints off)"
     )
     return Event(Subject.claim(claim), INITIALIZATION_TIMEOUT, "Initialize", note, "Warning")
 

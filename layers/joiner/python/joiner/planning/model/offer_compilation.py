@@ -28,19 +28,11 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import node_amount
 from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
-from joiner.pools.capacity_reservations import PRICE_SHARE
+from joiner.pools.capacity_reservations import PRICE_SHARE, RESERVATION_LABELS
 from joiner.pools.node_costs import NodeCosts
 
 ANY_VALUE: Final = "*"
-PLACE_KEYS: Final = (
-    names.ZONE,
-    names.CAPACITY_TYPE,
-    names.REGION,
-    names.ZONE_ID,
-    names.RESERVATION,
-    names.RESERVATION_TYPE,
-    names.RESERVATION_INTERRUPTIBLE,
-)
+PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, *RESERVATION_LABELS)
 MOST_OFFER_SETS: Final = 32
 """The number of cached offer sets: enough for the pools of a few clusters."""
 

@@ -1,0 +1,77 @@
+"""The progress of a launched claim towards a node that takes pods, and when the claim is given up.
+
+A claim that is given up gets a condition with a reason of `joiner.lifecycle.failed_claims`, and its pods are planned
+again.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from joiner.cluster import Node
+from joiner.lifecycle import deadlines
+from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT, failure_reason
+from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
+from joiner.lifecycle.registration import ClaimAndNode
+from joiner.pools import NodeClaim
+from joiner.pools.timestamps import format_timestamp
+
+Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationProgress:
+    """The stage of a claim, and the reason as a log line.
+
+    `ready` means that the node may be filled and opened now. `failure` is the reason of the condition with which the
+    claim is given up; empty if it is not, or was before.
+    """
+
+    stage: Stage
+    message: str
+    failure: str = ""
+
+
+def assess_match(match: ClaimAndNode) -> Node | RegistrationProgress:
+    """Return the node to register for the claim, or the progress of a claim whose node cannot be registered."""
+    claim, node = match.claim, match.node
+    if match.others:
+        others = ", ".join(match.others)
+        return RegistrationProgress("waiting", f"several nodes have the provider id of its instance: {others}")
+    if node is None:
+        return _assess_without_node(claim)
+    if node.deletion:
+        return RegistrationProgress("waiting", f"its node {node.name} is being deleted", NODE_GONE)
+    return node
+
+
+def _assess_without_node(claim: NodeClaim) -> RegistrationProgress:
+    if reason := failure_reason(claim):
+        return RegistrationProgress("failed", f"was given up: {reason}")
+    if claim.registered:
+        return RegistrationProgress("waiting", f"its node {claim.node_name} is gone", NODE_GONE)
+    deadline = deadlines.registration_deadline(claim)
+    until = f", it may until {format_timestamp(deadline)}" if deadline else ""
+    return RegistrationProgress("waiting", f"instance {claim.instance_id} has not joined yet{until}")
+
+
+def assess_registered(claim: NodeClaim, node: Node) -> RegistrationProgress:
+    """Return the progress of a claim whose node is registered."""
+    if is_initialized(node) and claim.initialized:
+        return RegistrationProgress("initialized", "was initialized before")
+    if not is_initialized(node) and (missing := missing_for_initialization(claim, node)):
+        return RegistrationProgress("registered", missing)
+    return RegistrationProgress("ready", "may take pods")
+
+
+def assess_deadlines(claim: NodeClaim, message: str, now: datetime) -> RegistrationProgress | None:
+    """Return why a claim that still waits is given up now; None if its deadlines are not over.
+
+    `message` is what its node waits for.
+    """
+    if deadlines.registration_timed_out(claim, now):
+        reason = f"no node joined in {deadlines.REGISTRATION_MINUTES} minutes"
+        return RegistrationProgress("waiting", reason, REGISTRATION_TIMEOUT)
+    if deadlines.initialization_timed_out(claim, now):
+        return RegistrationProgress("waiting", f"its node does not take pods: {message}", INITIALIZATION_TIMEOUT)
+    return None
