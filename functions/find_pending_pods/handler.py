@@ -13,6 +13,7 @@ then lists only the pods without a node until the batch is complete.
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import yet_unstored
+from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
 from joiner.adapters.parallel import call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
@@ -58,7 +59,7 @@ CONTROLLERS_READ: Final = 32
 """Controllers of one batch that are read. A batch with more of them waits while new pods keep coming."""
 
 
-FIRST_LOOK: Final = Gathering()
+FIRST_SEARCH: Final = Gathering()
 DEFAULT_TIMES: Final = BatchTimes()
 
 
@@ -84,12 +85,12 @@ class PendingPodSearch:
         self._times = times
         self._sleep = sleep
 
-    def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_LOOK) -> dict[str, Any]:
+    def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
         """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "asking", "unfinished",
         "unwatched"}``.
 
-        `so_far` is what the previous looks at this batch found. No snapshot is stored if there is nothing to do, or if
-        the batch is not complete. Raises LeaseLost if another execution holds the lease now.
+        `so_far` is the result of the previous searches for this batch. No snapshot is stored if there is nothing to do,
+        or if the batch is not complete. Raises LeaseLost if another execution holds the lease now.
         """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         rings = lease.rings
@@ -100,47 +101,63 @@ class PendingPodSearch:
             if (growing := self._growing(so_far, unbound.pods)) is not None:
                 return _incomplete(rings, so_far, growing)
         others = self._guards.look(now)
-        self._tell(others, task, now)
+        self._report(others, task, now)
         if refused := refusal_reason(others):
             return {"rings": rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
-        launches = self._ledger.unrecorded_launches()
-        launching = {claim for launch in launches for claim in launch.claims}
-        assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
-        seen_since = int((now - WATCHED_FOR).timestamp())
-        watched = {claim for wave in self._ledger.waves() if wave.seen_at >= seen_since for claim in wave.claims}
-        lists = self._view.lists(expected_claims=launching | set(assignments))
-
+        recorded = self._recorded(now)
+        lists = self._view.lists(expected_claims=recorded.launching | set(recorded.assignments))
         world = Snapshot.from_lists(lists)
         if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
             return _incomplete(rings, so_far, growing)
+        following = Gathering.of_next_batch(len(Batch.of(world.pods).pending)).to_json()
+        found = self._search(task, now, recorded, lists, world)
+        return {"rings": rings, "refused": "", "complete": True, "gathering": following, **found}
+
+    def _recorded(self, now: datetime) -> "_Recorded":
+        launches = self._ledger.unrecorded_launches()
+        assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
+        seen_since = int((now - WATCHED_FOR).timestamp())
+        watched = {claim for wave in self._ledger.waves() if wave.seen_at >= seen_since for claim in wave.claims}
+        return _Recorded(launches, assignments, watched)
+
+    def _search(
+        self, task: Task, now: datetime, recorded: "_Recorded", lists: Mapping[str, Any], world: Snapshot
+    ) -> dict[str, Any]:
+        """Return the counts of what is to do; store the snapshot if there is anything."""
         # Only the lease's holder launches, and this execution is the holder: a claim without a launch in progress is
         # never launched, its own claims included
-        late = find_late_claims(world.claims, world.nodes, now)
-        state = assess_progress(
-            world.claims, launching=launching, watched=watched, lease=task.lease_number + 1, late=late
+        progress = assess_progress(
+            world.claims,
+            launching=recorded.launching,
+            watched=recorded.watched,
+            lease=task.lease_number + 1,
+            late=find_late_claims(world.claims, world.nodes, now),
         )
-        kept = open_assignments(state.on_their_way, assignments, world.nodes, world.pods)
-        closed = sum(closed_too_long(node, now) for node in world.nodes)
-        entering = [claim.name for claim in state.entering]
+        kept = open_assignments(progress.on_their_way, recorded.assignments, world.nodes, world.pods)
         pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
         asked = describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=self._short(now))
         found = {
             "pods": len(pods),
             "asking": self._asking(pods, find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))),
-            "unfinished": sum(not launch.unreadable for launch in launches)
-            + len(state.stale)
-            + _untold(lists)
+            "unfinished": sum(not launch.unreadable for launch in recorded.launches)
+            + len(progress.stale)
+            + _unreported(lists)
             + _unsettled_classes(lists, world.claims)
-            + closed,
-            "unwatched": len(state.unwatched),
+            + sum(closed_too_long(node, now) for node in world.nodes),
+            "unwatched": len(progress.unwatched),
         }
         key = ""
         if found["asking"] or found["unfinished"] or found["unwatched"]:
             key = documents.put_snapshot(
-                self._store, task, lists, assignments=kept, assigned=assignments, in_flight=entering, questions=asked
+                self._store,
+                task,
+                lists,
+                assignments=kept,
+                assigned=recorded.assignments,
+                in_flight=[claim.name for claim in progress.entering],
+                questions=asked,
             )
-        following = Gathering.of_next_batch(len(Batch.of(world.pods).pending)).to_json()
-        return {"rings": rings, "refused": "", "complete": True, "gathering": following, "snapshot": key, **found}
+        return {"snapshot": key, **found}
 
     def _growing(self, so_far: Gathering, pods: Sequence[Pod]) -> Batch | None:
         """Return the batch among these pods if more pods of it may come; None if it is complete."""
@@ -168,11 +185,25 @@ class PendingPodSearch:
         """
         return sum(pod.class_key in classes for pod in pods)
 
-    def _tell(self, others: Sequence[OtherAutoscaler], task: Task, now: datetime) -> None:
+    def _report(self, others: Sequence[OtherAutoscaler], task: Task, now: datetime) -> None:
         for other in others:
             logger.warning(other.message, guard=str(other.guard))
         for reason in self._guards.tell(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the ledger records: launches that are not on their claims, the pod classes of each claim, and the claims
+    that an execution awaits."""
+
+    launches: Sequence[LaunchRecord]
+    assignments: Mapping[str, Mapping[str, int]]
+    watched: Collection[str]
+
+    @property
+    def launching(self) -> set[str]:
+        return {claim for launch in self.launches for claim in launch.claims}
 
 
 def _incomplete(rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
@@ -182,7 +213,7 @@ def _incomplete(rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
     return {"rings": rings, "refused": "", **NOTHING, **found}
 
 
-def _untold(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
+def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
     """Return the number of pools and classes without a current condition.
 
     Users need the condition when they write the object, not at the first pending pod.
@@ -204,7 +235,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     kube = environment.kube(task.cluster)
-    look = PendingPodSearch(
+    search = PendingPodSearch(
         ListedCluster(kube),
         environment.ledger(),
         environment.planning_back_offs(),
@@ -216,7 +247,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         ),
     )
     so_far = Gathering.from_json(event["gathering"])
-    answer = look.answer(task, now, environment.lease_end(context, now), so_far)
-    logger.info("looked for pending pods", **answer)
+    answer = search.answer(task, now, environment.lease_end(context, now), so_far)
+    logger.info("searched for pending pods", **answer)
     metrics.publish(task.cluster.name, {"PodsPending": answer["pods"]})
     return answer

@@ -88,7 +88,7 @@ class Launcher:
         try:
             return read_fleet_answer(launch, self._fleet(launch, record))
         except NoAnswer:
-            raise  # instances may exist: the launch stays open, and the next try looks for them first
+            raise  # instances may exist: the launch stays open, and the next try searches for them first
         except Ec2Error as refusal:
             logger.warning("EC2 refused the whole request", code=refusal.code, reason=refusal.message)
             return read_fleet_refusal(launch, refusal.code, refusal.message)
@@ -154,22 +154,22 @@ class Launcher:
     def _remember_shortages(self, launch: Launch, outcome: LaunchOutcome, now: int) -> None:
         for short in outcome.short:
             logger.warning("short of capacity", code=short.code, instanceType=short.instance_type, zone=short.zone)
-            for offering in _meant(short, launch):
+            for offering in _short_offerings(short, launch):
                 self._ledger.mark_unavailable(offering, now + UNAVAILABLE_SECONDS, short.code)
         for failure in outcome.failed:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 
 
-def _meant(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
+def _short_offerings(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
     """Return the offering that was short. If every type or zone is short, return it and each one that this launch
     requested.
     """
-    meant = {OfferingKey(short.capacity_type, short.instance_type, short.zone)}
+    offerings = {OfferingKey(short.capacity_type, short.instance_type, short.zone)}
     for asked in launch.prices:
         instance_type, _, zone = asked.partition("/")
         if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
-            meant.add(OfferingKey(short.capacity_type, instance_type, zone))
-    return meant
+            offerings.add(OfferingKey(short.capacity_type, instance_type, zone))
+    return offerings
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -51,14 +51,14 @@ def _run_instances(launch: Launch) -> dict[str, Any]:
     """Return the request for the first offering, as the fleet would launch it."""
     data = launch.templates[0].data
     offer = launch.request["LaunchTemplateConfigs"][0]["Overrides"][0]
-    said = {name: data[name] for name in FROM_TEMPLATE if name in data}
-    if "NetworkInterfaces" in said:
-        said["NetworkInterfaces"] = [{**each, "SubnetId": offer["SubnetId"]} for each in said["NetworkInterfaces"]]
+    fields = {name: data[name] for name in FROM_TEMPLATE if name in data}
+    if "NetworkInterfaces" in fields:
+        fields["NetworkInterfaces"] = [{**each, "SubnetId": offer["SubnetId"]} for each in fields["NetworkInterfaces"]]
     else:
-        said["SubnetId"] = offer["SubnetId"]
+        fields["SubnetId"] = offer["SubnetId"]
     fleet_tags = [each for each in launch.request["TagSpecifications"] if each["ResourceType"] != "fleet"]
     return {
-        **said,
+        **fields,
         "InstanceType": offer["InstanceType"],
         "MinCount": 1,
         "MaxCount": 1,

@@ -94,7 +94,7 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
     A pending pod is not recorded: the scheduler may use its place for another pod, and then it needs a node at once. An
     evicted pod is replaced by a new pod, which counts as new.
     """
-    fitting = {key for room in made.existing for key in room.pods}
+    fitting = {key for node in made.existing for key in node.pods}
     wanted = fitting.union(*(node.pods for node in made.nodes), (pending.pod for pending in made.pending))
     pods = [pod for pod in world.pods if pod.key in wanted]
     return {pod.class_key for pod in pods} - {

@@ -79,7 +79,7 @@ class LaunchRecording:
         for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)
-        told = [event for result in results for event in result.events]
+        events = [event for result in results for event in result.events]
         return {
             "launched": len(recorded),
             "short": sum(result.short for result in results),
@@ -88,7 +88,7 @@ class LaunchRecording:
             "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
             "waiting": len(waiting),
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
-            "events": documents.put_events(self._store, task, "launched", told),
+            "events": documents.put_events(self._store, task, "launched", events),
         }
 
     def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:

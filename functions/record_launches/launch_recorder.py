@@ -19,7 +19,7 @@ from joiner.launching import Launch, LaunchOutcome, PairedInstance
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
-from joiner.reporting import launch_events as telling
+from joiner.reporting import launch_events as reporting
 from joiner.reporting.events import Event
 
 logger = Logger(child=True)
@@ -58,23 +58,22 @@ class LaunchRecorder:
         try:
             return launch_of(record), LaunchOutcome.from_json(record.outcome) if record.closed else LaunchOutcome()
         except BROKEN as reason:
-            said = f"{type(reason).__name__}: {reason}"
             logger.error(
                 "a launch cannot be recorded: its content in the memory table cannot be read",
                 launch=record.id,
-                reason=said,
+                reason=f"{type(reason).__name__}: {reason}",
             )
             return None
 
     def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
         """Write the outcome to the launch's claims; a refused write raises, and the whole recording is tried again."""
         (launch, outcome), known = content, index_by_name(claims)
-        fortunate = [
+        with_instance = [
             (each, known[each.claim], launch.zone_ids.get(each.zone, ""))
             for each in outcome.launched
             if each.claim in known
         ]
-        launched = [claim for claim in call_all(fortunate, self._write_launched, KubeError) if claim is not None]
+        launched = [claim for claim in call_all(with_instance, self._write_launched, KubeError) if claim is not None]
         for lost in outcome.launched:
             if (
                 lost.claim not in known
@@ -94,7 +93,7 @@ class LaunchRecorder:
             failed=0 if outcome.again else len(outcome.unmet),
             later=bool(outcome.unmet) and outcome.later,
             price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
-            events=[*telling.report_outcome(outcome, launched, pool), *telling.report_few_choices(launch, pool)],
+            events=[*reporting.report_outcome(outcome, launched, pool), *reporting.report_few_choices(launch, pool)],
         )
 
     def _write_launched(self, each: tuple[PairedInstance, NodeClaim, str]) -> NodeClaim | None:

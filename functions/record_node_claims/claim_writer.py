@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from aws_lambda_powertools import Logger
 
@@ -13,15 +12,14 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
-from joiner.names import EXECUTION, LEASE, RESERVATION, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE
+from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
+from joiner.pools.capacity_reservations import RESERVATION_LABELS
 from joiner.pools.drift_hashes import build_hash_annotations
 
 logger = Logger(child=True)
-
-OF_THE_RESERVATION: Final = (RESERVATION, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ class ClaimIntent:
 
 def _is_decided(label: str) -> bool:
     """Return whether the plan decides a label, and not the instance: a launch has one capacity reservation."""
-    return label in OF_THE_RESERVATION or not INSTANCE_LABELS.fullmatch(label)
+    return label in RESERVATION_LABELS or not INSTANCE_LABELS.fullmatch(label)
 
 
 def list_intents(
@@ -90,16 +88,16 @@ class ClaimWriter:
         self._task = task
         self.failures: list[tuple[NodeClaim, RefusedClaim]] = []
 
-    def write(self, wanted: Sequence[ClaimIntent]) -> list[str]:
-        """Write all; return the names of the claims that exist. A refused claim does not stop the others."""
-        written: list[str] = []
+    def write(self, wanted: Sequence[ClaimIntent]) -> list[ClaimIntent]:
+        """Write all; return those whose claims exist. A refused claim does not stop the others."""
+        written: list[ClaimIntent] = []
         answers, self.left = call_each_in_time(wanted, self._write, KubeError, self._time_left)
         for intent, answer in answers:
             if isinstance(answer, KubeError):
                 self._ledger.unassign(intent.claim.name, self._task.lease_number)
                 self.failures.append((intent.claim, RefusedClaim(intent.claim.name, "ClaimNotWritten", str(answer))))
                 continue
-            written.append(intent.claim.name)
+            written.append(intent)
             planned = f"{intent.node.instance_type} in {intent.node.zone}, {intent.node.capacity_type}"
             logger.info(f"created node claim for {planned}", nodeclaim=intent.claim.name, nodepool=intent.claim.pool)
         return written
@@ -115,15 +113,15 @@ class ClaimWriter:
             if mine != (claim.annotations[EXECUTION], claim.annotations[LEASE]):
                 raise
 
-    def assign_rooms(
+    def assign_in_flight(
         self, plan: Plan, assigned: Mapping[str, Mapping[str, int]], *, on_their_way: Collection[str]
     ) -> None:
         """Add the pods that the plan puts on in-flight claims to the assignments of those claims.
 
         The assignments of the snapshot are the base, not the present ones: a second try adds nothing twice.
         """
-        for room in plan.existing:
-            if room.claim in on_their_way:
-                before = assigned.get(room.claim, {})
-                together = {key: before.get(key, 0) + room.classes.get(key, 0) for key in {*before, *room.classes}}
-                self._ledger.assign(room.claim, together, self._task.lease_number)
+        for node in plan.existing:
+            if node.claim in on_their_way:
+                before = assigned.get(node.claim, {})
+                together = {key: before.get(key, 0) + node.classes.get(key, 0) for key in {*before, *node.classes}}
+                self._ledger.assign(node.claim, together, self._task.lease_number)

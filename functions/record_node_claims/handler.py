@@ -9,6 +9,7 @@ writes the same objects.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -35,9 +36,9 @@ from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.progress import assess_progress
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
-from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
-from joiner.reporting import plan_events as telling
-from joiner.reporting.events import Event, Subject
+from joiner.pools import InvalidManifest, ResolvedNodeClass
+from joiner.reporting import plan_events as reporting
+from joiner.reporting.events import Event
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
@@ -76,54 +77,57 @@ class ClaimRecording:
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
         classes = documents.get_node_classes(self._store, keys["classes"])
         plan = documents.get_plan(self._store, keys["plan"])
-
-        asked = list_intents(plan, kept.world, classes, task)
-        launches, refused = self._launches(asked, task)
-        launches, postponed = (
-            launches[:GROUPS_AT_ONCE],
-            {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims},
-        )
-        wanted = [intent for intent in asked if intent.claim.name not in refused and intent.claim.name not in postponed]
-
-        self._hold_classes(kept, wanted)
-        reopened = self._forget_the_unlaunched(task, {intent.claim.name for intent in wanted})[:GROUPS_AT_ONCE]
-        opened = documents.launches_of(reopened)
+        planned = list_intents(plan, kept.world, classes, task)
+        selection = self._select(planned, task)
+        self._hold_classes(kept, selection.wanted)
+        names = {intent.claim.name for intent in selection.wanted}
+        opened = documents.launches_of(self._forget_the_unlaunched(task, names)[:GROUPS_AT_ONCE])
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
-        written = writer.write(wanted)
-        writer.assign_rooms(plan, kept.assigned, on_their_way=kept.world.assignments)
-        standing = (
-            launches
-            if len(written) == len(wanted)
-            else self._launches([one for one in wanted if one.claim.name in written], task)[0]
-        )
-        key = documents.put_launches(self._store, task, [*opened, *standing])
+        written = writer.write(selection.wanted)
+        writer.assign_in_flight(plan, kept.assigned, on_their_way=kept.world.assignments)
+        launches = selection.launches
+        if len(written) < len(selection.wanted):
+            launches, _ = self._launches(written, task)
+        key = documents.put_launches(self._store, task, [*opened, *launches])
 
-        if in_vain := {key for intent in asked if intent.claim.name in refused for key in intent.node.classes}:
-            self._answers.refuse(documents.get_questions(self._store, keys["snapshot"]), in_vain, int(now.timestamp()))
+        self._back_off(selection.refused, keys["snapshot"], now)
         problems = self._problems(kept, plan)
         self._write_statuses(kept, problems, classes, now)
-        impossible = [
-            *((intent.claim, refused[intent.claim.name]) for intent in asked if intent.claim.name in refused),
-            *writer.failures,
-        ]
-        told = [
-            *_on_pods(plan, kept, wanted, written, task),
-            *_on_pools(kept, problems, impossible),
+        refused = [*((intent.claim, refusal) for intent, refusal in selection.refused), *writer.failures]
+        for claim, refusal in refused:
+            logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
+        events = [
+            *_on_pods(plan, kept, written, task),
+            *reporting.report_mistakes(_declared(kept), problems, refused),
             *_on_classes(kept, classes),
         ]
-        events = documents.put_events(self._store, task, "planned", told)
-        if postponed:
-            logger.warning("more launches than one look records", postponed=len(postponed), recorded=len(launches))
+        if selection.postponed:
+            logger.warning("more launches than one pass records", postponed=selection.postponed, recorded=len(launches))
         if writer.left:
             logger.warning("no time was left to write all claims", postponed=len(writer.left), written=len(written))
-        groups = list(range(len(opened) + len(standing)))
         return {
             "launches": key,
-            "groups": groups,
+            "groups": list(range(len(opened) + len(launches))),
             "claims": len(written),
-            "postponed": len(postponed) + len(writer.left),
-            "events": events,
+            "postponed": selection.postponed + len(writer.left),
+            "events": documents.put_events(self._store, task, "planned", events),
         }
+
+    def _select(self, planned: Sequence[ClaimIntent], task: Task) -> "_Selection":
+        """Return what this pass writes of a plan."""
+        launches, refused = self._launches(planned, task)
+        postponed = {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims}
+        return _Selection(
+            launches[:GROUPS_AT_ONCE],
+            [each for each in planned if each.claim.name not in refused and each.claim.name not in postponed],
+            [(each, refused[each.claim.name]) for each in planned if each.claim.name in refused],
+            len(postponed),
+        )
+
+    def _back_off(self, refused: Sequence[tuple[ClaimIntent, RefusedClaim]], snapshot: str, now: datetime) -> None:
+        """Let the pods of claims for which no EC2 request is possible wait longer each time."""
+        if classes := {key for intent, _ in refused for key in intent.node.classes}:
+            self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
 
     def _problems(self, kept: KeptSnapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
         """Return the problems of all objects; a pool whose requirements nothing in the catalogue meets has an error."""
@@ -136,15 +140,15 @@ class ClaimRecording:
         """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
         classes = [manifest for plural in CLASSES for manifest in kept.lists.get(plural, ())]
         claims = [*kept.world.claims, *(intent.claim for intent in wanted)]
-        for trouble in write_holds(self._kube, find_class_holds(classes, claims)):
-            logger.warning("the finalizer of a class could not be written", reason=trouble)
+        for reason in write_holds(self._kube, find_class_holds(classes, claims)):
+            logger.warning("the finalizer of a class could not be written", reason=reason)
 
-    def _launches(self, asked: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
+    def _launches(self, planned: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
         """Return the launches for the claims of a plan, and by claim name why EC2 cannot be asked for it."""
-        if not asked:
+        if not planned:
             return (), {}
         launches, refusals = group_launches(
-            [intent.wanted for intent in asked],
+            [intent.wanted for intent in planned],
             documents.get_catalogue(self._store),
             task.cluster,
             execution=task.execution.name,
@@ -188,7 +192,7 @@ class ClaimRecording:
     ) -> None:
         """Write the conditions of pools and classes; the next pass retries a failed write."""
         patches = status_patches(
-            [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())],
+            _declared(kept),
             pools={pool.key: pool for pool in kept.world.pools},
             classes=classes,
             problems=problems,
@@ -204,51 +208,25 @@ class ClaimRecording:
                 logger.warning("a status could not be written", object=f"{patch.kind}/{patch.name}", reason=str(answer))
 
 
-def _on_pods(
-    plan: Plan, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], written: Sequence[str], task: Task
-) -> list[Event]:
-    planned = {key for room in plan.existing for key in room.pods} | {
-        key for intent in wanted for key in intent.node.pods
-    }
-    planned |= {pending.pod for pending in plan.pending}
-    pods = kept.named({key for key in planned if not is_buffer_pod(key)})
-    name = task.execution.name
-    told = [
-        telling.report_new_node(pods[key], intent.claim, intent.node, name)
-        for intent in wanted
-        if intent.claim.name in written
-        for key in intent.node.pods
-        if key in pods
-    ]
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """The part of a plan that one pass writes.
+
+    `wanted` are the claims of `launches`. `refused` are claims for which no EC2 request is possible, `postponed` counts
+    the claims of further launches.
+    """
+
+    launches: Sequence[Launch]
+    wanted: Sequence[ClaimIntent]
+    refused: Sequence[tuple[ClaimIntent, RefusedClaim]]
+    postponed: int
+
+
+def _on_pods(plan: Plan, kept: KeptSnapshot, written: Sequence[ClaimIntent], task: Task) -> list[Event]:
+    new = [(intent.claim, intent.node) for intent in written]
+    pods = kept.named({key for key in reporting.list_planned_pods(plan, new) if not is_buffer_pod(key)})
     claims = {claim.name: claim for claim in kept.world.claims}
-    told += [
-        telling.report_nominated(pods[key], room, claims.get(room.claim))
-        for room in plan.existing
-        for key in room.pods
-        if key in pods
-    ]
-    told += [telling.report_no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
-    return told
-
-
-def _on_pools(
-    kept: KeptSnapshot, problems: Sequence[InvalidManifest], refused: Sequence[tuple[NodeClaim, RefusedClaim]]
-) -> list[Event]:
-    subjects = {
-        f"{manifest['kind']}/{manifest['metadata']['name']}": Subject(
-            manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("uid", "")
-        )
-        for plural in DECLARED
-        for manifest in kept.lists.get(plural, ())
-    }
-    told: list[Event] = []
-    for key, subject in subjects.items():
-        told += telling.report_invalid_manifests(subject, [problem for problem in problems if problem.object == key])
-    for claim, refusal in refused:
-        logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
-        if claim.pool_key in subjects:
-            told.append(telling.report_refused_claim(subjects[claim.pool_key], refusal.reason, refusal.message))
-    return told
+    return reporting.report_plan(plan, new, pods, claims, task.execution.name)
 
 
 def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) -> list[Event]:
@@ -256,8 +234,13 @@ def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) ->
         event
         for node_class in kept.world.classes
         if node_class.key in classes
-        for event in telling.report_class_not_ready(node_class, classes[node_class.key])
+        for event in reporting.report_class_not_ready(node_class, classes[node_class.key])
     ]
+
+
+def _declared(kept: KeptSnapshot) -> list[Mapping[str, Any]]:
+    """Return the manifests of all pools and classes."""
+    return [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())]
 
 
 @logger.inject_lambda_context(clear_state=True)

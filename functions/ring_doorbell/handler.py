@@ -4,7 +4,7 @@ The function allows every request. From the request it uses only the route and, 
 that something changed; the objects are listed later. An error in this function costs a delay until the next sweep,
 never a refused request.
 
-The scheduler reports a pending pod again whenever its message changes, and one look serves all pods. So a sandbox
+The scheduler reports a pending pod again whenever its message changes, and one search serves all pods. So a sandbox
 counts at most a few rings of pods a second, and answers the others at once: a refusal would be a line in the API
 server's log and an alarm.
 """
@@ -142,7 +142,7 @@ class DoorbellRequests:
                 )
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
         except Exception:  # the API server waits for the answer; the sweep does what this ring did not
-            logger.exception("the ring was lost; the sweep will look")
+            logger.exception("the ring was lost; the next sweep finds the change")
 
 
 def _review(event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -180,5 +180,5 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
             )
         return _doorbell[0].answer(event, environment.now())
     except Exception:  # always allowed: see the module's docstring
-        logger.exception("the doorbell failed; the sweep will look")
+        logger.exception("the doorbell failed; the next sweep finds the change")
         return _allowed(str(_review(event).get("uid", "")))

@@ -4,17 +4,69 @@ Events on pools and classes report their mistakes.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from joiner.cluster import Pod
+from joiner.launching import RefusedClaim
 from joiner.lifecycle.deadlines import registration_deadline
-from joiner.planning import ExistingNode, PendingPod, PlannedNode, Reason
+from joiner.planning import ExistingNode, PendingPod, Plan, PlannedNode, Reason
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
 from joiner.pools.timestamps import format_timestamp
 from joiner.reporting.events import Event, Subject
 
 REASONS_SHOWN = 6
 AMOUNT = re.compile(r"\d+(\.\d+)?")
+
+NewNode = tuple[NodeClaim, PlannedNode]
+"""A planned node and the claim that was created for it."""
+
+
+def list_planned_pods(plan: Plan, new: Iterable[NewNode]) -> set[str]:
+    """Return the keys of the pods that get an event of the plan."""
+    existing = {key for node in plan.existing for key in node.pods}
+    return existing | {key for _, node in new for key in node.pods} | {pending.pod for pending in plan.pending}
+
+
+def report_plan(
+    plan: Plan, new: Iterable[NewNode], pods: Mapping[str, Pod], claims: Mapping[str, NodeClaim], execution: str
+) -> list[Event]:
+    """Return the event of each planned pod of `pods`. `claims` are those that existed before the plan."""
+    created = [
+        report_new_node(pods[key], claim, node, execution) for claim, node in new for key in node.pods if key in pods
+    ]
+    nominated = [
+        report_nominated(pods[key], node, claims.get(node.claim))
+        for node in plan.existing
+        for key in node.pods
+        if key in pods
+    ]
+    hopeless = [report_no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
+    return [*created, *nominated, *hopeless]
+
+
+def report_mistakes(
+    manifests: Iterable[Mapping[str, Any]],
+    problems: Collection[InvalidManifest],
+    refused: Iterable[tuple[NodeClaim, RefusedClaim]],
+) -> list[Event]:
+    """Return the events of pools and classes: mistakes in their manifests, and claims that could not be created."""
+    subjects = {
+        f"{manifest['kind']}/{manifest['metadata']['name']}": Subject(
+            manifest["apiVersion"], manifest["kind"], manifest["metadata"]["name"], manifest["metadata"].get("uid", "")
+        )
+        for manifest in manifests
+    }
+    mistakes = [
+        event
+        for key, subject in subjects.items()
+        for event in report_invalid_manifests(subject, [problem for problem in problems if problem.object == key])
+    ]
+    return mistakes + [
+        report_refused_claim(subjects[claim.pool_key], refusal.reason, refusal.message)
+        for claim, refusal in refused
+        if claim.pool_key in subjects
+    ]
 
 
 def report_new_node(pod: Pod, claim: NodeClaim, node: PlannedNode, execution: str) -> Event:
@@ -52,10 +104,10 @@ def report_no_node(pod: Pod, pending: PendingPod) -> Event:
     )
 
 
-def _reasons(said: Sequence[str]) -> str:
-    hidden = len(said) - REASONS_SHOWN
+def _reasons(reasons: Sequence[str]) -> str:
+    hidden = len(reasons) - REASONS_SHOWN
     more = f"; and {hidden} more pool{'s' if hidden > 1 else ''}" if hidden > 0 else ""
-    return f"{'; '.join(said[:REASONS_SHOWN]) or 'there is no NodePool'}{more}"
+    return f"{'; '.join(reasons[:REASONS_SHOWN]) or 'there is no NodePool'}{more}"
 
 
 def _with_nearest(reason: Reason) -> str:
