@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from joiner.cluster import Pod
+from joiner.names import NODE_CLASS_RESOURCES
 from joiner.planning import PendingPod, Plan, Reason, Snapshot, plan
 from joiner.planning.effort import Effort
 from joiner.planning.planner import uncollected
@@ -88,7 +89,7 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
     found = load_catalogue(question.catalogue, question.region)
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
         world = read_manifest_set(read_documents(question.files))
-    manifests = [*world.lists.get("ec2nodeclasses", ()), *world.lists.get("awsnodetemplates", ())]
+    manifests = [each for plural in NODE_CLASS_RESOURCES for each in world.lists.get(plural, ())]
     classes = assume_resolved_classes(
         world.snapshot,
         manifests,

@@ -39,6 +39,7 @@ from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan
 from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.watching import WATCHED_FOR
+from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
@@ -218,14 +219,16 @@ def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
 
     Users need the condition when they write the object, not at the first pending pod.
     """
-    return count_unreported(
-        [*lists["nodepools"], *lists["provisioners"]], [*lists["ec2nodeclasses"], *lists["awsnodetemplates"]]
-    )
+    return count_unreported(_listed(lists, POOL_RESOURCES), _listed(lists, NODE_CLASS_RESOURCES))
 
 
 def _unsettled_classes(lists: Mapping[str, Sequence[Mapping[str, Any]]], claims: Sequence[NodeClaim]) -> int:
     """Return the number of node classes that must get Joiner's finalizer, or lose it."""
-    return len(find_class_holds([*lists["ec2nodeclasses"], *lists["awsnodetemplates"]], claims))
+    return len(find_class_holds(_listed(lists, NODE_CLASS_RESOURCES), claims))
+
+
+def _listed(lists: Mapping[str, Sequence[Mapping[str, Any]]], resources: Sequence[str]) -> list[Mapping[str, Any]]:
+    return [manifest for resource in resources for manifest in lists[resource]]
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError, NotFound
-from joiner.adapters.kube_kinds import AWSNODETEMPLATES, EC2NODECLASSES, MACHINES, NODECLAIMS, NODES, Kind
+from joiner.adapters.kube_kinds import CLAIMS, NODE_CLASSES, NODES, Kind
 from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel import call_all
 from joiner.names import (
@@ -40,7 +40,7 @@ def release_objects(kube: Kube) -> int:
     All objects are tried before the first error is raised.
     """
     changed = 0
-    for kind in (NODECLAIMS, MACHINES, NODES, EC2NODECLASSES, AWSNODETEMPLATES):
+    for kind in (*CLAIMS, NODES, *NODE_CLASSES):
         try:
             listed = kube.list(kind)
         except NotFound:  # the CRD does not exist

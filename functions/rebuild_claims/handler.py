@@ -42,7 +42,7 @@ class ClaimRebuilding:
     def answer(self, task: Task, asked: Sequence[Asked], now: datetime) -> dict[str, Any]:
         """Return ``{"rebuilt": [claims], "left": [why]}``."""
         known = {claim.instance_id for claim in list_claims(self._kube).claims if claim.provider_id}
-        lists = {kind.plural: self._kube.list(kind) for kind in (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.NODES)}
+        lists = {kind.plural: self._kube.list(kind) for kind in (*kinds.POOLS, kinds.NODES)}
         world = Snapshot.from_lists(lists)
         nodes, pools = (
             {node.instance_id: node for node in world.nodes if node.provider_id},

@@ -35,7 +35,7 @@ environment.prepare_clients("dynamodb", "s3")
 WAVE_BYTES: Final = 300_000
 """Names of claims of one wave, in bytes: a wave is one item of the table, and DynamoDB refuses items above 400 KB."""
 
-POOLS_AND_CLASSES: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS, kinds.EC2NODECLASSES, kinds.AWSNODETEMPLATES)
+POOLS_AND_CLASSES: Final = (*kinds.POOLS, *kinds.NODE_CLASSES)
 
 
 class LaunchRecording:

@@ -34,6 +34,7 @@ from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.progress import assess_progress
+from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.pools import InvalidManifest, ResolvedNodeClass
@@ -50,8 +51,7 @@ The results of all are one result of a Map, limited to 256 KiB. Each launch adds
 execution. The next pass of the same execution plans the others again.
 """
 
-CLASSES = ("ec2nodeclasses", "awsnodetemplates")
-DECLARED = ("nodepools", "provisioners", *CLASSES)
+DECLARED = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)
 
 
 class ClaimRecording:
@@ -138,7 +138,7 @@ class ClaimRecording:
 
     def _hold_classes(self, kept: KeptSnapshot, wanted: Sequence[ClaimIntent]) -> None:
         """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
-        classes = [manifest for plural in CLASSES for manifest in kept.lists.get(plural, ())]
+        classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in kept.lists.get(plural, ())]
         claims = [*kept.world.claims, *(intent.claim for intent in wanted)]
         for reason in write_holds(self._kube, find_class_holds(classes, claims)):
             logger.warning("the finalizer of a class could not be written", reason=reason)

@@ -27,6 +27,7 @@ from joiner.lifecycle.disruption_progress import (
     Due,
     Finished,
     Undone,
+    Verdict,
     Waiting,
     as_kept,
     back_off_id,
@@ -35,7 +36,7 @@ from joiner.lifecycle.disruption_progress import (
 from joiner.lifecycle.retirement import RetirementReason, untaint_patch
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
-from joiner.reporting import disruption_events as telling
+from joiner.reporting import disruption_events
 from joiner.reporting.events import Event
 
 logger = Logger()
@@ -51,8 +52,11 @@ RETIRED_AT_ONCE: Final = 100
 """Claims of one retirement; the next call requests the others."""
 
 
+Judged = tuple[DisruptionRecord, Verdict]
+
+
 class DisruptionSettling:
-    """One look at all disruptions under way; its dependencies are arguments, which tests replace."""
+    """Finishes, undoes or continues all disruptions under way; its dependencies are arguments, which tests replace."""
 
     def __init__(self, kube: Kube, ledger: Ledger, disruptions: Disruptions) -> None:
         self._kube = kube
@@ -70,41 +74,59 @@ class DisruptionSettling:
             return {"retire": [], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
         claims = index_by_name(list_claims(self._kube).claims)
         nodes = list_nodes_by_instance(self._kube)
-        tainted = {
-            claim.name
-            for claim in claims.values()
-            if (node := nodes.get(claim.provider_id)) is not None and node.has_taint(DISRUPTED)
-        }
+        tainted = _tainted_claims(claims, nodes)
         verdicts = [(record, judge_disruption(record, claims, tainted, now)) for record in records]
-        retire: list[dict[str, Any]] = []
+        waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
+        return {
+            "retire": self._request_retirements(verdicts, claims, now),
+            "waiting": sum(not one.asked for one in waiting),
+            "requested": sum(one.asked for one in waiting),
+            "undone": self._undo_failed(task, verdicts, claims, nodes, now),
+            "finished": self._end_finished(verdicts),
+        }
+
+    def _end_finished(self, verdicts: Sequence[Judged]) -> int:
+        finished = [record for record, verdict in verdicts if isinstance(verdict, Finished)]
+        for record in finished:
+            self._disruptions.end(record.id)
+        return len(finished)
+
+    def _request_retirements(
+        self, verdicts: Sequence[Judged], claims: Mapping[str, NodeClaim], now: datetime
+    ) -> list[dict[str, Any]]:
+        """Record the requests of disruptions that are due; return them."""
+        requests: list[dict[str, Any]] = []
+        for record, verdict in verdicts:
+            if isinstance(verdict, Due) and (not requests or len(requests) + len(verdict.claims) <= RETIRED_AT_ONCE):
+                self._disruptions.note_moves(record, int(now.timestamp()))
+                self._disruptions.ask(record.id, int(now.timestamp()))
+                requests += [_request(record, claims[name]) for name in verdict.claims]
+        return requests
+
+    def _undo_failed(
+        self,
+        task: Task,
+        verdicts: Sequence[Judged],
+        claims: Mapping[str, NodeClaim],
+        nodes: Mapping[str, Node],
+        now: datetime,
+    ) -> list[dict[str, Any]]:
+        """Undo disruptions that failed, and publish why; return their claims and reasons."""
         undone: list[dict[str, Any]] = []
         events: list[Event] = []
         for record, verdict in verdicts:
-            match verdict:
-                case Finished():
-                    self._disruptions.end(record.id)
-                case Due(due) if len(retire) + len(due) <= RETIRED_AT_ONCE or not retire:
-                    self._disruptions.note_moves(record, int(now.timestamp()))
-                    self._disruptions.ask(record.id, int(now.timestamp()))
-                    retire += [_request(record, claims[name]) for name in due]
-                case Undone(stay, why, failed):
-                    kept = [claims[name] for name in stay]
-                    self._undo(record, kept, nodes)
-                    events += self._events_of_failure(record, kept, nodes, why)
-                    if failed:
-                        self._back_off(kept, why, now)
-                    undone.append({"claims": list(stay), "why": why[:REASON_AT_MOST]})
-                    logger.warning("a disruption is undone", nodeclaims=list(stay), reason=why)
-        for untold in publish_events(self._kube, events, at=now, instance=task.execution.name):
-            logger.warning("an event could not be written", reason=untold)
-        waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
-        return {
-            "retire": retire,
-            "waiting": sum(not one.asked for one in waiting),
-            "requested": sum(one.asked for one in waiting),
-            "undone": undone,
-            "finished": sum(isinstance(verdict, Finished) for _, verdict in verdicts),
-        }
+            if not isinstance(verdict, Undone):
+                continue
+            kept = [claims[name] for name in verdict.claims]
+            self._undo(record, kept, nodes)
+            events += _events_of_failure(record, kept, nodes, verdict.why)
+            if verdict.failed:
+                self._back_off(kept, verdict.why, now)
+            undone.append({"claims": list(verdict.claims), "why": verdict.why[:REASON_AT_MOST]})
+            logger.warning("a disruption is undone", nodeclaims=list(verdict.claims), reason=verdict.why)
+        for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=unwritten)
+        return undone
 
     def _undo(self, record: DisruptionRecord, claims: Sequence[NodeClaim], nodes: Mapping[str, Node]) -> None:
         """Remove the taints and the conditions, then the ledger item."""
@@ -125,14 +147,20 @@ class DisruptionSettling:
         for pool in sorted({claim.pool_key for claim in claims if claim.pool_key}):
             self._ledger.back_off(back_off_id(pool), why, int(now.timestamp()))
 
-    def _events_of_failure(
-        self, record: DisruptionRecord, claims: Sequence[NodeClaim], nodes: Mapping[str, Node], why: str
-    ) -> list[Event]:
-        return [
-            event
-            for claim in claims
-            for event in telling.report_undone(claim, nodes.get(claim.provider_id), record.reason, why)
-        ]
+
+def _tainted_claims(claims: Mapping[str, NodeClaim], nodes: Mapping[str, Node]) -> frozenset[str]:
+    of_claims = ((claim.name, nodes.get(claim.provider_id)) for claim in claims.values())
+    return frozenset(name for name, node in of_claims if node is not None and node.has_taint(DISRUPTED))
+
+
+def _events_of_failure(
+    record: DisruptionRecord, claims: Sequence[NodeClaim], nodes: Mapping[str, Node], why: str
+) -> list[Event]:
+    return [
+        event
+        for claim in claims
+        for event in disruption_events.report_undone(claim, nodes.get(claim.provider_id), record.reason, why)
+    ]
 
 
 def _request(record: DisruptionRecord, claim: NodeClaim) -> dict[str, Any]:

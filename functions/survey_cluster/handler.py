@@ -41,7 +41,7 @@ from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
-from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
+from joiner.names import NODE_CLASS_RESOURCES, NODEPOOL, POOL_RESOURCES, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
 from joiner.planning.inputs.capacity_buffers import report_buffers
 from joiner.pools.closed_pools import find_closed_pools
@@ -63,7 +63,6 @@ ITS_KINDS: Final = frozenset(
 )  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
 EMPTY_AT_ONCE: Final = 100  # one execution retires so many; a request for more would hold their place in the budgets
-CLASSES_AND_POOLS: Final = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates")
 OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
@@ -116,50 +115,36 @@ class ClusterSurveying:
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
         under_way = self._disruptions.all()
-        survey, world = self._look(now, {claim for record in under_way for claim in record.claims})
-        told = [*self._tell_size(survey, task), *self._tell_blocked_repairs(survey, task)]
+        survey, snapshot = self._read(now, {claim for record in under_way for claim in record.claims})
+        reported = [*self._report_size(survey, task), *self._report_blocked_repairs(survey, task)]
         if paused:
             self._publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
-            told += self._tell_paused(under_way, survey, task)
-        self._publish(report_held_classes(world.classes, survey.claims), survey, task)
-        self._publish(report_objects(survey.lists, world.problems), survey, task)
-        survey = self._remember(survey, task)
+            reported += self._report_paused(under_way, survey, task)
+        self._publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
+        self._publish(report_objects(survey.lists, snapshot.problems), survey, task)
+        survey = self._record_empty_nodes(survey, task)
         findings = {check.name: check.look(survey) for check in CHECKS}
         due = self._due(survey, task)
-        counts = {name: len(found) for name, found in findings.items()}
-        unreadable = [
-            one
-            for part in (self._ledger, self._emptiness, self._answers, self._disruptions, self._recommendations)
-            for one in part.unreadable
-            if one.kind in ITS_KINDS
-        ]
-        reasons = [
-            *map(str, unreadable),
-            *told,
-            *(each.said for each in due),
-            *(reason for found in findings.values() for reason in found),
-        ]
+        unreadable = self._unreadable()
+        found = (reason for found in findings.values() for reason in found)
         return {
             "refused": "",
-            **counts,
+            **{name: len(found) for name, found in findings.items()},
             "unreadable": len(unreadable),
-            "retire": [
-                {
-                    "claim": each.claim.name,
-                    "reason": each.reason,
-                    "instance": each.claim.instance_id,
-                    "notBefore": each.not_before,
-                }
-                for each in due
-            ],
+            "retire": [_request(each) for each in due],
             "emptyLater": count_waiting_claims(survey, {each.claim.name for each in due if each.reason == "empty"}),
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, _kept(survey, survey.lists["nodes"])),
-            "reasons": shortened(reasons, REASONS),
+            "reasons": shortened([*unreadable, *reported, *(each.said for each in due), *found], REASONS),
         }
 
-    def _look(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Snapshot]:
+    def _unreadable(self) -> list[str]:
+        """Return the records that cannot be read; survey_instances reports those of other kinds."""
+        parts = (self._ledger, self._emptiness, self._answers, self._disruptions, self._recommendations)
+        return [str(one) for part in parts for one in part.unreadable if one.kind in ITS_KINDS]
+
+    def _read(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Snapshot]:
         """Return the survey, and the objects that it was made from."""
         lease = self._ledger.lease()
         launches = self._ledger.unrecorded_launches()
@@ -167,19 +152,19 @@ class ClusterSurveying:
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
         lists = self._view.lists()
         # The pods of a CapacityBuffer do not exist in a cluster: nothing is launched for them
-        world = Snapshot.from_lists({**lists, "capacitybuffers": ()})
+        snapshot = Snapshot.from_lists({**lists, "capacitybuffers": ()})
         buffers = report_buffers(lists.get("capacitybuffers") or ())
-        world = replace(world, problems=(*world.problems, *buffers))
+        snapshot = replace(snapshot, problems=(*snapshot.problems, *buffers))
         survey = ClusterSurvey(
-            pods=world.pods,
-            nodes=world.nodes,
-            claims=world.claims,
-            pools=world.pools,
-            classes=world.classes,
+            pods=snapshot.pods,
+            nodes=snapshot.nodes,
+            claims=snapshot.claims,
+            pools=snapshot.pools,
+            classes=snapshot.classes,
             launching=frozenset(claim for launch in launches for claim in launch.claims),
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
-            obscured=_obscured(lists, world),
+            obscured=_obscured(lists, snapshot),
             disrupting=frozenset(disrupting),
             lease=lease.number
             if lease.living(int(now.timestamp()))
@@ -190,31 +175,31 @@ class ClusterSurveying:
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
             answers=self._answers.all(),
             recommended=self._recommendations.since(),
-            closed_pools=find_closed_pools(world.pools, world.classes),
+            closed_pools=find_closed_pools(snapshot.pools, snapshot.classes),
         )
-        return survey, world
+        return survey, snapshot
 
-    def _tell_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
+    def _report_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
         """Report a cluster larger than the supported size: as a reason, by events on the pools, and in the log."""
-        said = beyond_supported_size(len(survey.pods), len(survey.nodes))
-        if not said:
+        excess = beyond_supported_size(len(survey.pods), len(survey.nodes))
+        if not excess:
             return []
-        logger.warning(said, pods=len(survey.pods), nodes=len(survey.nodes))
-        self._publish([report_cluster_too_large(pool, said) for pool in survey.pools], survey, task)
-        return [said]
+        logger.warning(excess, pods=len(survey.pods), nodes=len(survey.nodes))
+        self._publish([report_cluster_too_large(pool, excess) for pool in survey.pools], survey, task)
+        return [excess]
 
-    def _tell_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
+    def _report_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
         """Report pools with too many unhealthy nodes: as a reason, by events on the pools, and in the log."""
         pools = survey.pool_of()
         instances = {claim.instance_id: claim.pool_key for claim in survey.claims if claim.instance_id}
         impaired = {each for each in self._impairments.since() if instances.get(each) in pools}
         blocked = {**find_impaired_pools(impaired, instances), **find_blocked_pools(survey)}
-        for key, said in blocked.items():
-            logger.warning("nodes are not repaired", pool=key, reason=said)
-        self._publish([report_blocked_repair(pools[key], said) for key, said in blocked.items()], survey, task)
-        return [f"{key}: {said}" for key, said in blocked.items()]
+        for key, reason in blocked.items():
+            logger.warning("nodes are not repaired", pool=key, reason=reason)
+        self._publish([report_blocked_repair(pools[key], reason) for key, reason in blocked.items()], survey, task)
+        return [f"{key}: {reason}" for key, reason in blocked.items()]
 
-    def _tell_paused(self, under_way: Sequence[DisruptionRecord], survey: ClusterSurvey, task: Task) -> list[str]:
+    def _report_paused(self, under_way: Sequence[DisruptionRecord], survey: ClusterSurvey, task: Task) -> list[str]:
         """Report nodes that a disruption has closed: as reasons, and by events on them and their claims. DISRUPT
         finishes or undoes it after the pause."""
         claims, nodes = {claim.name: claim for claim in survey.claims}, survey.node_of()
@@ -227,8 +212,8 @@ class ClusterSurveying:
         ]
 
     def _publish(self, events: Sequence[Event], survey: ClusterSurvey, task: Task) -> None:
-        for untold in self._guards.publish(events, at=survey.now, instance=task.execution.name):
-            logger.warning("an event could not be written", reason=untold)
+        for unwritten in self._guards.publish(events, at=survey.now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=unwritten)
 
     def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
         """Return whether a look for nodes to disrupt is due, the digest of what it would read, and the number of
@@ -268,11 +253,11 @@ class ClusterSurveying:
         """Return whether drift is to be detected, with the snapshot of pools and classes that this needs."""
         digest = digest_pools(survey.pools, survey.classes)
         due = is_detection_due(survey.claims, digest, self._drift_looks.last(), survey.at)
-        lists = {plural: survey.lists.get(plural) or () for plural in CLASSES_AND_POOLS}
+        lists = {plural: survey.lists.get(plural) or () for plural in (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)}
         key = documents.put_snapshot(self._store, task, lists, assignments={}, assigned={}, in_flight=()) if due else ""
         return {"due": due, "digest": digest, "snapshot": key}
 
-    def _remember(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
+    def _record_empty_nodes(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """Update the record of empty nodes; return the survey with that record."""
         before = self._emptiness.all()
         empty = {claim.name for claim in empty_claims(survey)}
@@ -324,6 +309,15 @@ class ClusterSurveying:
         self._emptiness.ask(due.claim.name, max(due.not_before, at) + BEGUN_WITHIN, by=by)
 
 
+def _request(due: DueRetirement) -> dict[str, Any]:
+    return {
+        "claim": due.claim.name,
+        "reason": due.reason,
+        "instance": due.claim.instance_id,
+        "notBefore": due.not_before,
+    }
+
+
 def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
     """Return the document for the survey of the instances.
 
@@ -348,11 +342,11 @@ def _is_held(metadata: Manifest) -> bool:
     )
 
 
-def _obscured(lists: Lists, world: Snapshot) -> frozenset[str]:
+def _obscured(lists: Lists, snapshot: Snapshot) -> frozenset[str]:
     """Return the names of nodes that run a pod that cannot be read: such a node may not count as empty."""
-    if len(world.pods) == len(lists["pods"]):
+    if len(snapshot.pods) == len(lists["pods"]):
         return frozenset()
-    read = {(pod.namespace, pod.name) for pod in world.pods}
+    read = {(pod.namespace, pod.name) for pod in snapshot.pods}
     raw = ((each["metadata"], each.get("spec") or {}) for each in lists["pods"])
     return frozenset(
         str(spec["nodeName"])

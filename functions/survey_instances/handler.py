@@ -111,26 +111,19 @@ class InstanceSurveying:
         seen = documents.get_survey(self._store, key)
         found = self._instances(task.cluster.name, seen)
         instances = {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
-        left = self._ledger.unrecorded_launches()
-        opened = [launch for launch in left if not launch.unreadable]
-        verdict = self._judge(seen, instances, left)
+        unrecorded = self._ledger.unrecorded_launches()
+        opened = [launch for launch in unrecorded if not launch.unreadable]
+        verdict = self._judge(seen, instances, unrecorded)
         switch = self._switch()
-        troubles = self._health.record(seen.claims, self._clock(), acting=switch not in STOPS_EVERYTHING)
-        retirements = self._retirements.all()
-        freed = self._dead_owners(retirements)
-        retirements = self._retirements.all() if freed else retirements
-        begun = self._begun(seen.claims, retirements, freed, instances)
-        leaving = [_leaving(each) for each in seen.claims] if switch == DRAINING else []
-        wanted = self._whom_to_retire([*leaving, *begun, *asked, *map(_asked, verdict.retire)], retirements, freed)
-        resting = self._resting(seen.claims, retirements)
-        unreadable = [
-            one
-            for part in (self._ledger, self._retirements, self._absences, self._impairments)
-            for one in part.unreadable
-        ]
-        retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == RetirementReason.LOST]
-        if switch not in STOPS_EVERYTHING:  # last: names are for people, and a slow EC2 must not stop the decisions
+        acting = switch not in STOPS_EVERYTHING
+        troubles = self._health.record(seen.claims, self._clock(), acting=acting)
+        uninstalled = [_uninstalled(each) for each in seen.claims] if switch == DRAINING else []
+        requests = [*asked, *map(_asked, verdict.retire)]
+        retire, freed = self._retire(seen.claims, instances, uninstalled, requests)
+        unreadable = self._unreadable()
+        if acting:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)
+        reasons = [*unreadable, *troubles, *_reasons(broken, dead, opened, freed, verdict)]
         return {
             "instances": len(instances),
             "described": self._describe(task, found.values()) if drift else "",
@@ -146,27 +139,33 @@ class InstanceSurveying:
             ],
             "refused": verdict.refused,
             "unreadable": len(unreadable),
-            "reasons": shortened(
-                [
-                    *map(str, unreadable),
-                    *troubles,
-                    *([f"{broken} held the lease and runs no more"] if broken else []),
-                    *(f"wave {name} is watched by nobody" for name in dead),
-                    *(
-                        f"launch {launch.id} is {'closed but not recorded' if launch.closed else 'open'}"
-                        for launch in opened
-                    ),
-                    *(f"nobody sees to the retirement of {claim} any more" for claim in freed),
-                    *(
-                        [f"{verdict.refused} orphans at once are too many to be true: nothing was ended"]
-                        if verdict.refused
-                        else []
-                    ),
-                    *(case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)),
-                ],
-                REASONS,
-            ),
+            "reasons": shortened(reasons, REASONS),
         }
+
+    def _retire(
+        self,
+        claims: Sequence[SeenClaim],
+        instances: Mapping[str, SeenInstance],
+        uninstalled: Sequence[Asked],
+        requests: Sequence[Asked],
+    ) -> tuple[list[Asked], list[str]]:
+        """Return the claims to retire, and those whose retirement lost an inactive owner.
+
+        A resting claim is retired only if its instance is lost.
+        """
+        retirements = self._retirements.all()
+        freed = self._dead_owners(retirements)
+        retirements = self._retirements.all() if freed else retirements
+        begun = self._begun(claims, retirements, freed, instances)
+        wanted = self._choose_claims([*uninstalled, *begun, *requests], retirements, freed)
+        resting = self._resting(claims, retirements)
+        retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == RetirementReason.LOST]
+        return retire, freed
+
+    def _unreadable(self) -> list[str]:
+        """Return the records that cannot be read."""
+        parts = (self._ledger, self._retirements, self._absences, self._impairments)
+        return [str(one) for part in parts for one in part.unreadable]
 
     def _describe(self, task: Task, found: Iterable[Instance]) -> str:
         living = {
@@ -227,7 +226,7 @@ class InstanceSurveying:
         self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
         return judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
 
-    def _whom_to_retire(
+    def _choose_claims(
         self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]
     ) -> list[Asked]:
         """Return each claim once, with its most urgent reason.
@@ -318,11 +317,24 @@ class InstanceSurveying:
         return dead
 
 
+def _reasons(
+    broken: str, dead: Sequence[str], opened: Sequence[LaunchRecord], freed: Sequence[str], verdict: OrphanVerdict
+) -> list[str]:
+    """Return one sentence for each thing that the survey found; `broken` held the lease, `dead` are waves."""
+    found = [f"{broken} held the lease and runs no more"] if broken else []
+    found += [f"wave {name} is watched by nobody" for name in dead]
+    found += [f"launch {one.id} is {'closed but not recorded' if one.closed else 'open'}" for one in opened]
+    found += [f"nobody sees to the retirement of {claim} any more" for claim in freed]
+    if verdict.refused:
+        found.append(f"{verdict.refused} orphans at once are too many to be true: nothing was ended")
+    return found + [case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)]
+
+
 def _urgency(asked: Asked) -> int:
     return RetirementReason(asked["reason"]).urgency
 
 
-def _leaving(claim: SeenClaim) -> Asked:
+def _uninstalled(claim: SeenClaim) -> Asked:
     """Return the request to retire a claim while Joiner is uninstalled; all nodes are drained regardless of budgets."""
     return {
         "claim": claim.name,

@@ -114,6 +114,11 @@ DISRUPTED: Final = "karpenter.sh/disrupted"
 TERMINATION_FINALIZER: Final = "karpenter.sh/termination"
 CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"  # on node classes, while NodeClaims use them
 
+# Names of Kubernetes resources of both generations of Karpenter's API
+POOL_RESOURCES: Final = ("nodepools", "provisioners")
+NODE_CLASS_RESOURCES: Final = ("ec2nodeclasses", "awsnodetemplates")
+CLAIM_RESOURCES: Final = ("nodeclaims", "machines")
+
 # EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are also tags)
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"
 NAME_TAG: Final = "Name"

@@ -15,7 +15,6 @@ from joiner.reporting.events import Event, Subject
 from joiner.reporting.other_autoscaler_events import report_other_autoscaler
 
 OURS = f"{MANAGED_BY}=joiner"
-POOLS = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
 
 class AutoscalerDetection:
@@ -63,7 +62,7 @@ class AutoscalerDetection:
         return True
 
     def _pools(self) -> Iterator[Subject]:
-        for kind in POOLS:
+        for kind in kinds.POOLS:
             try:
                 found: list[Any] = self._kube.list(kind)
             except KubeError:

@@ -12,10 +12,11 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.parallel import call_each
+from joiner.names import CLAIM_RESOURCES
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
-FIRST: Final = (kinds.NODECLAIMS, kinds.MACHINES, kinds.NODES)
+FIRST: Final = (*kinds.CLAIMS, kinds.NODES)
 SURVEYED: Final = (
     kinds.NODEPOOLS,
     kinds.PROVISIONERS,
@@ -100,7 +101,7 @@ class ListedCluster:
 
     def claims(self) -> Lists:
         """Return only the claims, of both kinds."""
-        return self._read((kinds.NODECLAIMS, kinds.MACHINES))
+        return self._read(kinds.CLAIMS)
 
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
         found: dict[str, Manifests] = {}
@@ -118,4 +119,4 @@ class ListedCluster:
 
 def claim_names(lists: Lists) -> set[str]:
     """Return the names of all claims in these lists."""
-    return {str(claim["metadata"]["name"]) for plural in ("nodeclaims", "machines") for claim in lists.get(plural, ())}
+    return {str(claim["metadata"]["name"]) for plural in CLAIM_RESOURCES for claim in lists.get(plural, ())}

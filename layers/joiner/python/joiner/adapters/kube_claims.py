@@ -25,7 +25,7 @@ def kind_of(claim: NodeClaim) -> kinds.Kind:
 def list_claims(kube: Kube) -> DeclaredObjects:
     """Return all claims of both kinds, and the errors of unreadable ones."""
     found: list[dict[str, Any]] = []
-    for kind in (kinds.NODECLAIMS, kinds.MACHINES):
+    for kind in kinds.CLAIMS:
         found += [{"kind": kind.kind, "apiVersion": kind.api_version, **each} for each in kube.list(kind)]
     return read_manifests(found)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Final
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
@@ -12,12 +11,10 @@ from joiner.adapters.parallel import call_each
 from joiner.lifecycle.class_holds import ClassHold, change_finalizer, find_class_holds
 from joiner.pools import NodeClaim
 
-CLASSES: Final = (kinds.EC2NODECLASSES, kinds.AWSNODETEMPLATES)
-
 
 def write_holds(kube: Kube, holds: Iterable[ClassHold]) -> list[str]:
     """Change the finalizers; return what could not be written. The next sweep finds it again."""
-    by_kind = {kind.kind: kind for kind in CLASSES}
+    by_kind = {kind.kind: kind for kind in kinds.NODE_CLASSES}
 
     def write(hold: ClassHold) -> None:
         patch_latest(kube, by_kind[hold.kind], hold.name, partial(change_finalizer, held=hold.held))
@@ -31,5 +28,5 @@ def write_holds(kube: Kube, holds: Iterable[ClassHold]) -> list[str]:
 
 def release_classes(kube: Kube, claims: Iterable[NodeClaim]) -> list[str]:
     """Remove the finalizer from deleted classes without claims; return what could not be written."""
-    listed = [{"kind": kind.kind, **each} for kind in CLASSES for each in kube.list(kind)]
+    listed = [{"kind": kind.kind, **each} for kind in kinds.NODE_CLASSES for each in kube.list(kind)]
     return write_holds(kube, [hold for hold in find_class_holds(listed, claims) if not hold.held])

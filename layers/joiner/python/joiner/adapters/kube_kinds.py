@@ -72,6 +72,11 @@ PROVISIONERS: Final = Kind("karpenter.sh", "v1alpha5", "Provisioner", "provision
 MACHINES: Final = Kind("karpenter.sh", "v1alpha5", "Machine", "machines")
 AWSNODETEMPLATES: Final = Kind("karpenter.k8s.aws", "v1alpha1", "AWSNodeTemplate", "awsnodetemplates")
 
+# The kinds of both generations of Karpenter's API
+POOLS: Final = (NODEPOOLS, PROVISIONERS)
+NODE_CLASSES: Final = (EC2NODECLASSES, AWSNODETEMPLATES)
+CLAIMS: Final = (NODECLAIMS, MACHINES)
+
 CUSTOM_RESOURCE_DEFINITIONS: Final = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"
 )

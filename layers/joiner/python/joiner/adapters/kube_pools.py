@@ -1,7 +1,7 @@
 """List pools, and write their usage to their status."""
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
@@ -9,8 +9,6 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel import call_each
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.pools import NodeClaim, NodePool, read_manifests
-
-POOLS: Final = (kinds.NODEPOOLS, kinds.PROVISIONERS)
 
 
 def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePool] | None = None) -> list[str]:
@@ -32,5 +30,5 @@ def write_usage(kube: Kube, claims: Iterable[NodeClaim], pools: Iterable[NodePoo
 def list_pools(kube: Kube) -> tuple[NodePool, ...]:
     """Return all pools that can be read."""
     return read_manifests(
-        {"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in POOLS for one in kube.list(kind)
+        {"kind": kind.kind, "apiVersion": kind.api_version, **one} for kind in kinds.POOLS for one in kube.list(kind)
     ).pools

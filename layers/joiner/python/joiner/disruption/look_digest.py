@@ -85,7 +85,7 @@ def digest_for_disruption(
         return ""
     parts += [_of_pool(pool, claims, node_of, now) for pool in pool_of.values()]
     parts += [f"closed/{each}" for each in closed]
-    for plural in ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates"):
+    for plural in (*names.POOL_RESOURCES, *names.NODE_CLASS_RESOURCES):
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner.cluster import Pod, PodAffinityTerm
+from joiner.names import CLAIM_RESOURCES, NODE_CLASS_RESOURCES, POOL_RESOURCES
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
 """Seconds between two plans for the same question.
@@ -24,7 +25,7 @@ Ten minutes is the longest wait after a change that sends no signal.
 CLASSES_KEPT: Final = 2000
 """Maximum of stored answers, so that they fit into one item. Pods of further classes are planned every time."""
 
-DECLARED: Final = ("nodepools", "provisioners", "ec2nodeclasses", "awsnodetemplates", "daemonsets")
+DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "daemonsets")
 """Kinds that users write: a new generation makes a new question. Their status, which Joiner writes, does not."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -127,7 +128,7 @@ def _world(lists: Lists, unavailable: Iterable[str]) -> str:
     parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED for each in lists.get(kind) or ()]
     parts += [f"node/{_name(each)}" for each in lists.get("nodes") or ()]
     parts += [
-        f"claim/{_name(each)}/{_leaving(each)}" for kind in ("nodeclaims", "machines") for each in lists.get(kind) or ()
+        f"claim/{_name(each)}/{_leaving(each)}" for kind in CLAIM_RESOURCES for each in lists.get(kind) or ()
     ]
     parts += [f"storage/{_name(each)}/{each['metadata'].get('uid', '')}" for each in lists.get("storageclasses") or ()]
     parts += [f"short/{offering}" for offering in unavailable]

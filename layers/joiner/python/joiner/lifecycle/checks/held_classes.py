@@ -2,13 +2,12 @@
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
 from joiner.lifecycle.class_holds import find_class_holds
-
-CLASSES = ("ec2nodeclasses", "awsnodetemplates")
+from joiner.names import NODE_CLASS_RESOURCES
 
 
 def find_unsettled_classes(survey: ClusterSurvey) -> list[str]:
     """Return one sentence for each class."""
-    classes = [manifest for plural in CLASSES for manifest in survey.lists.get(plural, ())]
+    classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in survey.lists.get(plural, ())]
     return [
         f"{hold.kind}/{hold.name} {'has claims and no finalizer' if hold.held else 'is deleted and has no claims'}"
         for hold in find_class_holds(classes, survey.claims)
