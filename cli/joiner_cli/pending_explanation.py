@@ -90,8 +90,8 @@ def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
     own = pod.constraints.on_new_nodes()
     try:
         places = (
-            snapshot.volumes.where(pod.namespace, pod.constraints.claims)
-            if pod.constraints.claims
+            snapshot.volumes.where(pod.namespace, pod.constraints.volume_claims)
+            if pod.constraints.volume_claims
             else (Requirements(),)
         )
     except VolumeUnusable:

@@ -22,9 +22,9 @@ from joiner_cli.deployed_stack import (
     commentary,
     exit_with_error,
 )
+from joiner_cli.unexpected_errors import INTERRUPTED
 
 NODES_LEFT: Final = 2
-INTERRUPTED: Final = 130
 POLL_SECONDS: Final = 5.0  # seconds
 MAX_NAMED_NODES: Final = 5  # nodes in one line of progress
 

@@ -31,7 +31,7 @@ def list_awaited_volumes(kube: Kube, node: str, pods: Sequence[DrainingPod]) -> 
 def _volumes_of(kube: Kube, pods: Sequence[DrainingPod]) -> set[str]:
     found = set()
     for pod in pods:
-        for claim in pod.claims:
+        for claim in pod.volume_claims:
             try:
                 said = kube.get(kinds.PERSISTENT_VOLUME_CLAIMS, claim, namespace=pod.namespace)
             except NotFound:

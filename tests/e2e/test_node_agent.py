@@ -16,7 +16,7 @@ import yaml
 
 from joiner.cluster import Taint
 from joiner.cluster.quantities import parse_amount
-from joiner.launching.image_families import FAMILIES
+from joiner.launching.image_families import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools.node_class import ImageFamily
 from joiner_local.aws.account_setup.cluster_network import seed_network
@@ -227,7 +227,7 @@ class FactsOfCluster:
 def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
     nodes: Nodes, family: ImageFamily, version: str, index: int, disks: dict[str, int]
 ) -> None:
-    parameter = FAMILIES[family].list_parameters(version, "latest")[index]
+    parameter = IMAGE_FAMILIES[family].list_parameters(version, "latest")[index]
     image = nodes.pad.ssm.get_parameter(Name=parameter.name)["Parameter"]["Value"]
     facts = FactsOfCluster.of(nodes.cluster)
     taints = (Taint("joiner.dev/filling", "NoSchedule"), Taint("karpenter.sh/unregistered", "NoExecute"))
@@ -239,7 +239,7 @@ def test_an_image_of_each_family_joins_with_the_user_data_of_its_family(
         ]
     (identity,) = nodes.pad.launch(
         nodes.pad.override("m6g.large" if parameter.arch == "arm64" else "m5.large", **more),
-        user_data=FAMILIES[family].write_user_data(settings).encode(),
+        user_data=IMAGE_FAMILIES[family].write_user_data(settings).encode(),
     )
     nodes.ids.append(identity)
 

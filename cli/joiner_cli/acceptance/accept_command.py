@@ -22,9 +22,9 @@ from joiner_cli.acceptance.acceptance_steps import (
     run_steps,
 )
 from joiner_cli.deployed_stack import Cluster, DeployedStack, Region, commentary, exit_with_error
+from joiner_cli.unexpected_errors import INTERRUPTED
 
 NOT_SHOWN: Final = 2
-INTERRUPTED: Final = 130
 
 
 class ReportFormat(StrEnum):

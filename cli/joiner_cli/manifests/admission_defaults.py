@@ -8,15 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from joiner.cluster.persistent_volumes import DEFAULT_CLASS_ANNOTATIONS
 from joiner.planning.inputs.admission import SYSTEM_PRIORITIES
 from joiner.pools import InvalidManifest
 
 Manifest = Mapping[str, Any]
 
-DEFAULT_CLASS: Final = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
 TOLERATED_SECONDS: Final = 300
 TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -44,7 +41,7 @@ class AdmissionDefaults:
         defaults = sorted(
             (one["metadata"].get("creationTimestamp") or "", one["metadata"]["name"])
             for one in by_kind.get("StorageClass", ())
-            if any((one["metadata"].get("annotations") or {}).get(key) == "true" for key in DEFAULT_CLASS)
+            if any((one["metadata"].get("annotations") or {}).get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
         )
         return cls(
             limits=limits,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from joiner.cluster import Taint
 from joiner.launching.declared_problems import find_family_problems
-from joiner.launching.image_families import FAMILIES
+from joiner.launching.image_families import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.pools import ImageTerm, KubeletConfiguration
 from joiner.pools.node_class import ImageFamily
@@ -122,7 +122,7 @@ def test_a_node_reads_the_facts_that_were_written(
 ) -> None:
     settings = NodeSettings(DEMO, labels, tuple(taints), kubelet, raid0)
 
-    read = READERS[family](FAMILIES[family].write_user_data(settings).encode())
+    read = READERS[family](IMAGE_FAMILIES[family].write_user_data(settings).encode())
 
     assert facts_of(read) == expected(family, settings)
 
@@ -147,7 +147,7 @@ def test_the_users_own_data_is_kept_beside_the_nodes(family: ImageFamily) -> Non
     own, kept = OWN[family]
     settings = NodeSettings(DEMO, {"team": "a"}, own=own)
 
-    text = FAMILIES[family].write_user_data(settings)
+    text = IMAGE_FAMILIES[family].write_user_data(settings)
 
     assert kept in text
     assert facts_of(READERS[family](text.encode())) == expected(family, settings)
@@ -166,7 +166,7 @@ def test_the_users_own_data_is_kept_beside_the_nodes(family: ImageFamily) -> Non
 )
 def test_no_value_of_a_manifest_reaches_the_shell_of_a_node(family: ImageFamily, change: dict[str, Any]) -> None:
     with pytest.raises(UserDataRefused):
-        FAMILIES[family].write_user_data(replace(NodeSettings(DEMO), **change))
+        IMAGE_FAMILIES[family].write_user_data(replace(NodeSettings(DEMO), **change))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_no_value_of_a_manifest_reaches_the_shell_of_a_node(family: ImageFamily,
 )
 def test_no_kubelet_setting_reaches_the_bootstrap_script_unchecked(kubelet: dict[str, Any]) -> None:
     with pytest.raises(UserDataRefused):
-        FAMILIES["AL2"].write_user_data(NodeSettings(DEMO, kubelet=kubelet))
+        IMAGE_FAMILIES["AL2"].write_user_data(NodeSettings(DEMO, kubelet=kubelet))
 
 
 def test_bottlerocket_settings_of_the_user_stay_unless_they_are_the_nodes() -> None:
@@ -196,7 +196,7 @@ node-taints = {own = ["taint:NoSchedule"]}
 [settings.autoscaling]
 should-wait = true
 """
-    text = FAMILIES["Bottlerocket"].write_user_data(
+    text = IMAGE_FAMILIES["Bottlerocket"].write_user_data(
         NodeSettings(DEMO, {"team": "a"}, (Taint("k", "NoSchedule", "v"), Taint("k", "NoExecute")), own=own)
     )
 
@@ -287,7 +287,7 @@ def test_an_alias_names_the_parameters_of_a_release(alias: str) -> None:
 )
 def test_the_image_of_a_variant_is_for_types_with_its_devices(labels: dict[str, str], images: tuple[str, ...]) -> None:
     chosen = [
-        [one.name for one in FAMILIES[family].list_parameters("1.32", "latest") if one.requirements.allow(labels)]
+        [one.name for one in IMAGE_FAMILIES[family].list_parameters("1.32", "latest") if one.requirements.allow(labels)]
         for family in ("AL2023", "Bottlerocket", "AL2")
     ]
 

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.label_rules import VALUE
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
 DNS_LABEL = "use up to 63 lowercase letters, digits and -, beginning and ending with a letter or digit"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from joiner.cluster.taints import TAINT_EFFECTS
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
@@ -22,7 +23,6 @@ Manifest = Mapping[str, Any]
 MAX_USER_PRIORITY: Final = 1_000_000_000
 LIMITED: Final = ("Container", "Pod", "PersistentVolumeClaim")
 COUNTED: Final = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
-EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
@@ -33,8 +33,8 @@ def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
             notes.note(f"{where}.key", taint.get("key"), QUALIFIED_NAME)
         if not is_value(taint.get("value") or ""):
             notes.note(f"{where}.value", taint.get("value"), LABEL_VALUE)
-        if taint.get("effect") not in EFFECTS:
-            notes.note(f"{where}.effect", taint.get("effect"), f"use one of {', '.join(EFFECTS)}")
+        if taint.get("effect") not in TAINT_EFFECTS:
+            notes.note(f"{where}.effect", taint.get("effect"), f"use one of {', '.join(TAINT_EFFECTS)}")
         own = (taint.get("key"), taint.get("effect"))
         if own in seen:
             notes.note(where, taint.get("key"), "another taint has this key and effect")

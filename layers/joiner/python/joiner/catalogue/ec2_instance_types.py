@@ -22,6 +22,8 @@ Description = Mapping[str, Any]
 
 FAMILY: Final = re.compile(r"(?P<category>[a-z]+)(-[0-9]+tb)?(?P<generation>[0-9]+).*\.")
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+"""Architecture names of EC2 -> those of Kubernetes."""
+
 ARM_FIRMWARE_MIB: Final = 64  # memory that firmware uses of the advertised amount on Graviton
 GPU_RESOURCES: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "habana": "habana.ai/gaudi"}
 

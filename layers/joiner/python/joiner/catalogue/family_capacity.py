@@ -49,7 +49,7 @@ def _windows(build: str) -> FamilyCapacity:
 
 
 AMAZON_LINUX = FamilyCapacity()
-FAMILIES: Mapping[ImageFamily, FamilyCapacity] = {
+FAMILY_CAPACITIES: Mapping[ImageFamily, FamilyCapacity] = {
     "Bottlerocket": FamilyCapacity(pods_device="/dev/xvdb", reserves_for_own_pods=True, pods_per_core=False),
     "Ubuntu": FamilyCapacity(pods_device="/dev/sda1"),
     "Windows2019": _windows("10.0.17763"),
@@ -63,7 +63,7 @@ def family_capacity(node_class: NodeClass | None) -> FamilyCapacity:
     """Return the facts of the family of a class; those of Amazon Linux for a class that names no family."""
     if node_class is None or node_class.ami_family is None:
         return AMAZON_LINUX
-    return FAMILIES.get(node_class.ami_family, AMAZON_LINUX)
+    return FAMILY_CAPACITIES.get(node_class.ami_family, AMAZON_LINUX)
 
 
 def family_labels(node_class: NodeClass | None) -> Mapping[str, str]:

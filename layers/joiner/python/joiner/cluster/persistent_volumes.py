@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Final
 
+from joiner import names
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_values import ValueSet
 from joiner.cluster.requirements import Requirement, Requirements
@@ -18,17 +19,15 @@ from joiner.cluster.static_volumes import StaticVolumes
 
 Manifest = Mapping[str, Any]
 
-ZONE: Final = "topology.kubernetes.io/zone"
-REGION: Final = "topology.kubernetes.io/region"
 DRIVER_ZONE: Final = "topology.ebs.csi.aws.com/zone"
 """The zone label of the EBS driver. A node gets it only after the driver runs there; its value always equals the zone
 label of Kubernetes.
 """
 ZONE_LABELS: Final = {
-    ZONE: ZONE,
-    "failure-domain.beta.kubernetes.io/zone": ZONE,
-    REGION: REGION,
-    "failure-domain.beta.kubernetes.io/region": REGION,
+    names.ZONE: names.ZONE,
+    "failure-domain.beta.kubernetes.io/zone": names.ZONE,
+    names.REGION: names.REGION,
+    "failure-domain.beta.kubernetes.io/region": names.REGION,
 }
 """Labels of a volume that name its place (Kubernetes, "Well-Known Labels"). Two underscores separate several values."""
 
@@ -37,7 +36,7 @@ IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
 these drivers.
 """
 BY_HAND: Final = "kubernetes.io/no-provisioner"
-DEFAULT_CLASS: Final = (
+DEFAULT_CLASS_ANNOTATIONS: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
@@ -46,7 +45,6 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """An annotation: the scheduler chose this node, and the volume is being created for it. Until the volume exists, the
 pod can use only this node.
 """
-HOSTNAME: Final = "kubernetes.io/hostname"
 EVERYWHERE: Final = frozenset(
     {
         "efs.csi.aws.com",
@@ -77,7 +75,7 @@ class Volumes:
     claim; empty if none was left.
     """
 
-    claims: Mapping[str, Manifest] = field(default_factory=dict)
+    volume_claims: Mapping[str, Manifest] = field(default_factory=dict)
     volumes: Mapping[str, Manifest] = field(default_factory=dict)
     classes: Mapping[str, Manifest] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -86,51 +84,54 @@ class Volumes:
     given: Mapping[str, str] = field(default_factory=dict)
     limiting: frozenset[str] = field(init=False)
     """Drivers that report a volume limit for at least one node."""
-    _made: StaticVolumes = field(init=False, repr=False)
+    _static: StaticVolumes = field(init=False, repr=False)
     _found: dict[str, tuple[str, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _places: dict[str, tuple[Requirements, ...]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "limiting", frozenset(driver for each in self.limits.values() for driver in each))
-        object.__setattr__(self, "_made", StaticVolumes.of(self.volumes.values() if self.claims else ()))
+        object.__setattr__(self, "_static", StaticVolumes.of(self.volumes.values() if self.volume_claims else ()))
 
     @classmethod
     def from_lists(
         cls,
-        claims: Iterable[Manifest],
+        volume_claims: Iterable[Manifest],
         volumes: Iterable[Manifest],
         classes: Iterable[Manifest],
         csi_nodes: Sequence[Manifest] = (),
         nodes: Iterable[Manifest] = (),
     ) -> "Volumes":
         return cls(
-            claims={
-                f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one for one in claims
+            volume_claims={
+                f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one
+                for one in volume_claims
             },
             volumes={one["metadata"]["name"]: one for one in volumes},
             classes={one["metadata"]["name"]: one for one in classes},
             limits={one["metadata"]["name"]: _limits(one) for one in csi_nodes},
             zonal=_zonal(csi_nodes),
             hosts={
-                one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(HOSTNAME, one["metadata"]["name"])
+                one["metadata"]["name"]: (one["metadata"].get("labels") or {}).get(
+                    names.HOSTNAME, one["metadata"]["name"]
+                )
                 for one in nodes
             },
         )
 
-    def made_by_hand(self, namespace: str, name: str) -> tuple[str, ...] | None:
+    def list_static_volumes(self, namespace: str, name: str) -> tuple[str, ...] | None:
         """Return the static volumes that an unbound claim may use, the best first.
 
         None for a claim that is bound or whose volume is provisioned dynamically.
         """
         key = f"{namespace}/{name}"
-        claim = self.claims.get(key) or {}
+        claim = self.volume_claims.get(key) or {}
         spec: Manifest = claim.get("spec") or {}
         storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
         if storage is None or storage.get("provisioner") != BY_HAND:
             return None
         if key not in self._found:
             try:
-                self._found[key] = self._made.for_claim(key, claim, storage["metadata"]["name"])
+                self._found[key] = self._static.for_volume_claim(key, claim, storage["metadata"]["name"])
             except InvalidField as invalid:
                 raise VolumeUnusable(f"PersistentVolumeClaim {name} cannot be read: {invalid}") from invalid
         return self._found[key]
@@ -141,12 +142,12 @@ class Volumes:
             self._places[volume] = _places_if_any(self.volumes[volume])
         return self._places[volume]
 
-    def where(self, namespace: str, claims: Sequence[str]) -> tuple[Requirements, ...]:
+    def where(self, namespace: str, volume_claims: Sequence[str]) -> tuple[Requirements, ...]:
         """Return alternatives of which a node must meet one to use all these claims.
 
         VolumeUnusable if no node can use one of the claims.
         """
-        each = [self._where(namespace, claim) for claim in claims]
+        each = [self._where(namespace, claim) for claim in volume_claims]
         found: list[Requirements] = []
         for combination in product(*each):
             together = Requirements()
@@ -160,14 +161,14 @@ class Volumes:
             raise VolumeUnusable("its volumes are in places that exclude each other")
         return tuple(found)
 
-    def attached(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
+    def attached(self, namespace: str, volume_claims: Iterable[str]) -> frozenset[tuple[str, str]]:
         """Return the volumes, as (driver, volume), that these claims attach to a node.
 
         A claim whose volume is not known attaches nothing.
         """
         found = set()
-        for name in claims:
-            claim = self.claims.get(f"{namespace}/{name}") or {}
+        for name in volume_claims:
+            claim = self.volume_claims.get(f"{namespace}/{name}") or {}
             spec: Manifest = claim.get("spec") or {}
             volume = self.volumes.get(spec.get("volumeName") or "")
             if volume is not None:
@@ -177,27 +178,29 @@ class Volumes:
                 found.add((self._driver_to_come(spec), f"{namespace}/{name}"))
         return frozenset((driver, volume) for driver, volume in found if driver)
 
-    def limited(self, namespace: str, claims: Iterable[str]) -> frozenset[tuple[str, str]]:
+    def limited(self, namespace: str, volume_claims: Iterable[str]) -> frozenset[tuple[str, str]]:
         """Return the volumes of ``attached`` whose driver limits their number on a node."""
         return (
-            frozenset(one for one in self.attached(namespace, claims) if one[0] in self.limiting)
+            frozenset(one for one in self.attached(namespace, volume_claims) if one[0] in self.limiting)
             if self.limiting
             else frozenset()
         )
 
-    def for_one_pod(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
+    def for_one_pod(self, namespace: str, volume_claims: Iterable[str]) -> tuple[str, ...]:
         """Return the claims that only one pod at a time may use."""
-        known = ((name, self.claims.get(f"{namespace}/{name}") or {}) for name in claims)
+        known = ((name, self.volume_claims.get(f"{namespace}/{name}") or {}) for name in volume_claims)
         return tuple(
             name for name, claim in known if ONE_POD_ONLY in ((claim.get("spec") or {}).get("accessModes") or ())
         )
 
-    def unbound(self, namespace: str, claims: Iterable[str]) -> tuple[str, ...]:
+    def unbound(self, namespace: str, volume_claims: Iterable[str]) -> tuple[str, ...]:
         """Return the claims whose volume is created in the zone of their first pod.
 
         All other pods must use that zone.
         """
-        return tuple(name for name in claims if self._follows(self.claims.get(f"{namespace}/{name}") or {}))
+        return tuple(
+            name for name in volume_claims if self._follows(self.volume_claims.get(f"{namespace}/{name}") or {})
+        )
 
     def _follows(self, claim: Manifest) -> bool:
         spec: Manifest = claim.get("spec") or {}
@@ -222,7 +225,7 @@ class Volumes:
         return next((one for _, one in sorted(self.classes.items()) if _is_default(one)), None)
 
     def _where(self, namespace: str, name: str) -> tuple[Requirements, ...]:
-        claim = self.claims.get(f"{namespace}/{name}")
+        claim = self.volume_claims.get(f"{namespace}/{name}")
         if claim is None:
             raise VolumeUnusable(f"PersistentVolumeClaim {name} does not exist")
         if claim["metadata"].get("deletionTimestamp"):
@@ -252,9 +255,9 @@ class Volumes:
             raise VolumeUnusable(f"PersistentVolumeClaim {name} is not bound yet (StorageClass {called} binds at once)")
         host = self.hosts.get((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) or "")
         if host:
-            return (Requirements.of([Requirement(HOSTNAME, ValueSet.of(host))]),)
+            return (Requirements.of([Requirement(names.HOSTNAME, ValueSet.of(host))]),)
         if storage.get("provisioner") == BY_HAND:
-            return self._of_made_by_hand(namespace, name, called)
+            return self._of_static_volumes(namespace, name, called)
         allowed = storage.get("allowedTopologies")
         if not allowed:
             return (Requirements(),)
@@ -266,8 +269,8 @@ class Volumes:
             for term in allowed
         )
 
-    def _of_made_by_hand(self, namespace: str, name: str, storage_class: str) -> tuple[Requirements, ...]:
-        free, mine = self.made_by_hand(namespace, name) or (), self.given.get(f"{namespace}/{name}")
+    def _of_static_volumes(self, namespace: str, name: str, storage_class: str) -> tuple[Requirements, ...]:
+        free, mine = self.list_static_volumes(namespace, name) or (), self.given.get(f"{namespace}/{name}")
         found = [
             place for volume in (free if mine is None else filter(None, (mine,))) for place in self.places_of(volume)
         ]
@@ -284,7 +287,7 @@ class Volumes:
 
 def _is_default(storage: Manifest) -> bool:
     annotations = storage["metadata"].get("annotations") or {}
-    return any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
+    return any(annotations.get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
 
 
 def _drivers(csi_node: Manifest) -> Sequence[Manifest]:
@@ -349,5 +352,5 @@ def _places_if_any(volume: Manifest) -> tuple[Requirements, ...]:
 
 
 def _requirements(expressions: Iterable[Manifest] | None) -> Requirements:
-    renamed = ({**one, "key": ZONE} if one.get("key") == DRIVER_ZONE else one for one in expressions or ())
+    renamed = ({**one, "key": names.ZONE} if one.get("key") == DRIVER_ZONE else one for one in expressions or ())
     return Requirements.from_kube(renamed)

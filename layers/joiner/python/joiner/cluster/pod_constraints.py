@@ -71,7 +71,7 @@ def encode_constraints(manifest: Manifest) -> bytes:
     for kind in ("containers", "initContainers"):
         if spec.get(kind):
             kept[kind] = [_container(container) for container in spec[kind]]
-    if claims := volume_claims(manifest):
+    if claims := list_volume_claims(manifest):
         kept["claims"] = claims
         kept["namespace"] = namespace
     if spec.get("resourceClaims"):
@@ -154,7 +154,7 @@ def _label_keys(spec: Manifest) -> set[str]:
     return found
 
 
-def volume_claims(manifest: Manifest) -> list[str]:
+def list_volume_claims(manifest: Manifest) -> list[str]:
     """Return the names of the PersistentVolumeClaims that the pod mounts, with those of its ephemeral volumes."""
     name = (manifest.get("metadata") or {}).get("name") or ""
     found = []
@@ -186,7 +186,7 @@ class PodConstraints:
     pod_preferences: tuple[PodPreference, ...] = ()
     spreads: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    claims: tuple[str, ...] = ()
+    volume_claims: tuple[str, ...] = ()
     resource_claims: int = 0
     priority: int = 0
     priority_class: str = ""
@@ -275,7 +275,7 @@ def decode_constraints(kept: bytes) -> PodConstraints:
             for one in spec.get("topologySpreadConstraints") or ()
         ),
         host_ports=_host_ports(spec),
-        claims=tuple(spec.get("claims") or ()),
+        volume_claims=tuple(spec.get("claims") or ()),
         resource_claims=spec.get("resourceClaims") or 0,
         priority=int(spec.get("priority") or 0),
         priority_class=spec.get("priorityClassName") or "",

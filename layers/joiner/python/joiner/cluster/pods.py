@@ -104,7 +104,7 @@ class Pod:
             gates=tuple(one.get("name") or "" for one in spec.get("schedulingGates") or ()),
             unschedulable=(scheduled.get("message") or "") if waiting else None,
             protected=any(annotations.get(key) == "true" for key in PROTECTING),
-            protection=_protection(annotations) if annotations else "",
+            protection=read_protection(annotations) if annotations else "",
             started=_shared(status.get("startTime") or ""),
             ready=all(
                 one.get("status") == "True" for one in status.get("conditions") or () if one.get("type") == "Ready"
@@ -146,7 +146,7 @@ class Pod:
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
 
 
-def _protection(annotations: Mapping[str, str]) -> str:
+def read_protection(annotations: Mapping[str, str]) -> str:
     if annotations.get(names.DO_NOT_EVICT) == "true":
         return "true"
     return annotations.get(names.DO_NOT_DISRUPT) or ""

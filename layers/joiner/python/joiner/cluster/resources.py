@@ -22,6 +22,9 @@ CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
+KUBELET_RESOURCES = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE, PODS})
+"""Resources that every kubelet reports. A device plugin adds the others after the node has started."""
+
 MILLICORES = 1000
 
 

@@ -62,7 +62,7 @@ class StaticVolumes:
             each.sort(key=lambda one: (one.size, one.name))
         return cls(free, kept)
 
-    def for_claim(self, key: str, claim: Manifest, storage_class: str) -> tuple[str, ...]:
+    def for_volume_claim(self, key: str, claim: Manifest, storage_class: str) -> tuple[str, ...]:
         """Return the names of the volumes that this claim (``namespace/name``) may use, the best first.
 
         InvalidField if the claim's size or selector is not valid.

@@ -16,7 +16,7 @@ from typing import Any, Final
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_values import parse_integer
 
-EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
 
@@ -34,8 +34,8 @@ class Taint:
         key, effect = raw.get("key"), raw.get("effect")
         if not isinstance(key, str) or not key:
             raise InvalidField("key", key, "name the taint")
-        if effect not in EFFECTS:
-            raise InvalidField("effect", effect, f"use one of {', '.join(EFFECTS)}")
+        if effect not in TAINT_EFFECTS:
+            raise InvalidField("effect", effect, f"use one of {', '.join(TAINT_EFFECTS)}")
         return cls(key, str(effect), str(raw.get("value") or ""))
 
     def to_kube(self) -> dict[str, str]:

@@ -4,7 +4,7 @@
 """
 
 from joiner.launching.block_devices import find_declared_volume_problems
-from joiner.launching.image_families import FAMILIES, default_devices
+from joiner.launching.image_families import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.node_class_policy import NodeClassPolicy
@@ -40,8 +40,8 @@ def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
 def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeClassProblem]:
     """Return the problems of a class's image family; ``version`` is that of the cluster, if it is known."""
     family, alias, of_images = choose_family(node_class), find_alias(node_class), choose_image_family(node_class)
-    if family not in FAMILIES:
-        remedy = f"set amiFamily to one of {', '.join(FAMILIES)}"
+    if family not in IMAGE_FAMILIES:
+        remedy = f"set amiFamily to one of {', '.join(IMAGE_FAMILIES)}"
         return [NodeClassProblem("AMIsReady", "FamilyNotSupported", f"{family} is not supported yet: {remedy}")]
     if alias and of_images is None:
         message = f"the alias {alias} is not supported yet: use al2023@latest, or name the image by id"
@@ -52,9 +52,9 @@ def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeC
             f"image by id, name or tags"
         )
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
-    ended = FAMILIES[of_images].explain_missing_images(version) if of_images else ""
+    ended = IMAGE_FAMILIES[of_images].explain_missing_images(version) if of_images else ""
     images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended)] if ended else []
-    return [*images, *FAMILIES[family].find_problems(node_class)]
+    return [*images, *IMAGE_FAMILIES[family].find_problems(node_class)]
 
 
 def _is_public(parameter: str) -> bool:

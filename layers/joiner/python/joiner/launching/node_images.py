@@ -5,7 +5,7 @@ Sources: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Kar
 
 from collections.abc import Iterable
 
-from joiner.launching.image_families import FAMILIES
+from joiner.launching.image_families import IMAGE_FAMILIES
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter
 from joiner.pools import Image, NodeClass
 from joiner.pools.node_class import ImageFamily
@@ -35,7 +35,7 @@ def choose_image_family(node_class: NodeClass) -> ImageFamily | None:
     """
     alias = find_alias(node_class).partition("@")[0]
     if alias:
-        return next((family for family in FAMILIES if family.lower() == alias), None)
+        return next((family for family in IMAGE_FAMILIES if family.lower() == alias), None)
     return None if node_class.image_terms else choose_family(node_class)
 
 
@@ -48,10 +48,10 @@ def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tup
     '/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id'
     """
     family = choose_image_family(node_class)
-    if family is None or family not in FAMILIES:
+    if family is None or family not in IMAGE_FAMILIES:
         return ()
     release = find_alias(node_class).partition("@")[2] or LATEST
-    return FAMILIES[family].list_parameters(kubernetes_version, release)
+    return IMAGE_FAMILIES[family].list_parameters(kubernetes_version, release)
 
 
 def sort_newest_first(images: Iterable[Image]) -> tuple[Image, ...]:

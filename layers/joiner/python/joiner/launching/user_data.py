@@ -8,18 +8,15 @@ from typing import Any
 
 from joiner import names
 from joiner.cluster import Taint
-from joiner.launching.image_families import FAMILIES
+from joiner.cluster.resources import KUBELET_RESOURCES
+from joiner.launching.image_families import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import ClusterDescription, NodeSettings, UserDataRefused
 from joiner.pools import NodeClaim, NodeClass, NodePool
 from joiner.pools.label_rules import OF_KUBERNETES, in_domain
 from joiner.pools.node_class import ImageFamily
 
 LIMIT_BYTES = 16_384  # limit of EC2, before base64
-DO_NOT_SYNC_TAINTS = (
-    "karpenter.sh/do-not-sync-taints"  # the kubelet has already set all taints; registration must not set them twice
-)
 REGISTRATION_TAINTS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
-COUNTED_BY_EVERY_KUBELET = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def build_user_data(
@@ -38,9 +35,9 @@ def build_user_data(
         raid0=node_class.instance_store_policy == "RAID0",
         own=node_class.user_data or "",
     )
-    if family not in FAMILIES:
+    if family not in IMAGE_FAMILIES:
         raise UserDataRefused("FamilyNotSupported", f"amiFamily {family} is not supported yet: use AL2023 or Custom")
-    text = FAMILIES[family].write_user_data(settings)
+    text = IMAGE_FAMILIES[family].write_user_data(settings)
     size = len(text.encode())
     if size > LIMIT_BYTES:
         raise UserDataRefused(
@@ -58,7 +55,7 @@ def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint,
     plugin, or the agent that removes a start-up taint.
     """
     placing = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
-    devices = any(amount > 0 for name, amount in claim.requests.items() if name not in COUNTED_BY_EVERY_KUBELET)
+    devices = any(amount > 0 for name, amount in claim.requests.items() if name not in KUBELET_RESOURCES)
     return REGISTRATION_TAINTS[:1] if placing == "schedule" or devices or claim.startup_taints else REGISTRATION_TAINTS
 
 
@@ -71,7 +68,7 @@ def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
     ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
     declared = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
     return {key: value for key, value in declared.items() if not in_domain(key, OF_KUBERNETES)} | {
-        DO_NOT_SYNC_TAINTS: "true"
+        names.DO_NOT_SYNC_TAINTS: "true"
     }
 
 

@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, compute_pool_conditions
 from joiner.pools.node_pool import PoolKind
+from joiner.pools.pool_status import MESSAGE_LIMIT
 
-MESSAGE_LIMIT = 1024  # a condition is read on a screen
 POOLS = frozenset(get_args(PoolKind))
 
 Manifest = Mapping[str, Any]

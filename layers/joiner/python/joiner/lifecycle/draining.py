@@ -17,6 +17,8 @@ from typing import Any, Final
 from joiner import names
 from joiner.cluster import InvalidField, Taint, Toleration
 from joiner.cluster.list_pages import MIRROR
+from joiner.cluster.pod_constraints import list_volume_claims
+from joiner.cluster.pods import read_protection
 from joiner.pools.disruption_protection import FOREVER, is_meaningless, protected_until
 from joiner.pools.timestamps import parse_timestamp
 
@@ -42,7 +44,7 @@ class DrainingPod:
     """One pod of a node that is being drained.
 
     `ends` is the end of its grace period, if it is terminating; `grace` is in seconds. `protected` is its annotation
-    against disruption: ``true``, a duration, or empty; `claims` are its volume claims.
+    against disruption: ``true``, a duration, or empty; `volume_claims` are the names of its PersistentVolumeClaims.
     """
 
     namespace: str
@@ -58,7 +60,7 @@ class DrainingPod:
     mirror: bool = False
     tolerates: bool = False
     protected: str = ""
-    claims: tuple[str, ...] = ()
+    volume_claims: tuple[str, ...] = ()
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "DrainingPod":
@@ -82,8 +84,8 @@ class DrainingPod:
             critical=spec.get("priorityClassName") in CRITICAL,
             mirror=MIRROR in annotations,
             tolerates=_tolerates(spec.get("tolerations") or ()),
-            protected=_protection(annotations),
-            claims=_volume_claims(metadata.get("name") or "", spec.get("volumes") or ()),
+            protected=read_protection(annotations),
+            volume_claims=tuple(filter(None, list_volume_claims(manifest))),
         )
 
     @property
@@ -226,19 +228,3 @@ def _tolerates(tolerations: Iterable[Mapping[str, Any]]) -> bool:
         except InvalidField:
             continue
     return False
-
-
-def _protection(annotations: Mapping[str, str]) -> str:
-    if annotations.get(names.DO_NOT_EVICT) == "true":
-        return "true"
-    return annotations.get(names.DO_NOT_DISRUPT) or ""
-
-
-def _volume_claims(pod: str, volumes: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the names of the pod's volume claims.
-
-    The name for a generic ephemeral volume consists of the pod's name and the volume's name.
-    """
-    found = [(one.get("persistentVolumeClaim") or {}).get("claimName") or "" for one in volumes]
-    found += [f"{pod}-{one.get('name')}" for one in volumes if one.get("ephemeral")]
-    return tuple(name for name in found if name)

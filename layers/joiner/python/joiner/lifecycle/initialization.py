@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Taint
+from joiner.cluster.resources import KUBELET_RESOURCES
 from joiner.lifecycle import deadlines
 from joiner.pools import NodeClaim
 
@@ -30,8 +31,6 @@ EPHEMERAL: Final = (
     Taint(names.UNREGISTERED, "NoExecute"),
 )
 """Taints that every node has while it starts (core `pkg/scheduling/taints.go`)."""
-
-COUNTED_BY_EVERY_KUBELET: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 
 
 def is_initialized(node: Node) -> bool:
@@ -54,7 +53,7 @@ def missing_for_initialization(claim: NodeClaim, node: Node) -> str:
         if is_ephemeral(taint):
             return f"the taint {taint} is still on"
     for name, amount in claim.requests.items():
-        if name not in COUNTED_BY_EVERY_KUBELET and amount > 0 and node.allocatable.get(name, 0) <= 0:
+        if name not in KUBELET_RESOURCES and amount > 0 and node.allocatable.get(name, 0) <= 0:
             return f"{name} is not allocatable yet"
     return ""
 

@@ -200,7 +200,7 @@ def _namespaces(lists: Lists) -> list[str]:
 
 def _volumes(pod: Pod, lists: Lists) -> list[str]:
     """Return the volume claims that it mounts, as far as they restrict where it may run."""
-    mounted = {f"{pod.namespace}/{claim}" for claim in pod.constraints.claims}
+    mounted = {f"{pod.namespace}/{claim}" for claim in pod.constraints.volume_claims}
     if not mounted:
         return []
     return sorted(

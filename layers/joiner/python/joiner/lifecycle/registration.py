@@ -15,7 +15,6 @@ from joiner import names
 from joiner.cluster import Node, Taint
 from joiner.pools import NodeClaim
 
-DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"
 NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that do not concern its node
 
 
@@ -90,7 +89,7 @@ def registration_patch(claim: NodeClaim, node: Node) -> dict[str, Any]:
 def registered_taints(claim: NodeClaim, node: Node) -> tuple[Taint, ...]:
     """Return the node's taints after registration: without the unregistered taint, and with the claim's taints."""
     kept = tuple(taint for taint in node.taints if taint.key != names.UNREGISTERED)
-    if node.labels.get(DO_NOT_SYNC_TAINTS) == "true":
+    if node.labels.get(names.DO_NOT_SYNC_TAINTS) == "true":
         return kept
     wanted = (*claim.taints, *claim.startup_taints)
     return (*kept, *(taint for taint in wanted if not any(taint.matches(present) for present in kept)))

@@ -14,7 +14,7 @@ from joiner.launching.image_families.windows import Windows
 from joiner.pools import BlockDevice
 from joiner.pools.node_class import ImageFamily
 
-FAMILIES: Mapping[ImageFamily, FamilyOfImages] = {
+IMAGE_FAMILIES: Mapping[ImageFamily, FamilyOfImages] = {
     one.name: one
     for one in (
         AmazonLinux2023(),
@@ -32,4 +32,4 @@ FAMILIES: Mapping[ImageFamily, FamilyOfImages] = {
 
 def default_devices(family: ImageFamily) -> tuple[BlockDevice, ...]:
     """Return the volumes of a node whose class names none; empty if the image keeps its own volumes."""
-    return FAMILIES[family].devices if family in FAMILIES else ()
+    return IMAGE_FAMILIES[family].devices if family in IMAGE_FAMILIES else ()

@@ -9,8 +9,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.launching.image_families.image_family import encrypted_volume
-from joiner.launching.image_families.image_variants import ARCHITECTURES, LATEST, VARIANTS, ImageParameter
+from joiner.launching.image_families.image_variants import LATEST, VARIANTS, ImageParameter
 from joiner.launching.image_families.mime_parts import NODE_CONFIG, MimePart, read_user_parts, write_multipart
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools import NodeClass, NodeClassProblem

@@ -8,8 +8,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
-from joiner.launching.image_families.image_variants import ARCHITECTURES, ImageParameter
+from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.launching.image_families.toml_text import write_toml
 from joiner.pools import NodeClass, NodeClassProblem

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from joiner import names
 from joiner.cluster import Requirements
 
-ARCHITECTURES: Mapping[str, str] = {"x86_64": "amd64", "arm64": "arm64"}
-"""Architecture names of EC2 -> those of Kubernetes."""
-
 LATEST = "latest"
 GPU_COUNT, ACCELERATOR_COUNT = f"{names.INSTANCE_PREFIX}gpu-count", f"{names.INSTANCE_PREFIX}accelerator-count"
 VARIANTS: Mapping[str, Mapping[str, str]] = {

@@ -39,12 +39,12 @@ def bind_static_volumes(
     ``waiting`` is sorted by priority, highest first."""
     users: dict[ClaimName, list[Pod]] = {}
     for pod in (*having, *waiting):
-        for name in pod.constraints.claims:
+        for name in pod.constraints.volume_claims:
             users.setdefault((pod.namespace, name), []).append(pod)
     wanted: dict[ClaimName, tuple[str, ...]] = {}
     for claim in users:
         with suppress(VolumeUnusable):  # The pods of this claim get that reason elsewhere.
-            found = volumes.made_by_hand(*claim)
+            found = volumes.list_static_volumes(*claim)
             if found is not None:
                 wanted[claim] = found
     if not wanted:
@@ -105,7 +105,7 @@ def _handed(
     given: dict[ClaimName, str] = {}
     several = Counter(pod.key for claim in wanted for pod in users[claim])
     for pod in {pod.key: pod for claim in wanted for pod in users[claim] if several[pod.key] > 1}.values():
-        claims = [(pod.namespace, name) for name in pod.constraints.claims if (pod.namespace, name) in left]
+        claims = [(pod.namespace, name) for name in pod.constraints.volume_claims if (pod.namespace, name) in left]
         given |= _in_one_place([claim for claim in claims if claim not in given], left, set(given.values()), volumes)
     taken = set(given.values())
     rest = {

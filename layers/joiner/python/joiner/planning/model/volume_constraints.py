@@ -81,17 +81,17 @@ def find_volume_constraints(
 ) -> Mapping[str, VolumeConstraints]:
     """Return the constraints by pod key, for pending pods that mount claims, and for placed pods that they must
     follow. ``pending`` is sorted by priority, highest first."""
-    wanting = [pod for pod in pending if pod.constraints.claims]
+    wanting = [pod for pod in pending if pod.constraints.volume_claims]
     if not wanting:
         return {}
-    having = [pod for pod in placed if pod.constraints.claims]
+    having = [pod for pod in placed if pod.constraints.volume_claims]
     users = {
         (pod.namespace, claim): pod.key
         for pod in having
-        for claim in volumes.for_one_pod(pod.namespace, pod.constraints.claims)
+        for claim in volumes.for_one_pod(pod.namespace, pod.constraints.volume_claims)
     }
-    wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.claims)
-    held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.claims)
+    wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.volume_claims)
+    held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.volume_claims)
     common = _common((*wanting, *having), volumes)
     volumes, families = bind_static_volumes(having, wanting, volumes)
     alike: dict[tuple[str, tuple[str, ...]], VolumeConstraints] = {}
@@ -99,14 +99,14 @@ def find_volume_constraints(
     for pod in having:
         leads = tuple(
             f"{pod.namespace}/{name}"
-            for name in volumes.unbound(pod.namespace, pod.constraints.claims)
+            for name in volumes.unbound(pod.namespace, pod.constraints.volume_claims)
             if wanted[pod.namespace, name]
         )
         own = _families_of(pod, families)
         if leads or own:
             found[pod.key] = VolumeConstraints(key=f"leads {leads} {_names(own)}", shared=leads, families=own)
     for pod in wanting:
-        same = (pod.namespace, pod.constraints.claims)
+        same = (pod.namespace, pod.constraints.volume_claims)
         if same not in alike:
             own = _families_of(pod, families)
             each = _mounted(pod, volumes, wanted, held, common)
@@ -130,14 +130,16 @@ def _names(families: Iterable[VolumeSet]) -> list[str]:
 def _families_of(pod: Pod, families: Mapping[ClaimName, VolumeSet]) -> tuple[VolumeSet, ...]:
     if not families:
         return ()
-    return tuple(families[claim] for name in pod.constraints.claims if (claim := (pod.namespace, name)) in families)
+    return tuple(
+        families[claim] for name in pod.constraints.volume_claims if (claim := (pod.namespace, name)) in families
+    )
 
 
 def _common(pods: Iterable[Pod], volumes: Volumes) -> frozenset[tuple[str, str]]:
     """Return the volumes that several pods use, of drivers with limits."""
     if not volumes.limiting:
         return frozenset()
-    claims = Counter((pod.namespace, pod.constraints.claims) for pod in pods)
+    claims = Counter((pod.namespace, pod.constraints.volume_claims) for pod in pods)
     users: Counter[tuple[str, str]] = Counter()
     for (namespace, names_of), number in claims.items():
         users.update(dict.fromkeys(volumes.limited(namespace, names_of), number))
@@ -157,7 +159,7 @@ def _mounted(
     ``wanted`` counts the pending pods that want a claim, ``held`` the placed pods that have it. ``several`` are
     volumes that are counted once for all their pods.
     """
-    namespace, claims = pod.namespace, pod.constraints.claims
+    namespace, claims = pod.namespace, pod.constraints.volume_claims
     try:
         places = tuple(sorted(volumes.where(namespace, claims), key=str))
     except VolumeUnusable as unusable:

@@ -77,7 +77,7 @@ class PodSlots:
 
     def __init__(self, state: PlanState) -> None:
         self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in state.left}
-        self._apart = {group for group in state.left if group.head_room or group.constraints.claims}
+        self._apart = {group for group in state.left if group.head_room or group.constraints.volume_claims}
         self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
 
     def take(self, contents: Contents) -> tuple[str, ...]:

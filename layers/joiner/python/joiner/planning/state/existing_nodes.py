@@ -203,7 +203,9 @@ def _hold(room: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> Non
     counts it."""
     _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
     for driver, volume in (
-        volumes.limited(pod.namespace, pod.constraints.claims) if groups.drivers and pod.constraints.claims else ()
+        volumes.limited(pod.namespace, pod.constraints.volume_claims)
+        if groups.drivers and pod.constraints.volume_claims
+        else ()
     ):
         if driver in groups.drivers:
             attach_volume(room, (groups.drivers[driver], volume), 1)

@@ -42,7 +42,7 @@ from joiner.pools.node_pool import (
     NodePool,
 )
 
-FAMILIES: tuple[str, ...] = get_args(ImageFamily)
+FAMILY_NAMES: tuple[str, ...] = tuple(family for family in get_args(ImageFamily) if family != "Ubuntu")
 POLICIES: tuple[ConsolidationPolicy, ...] = get_args(ConsolidationPolicy)
 ALIAS = re.compile(r"(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@(.+)")
 ALIAS_FAMILY: Mapping[str, ImageFamily] = {
@@ -272,7 +272,7 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
 
 
 def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFamily | None:
-    family_name = spec.text("amiFamily", one_of=tuple(family for family in FAMILIES if family != "Ubuntu"))
+    family_name = spec.text("amiFamily", one_of=FAMILY_NAMES)
     family = next((known for known in get_args(ImageFamily) if known == family_name), None)
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:

@@ -32,7 +32,15 @@ from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, N
 
 HOP_LIMIT = 2
 ID_KEYS = ("aws-ids", "aws::ids")
-FAMILIES: tuple[ImageFamily, ...] = ("AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022")
+LEGACY_FAMILY_NAMES: tuple[ImageFamily, ...] = (
+    "AL2",
+    "AL2023",
+    "Bottlerocket",
+    "Custom",
+    "Ubuntu",
+    "Windows2019",
+    "Windows2022",
+)
 AMI_ID = re.compile(r"ami-[0-9a-z]+")
 SUBNET_ID = re.compile(r"subnet-[0-9a-z]+")
 GROUP_ID = re.compile(r"sg-[0-9a-z]+")
@@ -165,7 +173,7 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
     if inline:
         spec.text("apiVersion")
         spec.text("kind")
-    family_name = spec.text("amiFamily", one_of=FAMILIES)
+    family_name = spec.text("amiFamily", one_of=LEGACY_FAMILY_NAMES)
     images = tuple(_read_image_terms(spec))
     if family_name in ("Custom", "Ubuntu") and not images:
         spec.wrong("amiSelector", f"the family {family_name} needs one, because it has no default images")

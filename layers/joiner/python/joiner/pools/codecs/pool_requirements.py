@@ -9,13 +9,12 @@ from typing import Any
 from joiner import names
 from joiner.cluster import Requirements, Taint
 from joiner.cluster.label_values import parse_integer
-from joiner.cluster.requirements import RENAMED
+from joiner.cluster.requirements import OPERATORS, RENAMED
+from joiner.cluster.taints import TAINT_EFFECTS
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.label_rules import NAME, PREFIX, VALUE, key_fault
 
-OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
 LEGACY_OPERATORS = OPERATORS[:6]
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
     names.CAPACITY_TYPE: names.CAPACITY_TYPES,
     "karpenter.k8s.aws/instance-tenancy": ("default", "dedicated"),
@@ -112,7 +111,7 @@ def read_pool_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, 
     for name in lists:
         taints: list[Taint] = []
         for item in fields.many(name):
-            key, value, effect = item.text("key"), item.text("value") or "", item.text("effect", one_of=EFFECTS)
+            key, value, effect = item.text("key"), item.text("value") or "", item.text("effect", one_of=TAINT_EFFECTS)
             item.raw("timeAdded")
             item.close()
             for missing in (n for n in ("key", "effect") if n not in item):
