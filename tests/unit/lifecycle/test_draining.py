@@ -208,7 +208,7 @@ def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
         priority=2000001000,
         critical=True,
         protected="true",
-        claims=("data-db-0", "db-0-scratch"),
+        volume_claims=("data-db-0", "db-0-scratch"),
     )
 
 

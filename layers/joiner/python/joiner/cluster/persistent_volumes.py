@@ -35,7 +35,7 @@ IN_TREE: Final = {"kubernetes.io/aws-ebs": "ebs.csi.aws.com"}
 """In-tree provisioners and volume sources -> the CSI drivers that serve them. Their volumes count against the limits of
 these drivers.
 """
-BY_HAND: Final = "kubernetes.io/no-provisioner"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS_ANNOTATIONS: Final = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
@@ -127,7 +127,7 @@ class Volumes:
         claim = self.volume_claims.get(key) or {}
         spec: Manifest = claim.get("spec") or {}
         storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
-        if storage is None or storage.get("provisioner") != BY_HAND:
+        if storage is None or storage.get("provisioner") != NO_PROVISIONER:
             return None
         if key not in self._found:
             try:
@@ -207,7 +207,7 @@ class Volumes:
         if not claim or spec.get("volumeName"):
             return False
         driver = self._driver_to_come(spec)
-        return driver != BY_HAND and self.zonal.get(driver, driver not in EVERYWHERE)
+        return driver != NO_PROVISIONER and self.zonal.get(driver, driver not in EVERYWHERE)
 
     def _driver_to_come(self, spec: Manifest) -> str:
         """Return the driver of the volume that the class of the claim will provision."""
@@ -256,7 +256,7 @@ class Volumes:
         host = self.hosts.get((claim["metadata"].get("annotations") or {}).get(SELECTED_NODE) or "")
         if host:
             return (Requirements.of([Requirement(names.HOSTNAME, ValueSet.of(host))]),)
-        if storage.get("provisioner") == BY_HAND:
+        if storage.get("provisioner") == NO_PROVISIONER:
             return self._of_static_volumes(namespace, name, called)
         allowed = storage.get("allowedTopologies")
         if not allowed:

@@ -296,7 +296,7 @@ def _left_to_the_scheduler(pod: Pod) -> str:
     rules = pod.constraints
     if rules.scheduler != SCHEDULER:
         return f"it belongs to the scheduler {rules.scheduler}"
-    if rules.claims or rules.resource_claims:
+    if rules.volume_claims or rules.resource_claims:
         return "its volumes or resource claims are the scheduler's to bind"
     if rules.affinity or any(term.topology_key != names.HOSTNAME for term in rules.anti_affinity):
         return "its affinity to other pods is the scheduler's to judge"
