@@ -50,7 +50,7 @@ def fragmented_cluster(
     price = 0.0
     for number, (type_, inside) in enumerate(nodes):
         zone = ZONES[number % len(ZONES)]
-        claim, node = claim_and_node(f"n{number:05d}", table.names[type_], zone, catalogue, table.rooms[type_])
+        claim, node = claim_and_node(f"n{number:05d}", table.names[type_], zone, catalogue, table.allocatable[type_])
         lists["nodeclaims"].append(claim)
         lists["nodes"].append(node)
         lists["pods"] += [running(pod, node["metadata"]["name"]) for pod in inside if chance.random() >= deleted]
@@ -60,11 +60,11 @@ def fragmented_cluster(
 
 @dataclass(frozen=True, slots=True)
 class TypeTable:
-    """The instance types of a case's pool in order of price; ``rooms`` are allocatable amounts without daemon pods."""
+    """The instance types of a case's pool in order of price. ``free`` are the amounts that daemon pods leave."""
 
     names: tuple[str, ...]
     prices: Floats
-    rooms: tuple[Any, ...]
+    allocatable: tuple[Any, ...]
     free: Floats
 
     @classmethod
@@ -76,9 +76,9 @@ class TypeTable:
         for one in catalogue.types.values():
             price = one.price(ZONES[0], "on-demand")
             if price is not None and pool.requirements.allow({**one.labels, "karpenter.sh/capacity-type": "on-demand"}):
-                room = compute_allocatable(one, snapshot.node_class(pool), pool)
-                left = [room.get(name, 0) - sum(each.get(name, 0) for each in daemons) for name in RESOURCES]
-                found.append((price, one.name, room, left))
+                allocatable = compute_allocatable(one, snapshot.node_class(pool), pool)
+                left = [allocatable.get(name, 0) - sum(each.get(name, 0) for each in daemons) for name in RESOURCES]
+                found.append((price, one.name, allocatable, left))
         found.sort(key=lambda each: each[:2])
         return cls(
             tuple(each[1] for each in found),
@@ -111,7 +111,7 @@ class TypeTable:
             yield int(np.flatnonzero(types)[0]), contents
 
 
-def claim_and_node(name: str, type_: str, zone: str, catalogue: Catalogue, room: Any) -> tuple[Json, Json]:
+def claim_and_node(name: str, type_: str, zone: str, catalogue: Catalogue, allocatable: Any) -> tuple[Json, Json]:
     """Return a NodeClaim and its Node, initialized long ago."""
     labels = {
         **catalogue.types[type_].labels,
@@ -120,7 +120,7 @@ def claim_and_node(name: str, type_: str, zone: str, catalogue: Catalogue, room:
         "karpenter.sh/nodepool": "default",
     }
     provider_id = f"aws:///{zone}/i-{name}"
-    amounts = {"capacity": catalogue.types[type_].capacity.to_kube(), "allocatable": room.to_kube()}
+    amounts = {"capacity": catalogue.types[type_].capacity.to_kube(), "allocatable": allocatable.to_kube()}
     conditions = [{"type": one, "status": "True", "lastTransitionTime": LONG_AGO} for one in CONDITIONS]
     claim = {
         "apiVersion": "karpenter.sh/v1",

@@ -200,8 +200,8 @@ def elsewhere(world: GeneratedLists) -> Point:
         for page in raw_pods(world):
             child.stdin.write(page)
         child.stdin.close()
-        told = json.loads(child.stdout.read() if child.stdout else b"{}")
-    return Point(GeneratedLists(**told.pop("world")), **told)
+        result = json.loads(child.stdout.read() if child.stdout else b"{}")
+    return Point(GeneratedLists(**result.pop("world")), **result)
 
 
 def drawn(points: Mapping[str, Sequence[Point]]) -> str:
@@ -263,14 +263,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--axis", choices=tuple(AXES), action="append", help="only this one (may be repeated)")
     parser.add_argument("--plot", type=Path, help="write the plot there (SVG)")
     parser.add_argument("--world", type=json.loads, help=argparse.SUPPRESS)
-    said = parser.parse_args(arguments)
-    if said.world:
-        print(json.dumps(asdict(measure(GeneratedLists(**said.world)))))
+    options = parser.parse_args(arguments)
+    if options.world:
+        print(json.dumps(asdict(measure(GeneratedLists(**options.world)))))
         return 0
-    points = {axis: [elsewhere(world) for world in AXES[axis]] for axis in said.axis or AXES}
+    points = {axis: [elsewhere(world) for world in AXES[axis]] for axis in options.axis or AXES}
     print("\n".join(lines(points)))
-    if said.plot:
-        said.plot.write_text(drawn(points), encoding="utf-8")
+    if options.plot:
+        options.plot.write_text(drawn(points), encoding="utf-8")
     return 0
 
 

@@ -38,18 +38,18 @@ class Replacement:
 
 
 class KarpenterConsolidation:
-    """Pods with ``requests`` (P, R) on ``node`` (P); nodes of ``type_`` (N); ``room`` (T, R) and ``price`` of types."""
+    """Pods with ``requests`` (P, R) on ``node`` (P); ``type_`` (N) of nodes; ``capacity`` (T, R), ``price``."""
 
-    def __init__(self, requests: Floats, node: Whole, type_: Whole, room: Floats, price: Floats) -> None:
+    def __init__(self, requests: Floats, node: Whole, type_: Whole, capacity: Floats, price: Floats) -> None:
         self._requests = requests
-        self._room = room
+        self._capacity = capacity
         self._price = price
         self._types: list[int] = [int(one) for one in type_]
         self._alive: list[bool] = [True] * len(type_)
         self._pods: list[list[int]] = [[] for _ in type_]
         for pod, where in enumerate(node.tolist()):
             self._pods[where].append(pod)
-        self._free = room[type_].copy()
+        self._free = capacity[type_].copy()
         np.subtract.at(self._free, node, requests)
         self.outcome = ConsolidationOutcome()
 
@@ -110,7 +110,7 @@ class KarpenterConsolidation:
                 free[where] -= asked[at]
                 target[at] = where
                 continue
-            left = able & (self._room >= total + asked[at]).all(axis=1)
+            left = able & (self._capacity >= total + asked[at]).all(axis=1)
             if not left.any():
                 return None
             total, able, target[at], new = total + asked[at], left, -1, True
@@ -134,7 +134,7 @@ class KarpenterConsolidation:
             self._types.append(made.type)
             self._alive.append(True)
             self._pods.append([])
-            self._free = np.vstack([self._free, self._room[made.type][None]])
+            self._free = np.vstack([self._free, self._capacity[made.type][None]])
             self.outcome.launched += 1
         for pod, where in zip(made.pods.tolist(), made.nodes.tolist(), strict=True):
             target = len(self._types) - 1 if where < 0 else where

@@ -51,7 +51,7 @@ SWEEPS_A_MONTH: Final = 43_800
 DAYS: Final = 30.4
 
 LOOKS_AT_REST_A_DAY: Final = 24
-"""Looks for nodes to disrupt while nothing changes (`joiner.disruption.look_digest`)."""
+"""Looks for nodes to disrupt while nothing changes (`joiner.disruption.survey_digest`)."""
 
 LOOKS_A_SCALE_UP: Final = 2
 """Looks after a scale-up: when its nodes have been left alone for a time, and when they are gone."""

@@ -31,8 +31,8 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
-from joiner.disruption.look_digest import digest_for_disruption, is_look_due, is_replaced_at_risk
 from joiner.disruption.pod_events import digest_nodes, find_pod_events, note_pod_events
+from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
@@ -234,7 +234,7 @@ class ClusterSurveying:
         )
         at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)
         urgent = any(is_replaced_at_risk(claim, pools[claim.pool_key]) for claim in at_risk)
-        due = is_look_due(digest, last.digest, last.at, last.idle, survey.at, urgent=urgent)
+        due = is_survey_due(digest, last.digest, last.at, last.idle, survey.at, urgent=urgent)
         return {"due": due, "digest": digest, "unfinished": under_way}
 
     def _note_pod_events(

@@ -27,7 +27,7 @@ def admitted(pod: Json, lists: Lists) -> Json:
     return pod
 
 
-def head_room(lists: Lists) -> list[Json]:
+def buffer_pods(lists: Lists) -> list[Json]:
     """Return one pod for each unit of each complete CapacityBuffer."""
     found: list[Json] = []
     for buffer in lists.get("capacitybuffers") or ():

@@ -22,7 +22,7 @@ class Spot:
     name: str
     labels: dict[str, str]
     taints: list[Json]
-    room: Amounts
+    allocatable: Amounts
     pods: list[Json] = field(default_factory=list)
     new: bool = False
     type: str = ""
@@ -41,17 +41,17 @@ def amount(text: Any) -> Decimal:
     >>> amount("1500m"), amount("2Ki"), amount(3)
     (Decimal('1.500'), Decimal('2048'), Decimal('3'))
     """
-    said = str(text)
+    digits = str(text)
     for suffix, power in BINARY.items():
-        if said.endswith(suffix):
-            return Decimal(said[:-2]) * Decimal(2**power)
-    if said[-1] in SUFFIXES:
-        return Decimal(said[:-1]).scaleb(SUFFIXES[said[-1]])
-    return Decimal(said)
+        if digits.endswith(suffix):
+            return Decimal(digits[:-2]) * Decimal(2**power)
+    if digits[-1] in SUFFIXES:
+        return Decimal(digits[:-1]).scaleb(SUFFIXES[digits[-1]])
+    return Decimal(digits)
 
 
-def amounts(said: Json | None) -> Amounts:
-    return {name: amount(value) for name, value in (said or {}).items()}
+def amounts(given: Json | None) -> Amounts:
+    return {name: amount(value) for name, value in (given or {}).items()}
 
 
 def plus(one: Amounts, two: Amounts) -> Amounts:
@@ -75,8 +75,8 @@ def asks(pod: Json) -> Amounts:
     )
 
     def of(container: Json) -> Amounts:
-        said = container.get("resources") or {}
-        wanted = amounts({**(said.get("limits") or {}), **(said.get("requests") or {})})
+        resources = container.get("resources") or {}
+        wanted = amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
         seen = given.get(container.get("name", ""), {})
         if "allocatedResources" not in seen and "requests" not in (seen.get("resources") or {}):
             return wanted
@@ -95,9 +95,9 @@ def asks(pod: Json) -> Amounts:
         else:
             peak = most(peak, plus(beside, of(container)))
     whole = most(plus(running, beside), peak)
-    said = spec.get("resources") or {}
-    for name, value in {**(said.get("limits") or {}), **(said.get("requests") or {})}.items():
-        stated = name in (said.get("requests") or {}) or not whole.get(name)
+    resources = spec.get("resources") or {}
+    for name, value in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+        stated = name in (resources.get("requests") or {}) or not whole.get(name)
         if stated and (name in ("cpu", "memory") or name.startswith("hugepages-")):
             whole[name] = amount(value)
     return plus(plus(whole, amounts(spec.get("overhead"))), {"pods": Decimal(1)})

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.plan_checker.admitted import admitted, head_room
+from tests.plan_checker.admitted import admitted, buffer_pods
 from tests.plan_checker.amounts import Json, Lists, Spot, amounts, key
 from tests.plan_checker.neighbours import Scene, check_neighbours
-from tests.plan_checker.nodes import HOST, check_node_rules, check_room, owners
+from tests.plan_checker.nodes import HOST, check_node_rules, check_resources, owners
 from tests.plan_checker.offers import check_limits, check_offers
 from tests.plan_checker.volumes import check_volumes
 
@@ -27,8 +27,8 @@ def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 
     the output of ``joiner plan -o json``. ``tolerance`` is the maximum share by which a node's alternatives may be
     more expensive than its own offer.
     """
-    room = head_room(lists)
-    pods = {key(pod): admitted(pod, lists) for pod in (*(lists.get("pods") or ()), *room)}
+    of_buffers = buffer_pods(lists)
+    pods = {key(pod): admitted(pod, lists) for pod in (*(lists.get("pods") or ()), *of_buffers)}
     claims = [one for kind in ("nodeclaims", "machines") for one in lists.get(kind) or ()]
     gone = {(one.get("status") or {}).get("providerID") for one in claims if is_deleted(one)}
     nodes = lists.get("nodes") or ()
@@ -37,18 +37,23 @@ def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 
         for one in nodes
         if is_leaving(one) or (one.get("spec") or {}).get("providerID", "-") in gone
     }
-    waiting = {name for name, pod in pods.items() if is_waiting(pod, leaving)} | {key(one) for one in room}
+    waiting = {name for name, pod in pods.items() if is_waiting(pod, leaving)} | {key(one) for one in of_buffers}
     spots, wrong = spots_of(lists, catalogue, plan, pods, leaving=leaving)
     wrong += check_counts(plan, waiting)
     wrong += check_offers(lists, catalogue, plan, tolerance)
     wrong += check_limits(lists, catalogue, plan)
     placed = frozenset(key(pod) for pod in planned_in(plan, pods))
     scene = Scene(
-        [(pod, spot) for spot in spots for pod in spot.pods], spots, placed, frozenset(map(key, room)), lists, catalogue
+        [(pod, spot) for spot in spots for pod in spot.pods],
+        spots,
+        placed,
+        frozenset(map(key, of_buffers)),
+        lists,
+        catalogue,
     )
     for spot in spots:
         if spot.new or any(key(pod) in placed for pod in spot.pods):
-            wrong += check_room(spot, lists)
+            wrong += check_resources(spot, lists)
     for pod, spot in scene.everyone:
         if key(pod) in placed:
             wrong += check_node_rules(pod, spot)
@@ -127,9 +132,9 @@ def spots_of(
             "karpenter.k8s.aws/instance-tenancy": "default",
         }
         mine = [pods[name] for name in node["pods"] if name in pods]
-        room = amounts(node["allocatable"])
+        allocatable = amounts(node["allocatable"])
         spots[node["name"]] = Spot(
-            node["name"], labels, list(node["taints"]), room, mine, new=True, type=node["instanceType"]
+            node["name"], labels, list(node["taints"]), allocatable, mine, new=True, type=node["instanceType"]
         )
     return list(spots.values()), wrong
 
@@ -139,16 +144,16 @@ def spot_of_node(node: Json) -> Spot:
     taints = [taint for taint in spec.get("taints") or () if taint["key"] not in PASSING]
     if spec.get("unschedulable"):
         taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
-    room = amounts(status.get("allocatable") or status.get("capacity"))
-    return Spot(name, {HOST: name, **(node["metadata"].get("labels") or {})}, taints, room)
+    allocatable = amounts(status.get("allocatable") or status.get("capacity"))
+    return Spot(name, {HOST: name, **(node["metadata"].get("labels") or {})}, taints, allocatable)
 
 
 def spot_of_claim(claim: Json, catalogue: Json) -> Spot:
     """Return an in-flight node, as its claim describes it."""
     name, labels = claim["metadata"]["name"], claim["metadata"].get("labels") or {}
     known = catalogue.get(labels.get("node.kubernetes.io/instance-type", ""), {"labels": {}})
-    room = amounts((claim.get("status") or {}).get("allocatable"))
-    return Spot(name, {**known["labels"], **labels, HOST: name}, list(claim["spec"].get("taints") or ()), room)
+    allocatable = amounts((claim.get("status") or {}).get("allocatable"))
+    return Spot(name, {**known["labels"], **labels, HOST: name}, list(claim["spec"].get("taints") or ()), allocatable)
 
 
 def check_counts(plan: Json, waiting: set[str]) -> list[str]:

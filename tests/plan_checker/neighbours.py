@@ -17,13 +17,13 @@ Everyone = Sequence[tuple[Json, Spot]]
 
 @dataclass(frozen=True)
 class Scene:
-    """All pods on their nodes. ``placed`` are the keys of the pods that the plan places, ``head_room`` the keys of the
-    pods of capacity buffers."""
+    """All pods on their nodes. ``placed`` are the keys of the pods that the plan places, ``buffer_pods`` the keys of
+    the pods of capacity buffers."""
 
     everyone: Everyone
     spots: Sequence[Spot]
     placed: frozenset[str]
-    head_room: frozenset[str]
+    buffer_pods: frozenset[str]
     lists: Lists
     catalogue: Json
     meant: dict[str, list[tuple[Json, Spot]]] = field(default_factory=dict)
@@ -35,18 +35,18 @@ class Scene:
         """Return the pods grouped by namespace and labels: a selector matches all pods of a group or none."""
         found: dict[str, list[tuple[Json, Spot]]] = defaultdict(list)
         for pod, spot in self.everyone:
-            found[said([namespace_of(pod), labels_of(pod)])].append((pod, spot))
+            found[as_key([namespace_of(pod), labels_of(pod)])].append((pod, spot))
         return list(found.values())
 
     @cached_property
-    def without_head_room(self) -> "Scene":
+    def without_buffer_pods(self) -> "Scene":
         """Return the scene without pods of capacity buffers, as real pods see it."""
-        there = [one for one in self.everyone if key(one[0]) not in self.head_room]
+        there = [one for one in self.everyone if key(one[0]) not in self.buffer_pods]
         return self if len(there) == len(self.everyone) else replace(self, everyone=there, meant={}, counted={})
 
     def those_meant(self, term: Json, owner: Json) -> list[tuple[Json, Spot]]:
         """Return the pods that a term of the owner's affinity selects."""
-        question = said([term, namespace_of(owner), labels_of(owner)])
+        question = as_key([term, namespace_of(owner), labels_of(owner)])
         if question not in self.meant:
             self.meant[question] = [
                 one for crowd in self.crowds if means(term, owner, crowd[0][0], self.lists) for one in crowd
@@ -54,15 +54,15 @@ class Scene:
         return self.meant[question]
 
 
-def said(what: Any) -> str:
+def as_key(what: Any) -> str:
     """Return equal text for equal values."""
     return json.dumps(what, sort_keys=True, default=str)
 
 
 def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     """Check the pod's rules about other pods. Only pods of capacity buffers count pods of capacity buffers."""
-    if key(pod) not in scene.head_room:
-        scene = scene.without_head_room
+    if key(pod) not in scene.buffer_pods:
+        scene = scene.without_buffer_pods
     wrong = check_anti_affinity(pod, spot, scene)
     if key(pod) in scene.placed:
         wrong += check_affinity(pod, spot, scene) + check_spread(pod, spot, scene)
@@ -125,20 +125,20 @@ def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     meant_by_all = set.intersection(*({id(other) for other, _ in scene.those_meant(term, pod)} for term in terms)) - {
         id(pod)
     }
-    friends = [(other, there) for other, there in scene.those_meant(terms[0], pod) if id(other) in meant_by_all]
+    selected = [(other, there) for other, there in scene.those_meant(terms[0], pod) if id(other) in meant_by_all]
     near = [
         [
             other
-            for other, there in friends
+            for other, there in selected
             if label(there.labels, term["topologyKey"]) == label(spot.labels, term["topologyKey"])
         ]
         for term in terms
     ]
     if all(near):
         return []
-    if not friends and all(means(term, pod, pod, scene.lists) for term in terms):
+    if not selected and all(means(term, pod, pod, scene.lists) for term in terms):
         return []
-    return [f"{key(pod)}: nobody that it wants beside it is near {spot.name}"]
+    return [f"{key(pod)}: no pod that its affinity selects is near {spot.name}"]
 
 
 def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
@@ -165,7 +165,7 @@ def spread_of(
 ) -> tuple[Mapping[str | None, int], set[str | None]]:
     """Return the number of pods in each domain that the constraint counts, and the domains of the constraint."""
     name, spec = constraint["topologyKey"], {each: value for each, value in pod["spec"].items() if each != "nodeName"}
-    question = said([constraint, namespace_of(pod), labels_of(pod), spec])
+    question = as_key([constraint, namespace_of(pod), labels_of(pod), spec])
     if question not in scene.counted:
         fair = {id(one): one for one in scene.spots if counts_for(pod, constraint, hard, one)}
         domains = {label(one.labels, name) for one in fair.values()}
@@ -206,8 +206,8 @@ def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: S
         ):
             continue
         own = likes(pod["spec"], could_be.labels, could_be.name) and tolerated(pod["spec"], could_be.taints)
-        room = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])
-        own = own and all(amount <= room.get(name, NOTHING) for name, amount in asks(pod).items())
+        allocatable = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])
+        own = own and all(amount <= allocatable.get(name, NOTHING) for name, amount in asks(pod).items())
         if own and not any(
             check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)
         ):

@@ -24,8 +24,8 @@ def label(labels: Mapping[str, str], name: str) -> str | None:
 
 
 def whole(text: object) -> int | None:
-    said = str(text)
-    return int(said) if said.removeprefix("-").removeprefix("+").isdecimal() else None
+    number = str(text)
+    return int(number) if number.removeprefix("-").removeprefix("+").isdecimal() else None
 
 
 def holds(operator: str, values: list[str], value: str | None) -> bool:
@@ -103,7 +103,7 @@ def check_node_rules(pod: Json, spot: Spot) -> list[str]:
     return wrong
 
 
-def check_room(spot: Spot, lists: Lists) -> list[str]:
+def check_resources(spot: Spot, lists: Lists) -> list[str]:
     """Check the total of a node: its pods, and the daemon pods that will run there."""
     guests = [*spot.pods, *(daemon for daemon in daemons_to_come(spot, lists))]
     taken: Amounts = {}
@@ -112,9 +112,9 @@ def check_room(spot: Spot, lists: Lists) -> list[str]:
         taken = plus(taken, asks(pod))
         ports += host_ports(pod["spec"])
     wrong = [
-        f"{spot.name}: {name} is asked for {value} of {spot.room.get(name, 0)}"
+        f"{spot.name}: {name} is asked for {value} of {spot.allocatable.get(name, 0)}"
         for name, value in taken.items()
-        if value > spot.room.get(name, NOTHING) and value > 0
+        if value > spot.allocatable.get(name, NOTHING) and value > 0
     ]
     for index, (ip, number, protocol) in enumerate(ports):
         for other_ip, other_number, other_protocol in ports[:index]:

@@ -41,7 +41,7 @@ def labels_of_offer(pool: Json, name: str, known: Json, offering: Json) -> dict[
 def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
     """Return whether the pool allows a node with these labels. The pool chooses a label that no instance type has,
     unless the label describes the instance or its location."""
-    said = pool["spec"]["template"]["spec"].get("requirements") or ()
+    requirements = pool["spec"]["template"]["spec"].get("requirements") or ()
     decided = (
         "node.kubernetes.io/",
         "topology.kubernetes.io/",
@@ -49,7 +49,7 @@ def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
         "karpenter.sh/",
         "karpenter.k8s.aws/",
     )
-    return meets([one for one in said if one["key"] in labels or one["key"].startswith(decided)], labels)
+    return meets([one for one in requirements if one["key"] in labels or one["key"].startswith(decided)], labels)
 
 
 def priced(lists: Lists, labels: Mapping[str, str], price: float) -> float:
@@ -57,10 +57,10 @@ def priced(lists: Lists, labels: Mapping[str, str], price: float) -> float:
     speaking = [one for one in overlays(lists, labels) if "price" in one["spec"] or "priceAdjustment" in one["spec"]]
     if not speaking:
         return price
-    said = max(speaking, key=lambda one: (one["spec"].get("weight", 0), one["metadata"]["name"]))["spec"]
-    if "price" in said:
-        return float(said["price"])
-    change = str(said["priceAdjustment"])
+    overlay = max(speaking, key=lambda one: (one["spec"].get("weight", 0), one["metadata"]["name"]))["spec"]
+    if "price" in overlay:
+        return float(overlay["price"])
+    change = str(overlay["priceAdjustment"])
     changed = price * (1 + float(change[:-1]) / 100) if change.endswith("%") else price + float(change)
     return max(changed, 0.0)
 
@@ -135,10 +135,10 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
         if not any(pool_allows(pool, labels) for _, labels in sold):
             wrong.append(f"{where} is not what its pool allows")
         if tolerance is not None and offer["pricePerHour"] > max(most, node["pricePerHour"] * (1 + tolerance)) + 1e-9:
-            wrong.append(f"{where} is much dearer")
-        room = {**amounts(known["allocatable"]), **added(lists, sold[0][1])}
+            wrong.append(f"{where} is much more expensive")
+        allocatable = {**amounts(known["allocatable"]), **added(lists, sold[0][1])}
         if not sized_by_its_class(pool, lists) and any(
-            value > room.get(name, NOTHING) for name, value in asked.items() if value > 0
+            value > allocatable.get(name, NOTHING) for name, value in asked.items() if value > 0
         ):
             wrong.append(f"{where} is too small")
     return wrong
@@ -154,26 +154,26 @@ def _cheapest_on_demand(node: Json, pool: Json, lists: Lists, catalogue: Json) -
         for one in known["offerings"]
         for labels in [labels_of_offer(pool, name, known, one)]
         if one["capacityType"] == "on-demand" and pool_allows(pool, labels)
-        for room in [amounts(known["allocatable"])]
-        if not any(value > room.get(key, NOTHING) for key, value in asked.items() if value > 0)
+        for allocatable in [amounts(known["allocatable"])]
+        if not any(value > allocatable.get(key, NOTHING) for key, value in asked.items() if value > 0)
     ]
     return max(found) if found else float("inf")
 
 
 def _check_labels(node: Json, pool: Json, lists: Lists, catalogue: Json) -> list[str]:
     known = catalogue[node["instanceType"]]
-    carried = labels_of_offer(pool, node["instanceType"], known, node)
-    carried.pop("karpenter.k8s.aws/instance-tenancy", None)
+    labels_of_node = labels_of_offer(pool, node["instanceType"], known, node)
+    labels_of_node.pop("karpenter.k8s.aws/instance-tenancy", None)
     wrong = [
-        f"{node['name']}: label {name} should be {carried[name]}"
-        for name in carried
-        if node["labels"].get(name, "") != carried[name]
+        f"{node['name']}: label {name} should be {labels_of_node[name]}"
+        for name in labels_of_node
+        if node["labels"].get(name, "") != labels_of_node[name]
     ]
     whole = {**node["labels"], "karpenter.k8s.aws/instance-tenancy": "default"}
     if not meets(pool["spec"]["template"]["spec"].get("requirements") or (), whole):
         wrong.append(f"{node['name']}: its labels are not what its pool requires")
     reserved = node["labels"].get("karpenter.k8s.aws/capacity-reservation-id")
-    labels = {**carried, **({"karpenter.k8s.aws/capacity-reservation-id": reserved} if reserved else {})}
+    labels = {**labels_of_node, **({"karpenter.k8s.aws/capacity-reservation-id": reserved} if reserved else {})}
     if not sized_by_its_class(pool, lists) and amounts(node["allocatable"]) != {
         **amounts(known["allocatable"]),
         **added(lists, labels),

@@ -135,13 +135,13 @@ def check_unbound(name: str, claim: Json, spot: Spot, lists: Lists) -> list[str]
 def in_a_zone(maker: str, lists: Lists) -> bool:
     """Return whether a volume that this driver will create belongs to the zone where it is created: by the topology
     that the driver reports on any node, or by the list of known drivers."""
-    told = [
+    drivers = [
         one
         for node in lists.get("csinodes") or ()
         for one in (node.get("spec") or {}).get("drivers") or ()
         if one.get("name") == maker
     ]
-    return maker != BY_HAND and (any(one.get("topologyKeys") for one in told) if told else maker not in NETWORK)
+    return maker != BY_HAND and (any(one.get("topologyKeys") for one in drivers) if drivers else maker not in NETWORK)
 
 
 def hand_made(where: str, claim: Json, lists: Lists) -> list[Json]:

@@ -65,10 +65,10 @@ def owned(pod: Mapping[str, Any], kind: str = "ReplicaSet", name: str = "") -> d
     return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}
 
 
-def replica(name: str, where: str, **said: Any) -> dict[str, Any]:
+def replica(name: str, where: str, **fields: Any) -> dict[str, Any]:
     """Return a running pod of a ReplicaSet."""
-    return owned(running(name, where, **said))
+    return owned(running(name, where, **fields))
 
 
-def daemon_pod(name: str, where: str, **said: Any) -> dict[str, Any]:
-    return owned(running(name, where, **{"cpu": "100m", "memory": "64Mi", **said}), "DaemonSet")
+def daemon_pod(name: str, where: str, **fields: Any) -> dict[str, Any]:
+    return owned(running(name, where, **{"cpu": "100m", "memory": "64Mi", **fields}), "DaemonSet")

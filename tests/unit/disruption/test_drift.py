@@ -59,7 +59,7 @@ WORLD = DesiredNodes(
 )
 
 
-def claim(**said: Any) -> NodeClaim:
+def claim(**fields: Any) -> NodeClaim:
     """Return a claim of POOL and CLASS as they are, launched two hours ago."""
     known: dict[str, Any] = {
         "class_ref": REF,
@@ -74,7 +74,7 @@ def claim(**said: Any) -> NodeClaim:
         "annotations": build_hash_annotations(POOL, CLASS),
         "created": NOON - timedelta(hours=2),
     }
-    return NodeClaim("default-a", **{**known, **said}).with_condition("Launched", "True", at=NOON)
+    return NodeClaim("default-a", **{**known, **fields}).with_condition("Launched", "True", at=NOON)
 
 
 def drift(world: DesiredNodes = WORLD, node: NodeClaim | None = None) -> str:
@@ -88,12 +88,12 @@ def drift(world: DesiredNodes = WORLD, node: NodeClaim | None = None) -> str:
             return ""
 
 
-def resolved(**said: Any) -> DesiredNodes:
-    return replace(WORLD, resolved={RESOLVED.key: replace(RESOLVED, **said)})
+def resolved(**fields: Any) -> DesiredNodes:
+    return replace(WORLD, resolved={RESOLVED.key: replace(RESOLVED, **fields)})
 
 
-def observed(**said: Any) -> DesiredNodes:
-    return replace(WORLD, instances={"i-1": replace(INSTANCE, **said)})
+def observed(**fields: Any) -> DesiredNodes:
+    return replace(WORLD, instances={"i-1": replace(INSTANCE, **fields)})
 
 
 def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
@@ -101,7 +101,7 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "told"),
+    ("world", "message"),
     [
         (
             replace(WORLD, pools={POOL.key: replace(POOL, taints=(Taint("gpu", "NoSchedule"),))}),
@@ -144,8 +144,8 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
         ),
     ],
 )
-def test_each_difference_has_its_reason_and_says_what_differs(world: DesiredNodes, told: str) -> None:
-    assert drift(world) == told
+def test_each_difference_has_its_reason_and_says_what_differs(world: DesiredNodes, message: str) -> None:
+    assert drift(world) == message
 
 
 def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() -> None:
@@ -210,7 +210,7 @@ def test_labels_that_a_claim_lacks_are_those_of_its_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "told"),
+    ("world", "message"),
     [
         (replace(WORLD, classes={}), "(EC2NodeClass/default does not exist)"),
         (replace(WORLD, resolved={}), "(EC2NodeClass/default is not resolved)"),
@@ -224,10 +224,10 @@ def test_labels_that_a_claim_lacks_are_those_of_its_type() -> None:
         ),
     ],
 )
-def test_a_comparison_without_input_decides_nothing(world: DesiredNodes, told: str) -> None:
+def test_a_comparison_without_input_decides_nothing(world: DesiredNodes, message: str) -> None:
     before = claim().with_condition("Drifted", "True", "AMIDrift", "its image is old", at=NOON)
 
-    assert drift(world) == told
+    assert drift(world) == message
     assert apply_drift(before, find_drift(before, world, NOON), at=NOON) is before
 
 

@@ -66,9 +66,9 @@ def test_an_event_since_the_last_sweep_is_one_of_now() -> None:
 
 
 @given(st.lists(DIGESTS, max_size=8))
-def test_a_look_that_sees_the_same_changes_nothing_and_times_never_go_back(looks: list[dict[str, str]]) -> None:
+def test_a_survey_that_finds_the_same_changes_nothing_and_times_never_go_back(surveys: list[dict[str, str]]) -> None:
     seen: dict[str, SeenPods] = {}
-    for at, digests in enumerate(looks, start=1):
+    for at, digests in enumerate(surveys, start=1):
         after = dict(note_pod_events(seen, digests, at))
         assert after == note_pod_events(after, digests, at + 1)
         assert all(after[key].at >= seen[key].at for key in after.keys() & seen.keys())

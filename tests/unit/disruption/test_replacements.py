@@ -32,10 +32,10 @@ def ago(hours: float) -> str:
 
 
 def machine(
-    name: str, *, drifted: float | None = None, age: float = 24, spec: Mapping[str, Any] | None = None, **said: Any
+    name: str, *, drifted: float | None = None, age: float = 24, spec: Mapping[str, Any] | None = None, **fields: Any
 ) -> tuple[Json, Json]:
     """Return claim and node; `drifted` and `age` in hours."""
-    claim, node = claim_and_node(name, initialized_at=ago(age), **said)
+    claim, node = claim_and_node(name, initialized_at=ago(age), **fields)
     conditions = list(claim["status"]["conditions"])
     if drifted is not None:
         drift = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": ago(drifted)}
@@ -47,8 +47,8 @@ def machine(
     }, node
 
 
-def pool(annotations: Mapping[str, str] | None = None, **said: Any) -> Json:
-    made = node_pool(**{"disruption": ANY_NUMBER, "requirements": [AMD64, ON_DEMAND], **said})
+def pool(annotations: Mapping[str, str] | None = None, **fields: Any) -> Json:
+    made = node_pool(**{"disruption": ANY_NUMBER, "requirements": [AMD64, ON_DEMAND], **fields})
     return {**made, "metadata": {**made["metadata"], "annotations": dict(annotations or {})}}
 
 
@@ -85,9 +85,9 @@ def kept(proposal: Proposal) -> list[str]:
     return [f"{one.claim}: {one.message}" for one in proposal.kept]
 
 
-def big(name: str, where: str, **said: Any) -> Json:
+def big(name: str, where: str, **fields: Any) -> Json:
     """Return a pod that needs a node for itself."""
-    return replica(name, where, **{"cpu": "1700m", "memory": "3Gi", **said})
+    return replica(name, where, **{"cpu": "1700m", "memory": "3Gi", **fields})
 
 
 def test_a_drifted_node_is_replaced_before_it_goes_and_its_pods_have_a_place_each() -> None:
@@ -227,10 +227,10 @@ def test_nodes_that_share_a_replacement_are_one_action() -> None:
 CAREFUL = {"joiner.dev/drift-canary": "1", "joiner.dev/drift-canary-time": "10m"}
 
 
-def careful(*more: tuple[Json, Json], now: datetime = NOW, **said: Any) -> Proposal:
+def careful(*more: tuple[Json, Json], now: datetime = NOW, **fields: Any) -> Proposal:
     nodes = [machine(name, drifted=1) for name in "abc"]
     pods = [big(f"pod-{name}", f"node-{name}") for name in "abc"]
-    return proposed(*nodes, *more, pools=[pool(CAREFUL)], pods=pods, now=now, **said)
+    return proposed(*nodes, *more, pools=[pool(CAREFUL)], pods=pods, now=now, **fields)
 
 
 def test_only_the_canaries_are_replaced_until_they_have_been_healthy_for_the_pools_time() -> None:

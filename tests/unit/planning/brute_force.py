@@ -57,22 +57,22 @@ class App:
 
     def manifests(self) -> list[dict[str, Any]]:
         kinds = {"podAntiAffinity": self.apart, "podAffinity": self.beside}
-        said: dict[str, Any] = affinity(
+        fields: dict[str, Any] = affinity(
             **{kind: [near(key, other) for key, other in terms] for kind, terms in kinds.items() if terms}
         )
         if self.spreads:
-            said["topologySpreadConstraints"] = [
+            fields["topologySpreadConstraints"] = [
                 spread_constraint(one.key, app=one.app or self.name, skew=one.skew)
                 | ({"minDomains": one.min_domains} if one.min_domains > 1 else {})
                 for one in self.spreads
             ]
         if self.zone:
-            said["nodeSelector"] = {ZONE: self.zone}
+            fields["nodeSelector"] = {ZONE: self.zone}
         if self.port:
-            said["ports"] = [8080]
+            fields["ports"] = [8080]
         if self.priority:
-            said["priority"] = self.priority
-        return pods(self.pods, self.name, cpu=f"{self.cpu}m", memory=f"{self.memory}Mi", **said)
+            fields["priority"] = self.priority
+        return pods(self.pods, self.name, cpu=f"{self.cpu}m", memory=f"{self.memory}Mi", **fields)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class World:
         }
 
     @cached_property
-    def rooms(self) -> tuple[tuple[int, int, int], ...]:
+    def shapes(self) -> tuple[tuple[int, int, int], ...]:
         """Return what a new node of each type can hold, with the vCPUs that count against the limit."""
         return tuple(
             (1000 * cpu - RESERVED[0], 1024 * gib - RESERVED[1], cpu)
@@ -129,22 +129,22 @@ class World:
         return any(self._smallest(app.cpu, app.memory) for app in self.apps if app.zone in ("", *self.zones))
 
     def _smallest(self, cpu: int, memory: int) -> int | None:
-        return min((count for room, gib, count in self.rooms if room >= cpu and gib >= memory), default=None)
+        return min((count for free, gib, count in self.shapes if free >= cpu and gib >= memory), default=None)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A node of a division, with its pods: their apps' names, running pods included. ``room`` is what an existing node
+    """A node of a division, with its pods: their apps' names, running pods included. ``free`` is what an existing node
     has for more pods."""
 
     zone: str
     host: str
     inside: tuple[App, ...] = ()
     there: tuple[str, ...] = ()
-    room: tuple[int, int] | None = None
+    free: tuple[int, int] | None = None
 
     def with_one(self, app: App) -> "Place":
-        return Place(self.zone, self.host, (*self.inside, app), self.there, self.room)
+        return Place(self.zone, self.host, (*self.inside, app), self.there, self.free)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def divisions(world: World, waiting: Sequence[App]) -> Iterator[Division]:
             one.zone,
             one.name,
             there=one.apps,
-            room=(1000 * one.cpu - RUNNING[0] * len(one.apps), 1024 * one.gib - RUNNING[1] * len(one.apps)),
+            free=(1000 * one.cpu - RUNNING[0] * len(one.apps), 1024 * one.gib - RUNNING[1] * len(one.apps)),
         )
         for one in world.nodes
     )
@@ -211,14 +211,14 @@ def _divide(world: World, made: Division, waiting: Sequence[App], first: int) ->
 
 def _may_stand(world: World, made: Division, app: App, here: Place) -> bool:
     cpu, memory = sum(one.cpu for one in here.inside), sum(one.memory for one in here.inside)
-    if here.room is not None and (cpu > here.room[0] or memory > here.room[1]):
+    if here.free is not None and (cpu > here.free[0] or memory > here.free[1]):
         return False
     if sum(one.port for one in here.inside) > 1:
         return False
     sizes = [
         world._smallest(sum(one.cpu for one in place.inside), sum(one.memory for one in place.inside))
         for place in made
-        if place.room is None
+        if place.free is None
     ]
     if None in sizes:
         return False
@@ -265,7 +265,7 @@ def _skew(world: World, made: Division, app: App, spread: Spread, here: Place) -
 
 def can_be_reached(world: World, made: Division) -> bool:
     """Return whether the scheduler can place the pods one after the other, in some order."""
-    empty = tuple(Place(one.zone, one.host, (), one.there, one.room) for one in made)
+    empty = tuple(Place(one.zone, one.host, (), one.there, one.free) for one in made)
     todo = tuple(tuple(sorted(Counter(one.inside).items(), key=lambda each: each[0].name)) for one in made)
     seen: set[Division] = set()
 
@@ -283,7 +283,7 @@ def can_be_reached(world: World, made: Division) -> bool:
             return True
         for at, app in steps:
             inside = tuple(sorted((*there[at].inside, app), key=lambda one: one.name))
-            place = Place(there[at].zone, there[at].host, inside, there[at].there, there[at].room)
+            place = Place(there[at].zone, there[at].host, inside, there[at].there, there[at].free)
             more = (*there[:at], place, *there[at + 1 :])
             if _accepts(world, there, more, place, app) and reach(more):
                 return True

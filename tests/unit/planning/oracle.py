@@ -35,19 +35,19 @@ class Case:
 
     @classmethod
     def read(cls, path: Path) -> "Case":
-        said = json.loads(path.read_text(encoding="utf-8"))
-        pods = [pod if pod["spec"].get("nodeName") else {**pod, "status": UNSCHEDULABLE} for pod in said["pods"]]
-        lists = {"pods": pods, "nodes": said["nodes"], "daemonsets": said["daemonSets"], "nodepools": said["nodePools"]}
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        pods = [pod if pod["spec"].get("nodeName") else {**pod, "status": UNSCHEDULABLE} for pod in raw["pods"]]
+        lists = {"pods": pods, "nodes": raw["nodes"], "daemonsets": raw["daemonSets"], "nodepools": raw["nodePools"]}
         return cls(
-            said["name"],
-            tuple(said["features"]),
+            raw["name"],
+            tuple(raw["features"]),
             lists,
-            {one["name"]: in_our_words(one) for one in said["instanceTypes"]},
-            said["expected"],
+            {one["name"]: in_our_words(one) for one in raw["instanceTypes"]},
+            raw["expected"],
         )
 
     @property
-    def dearest(self) -> float:
+    def highest_price(self) -> float:
         """Return the highest price that Karpenter paid: its answer may depend on the order of the pods."""
         return float(self.expected["cost"] if self.expected["exact"] else self.expected["costRange"][1])
 

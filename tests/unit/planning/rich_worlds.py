@@ -80,7 +80,7 @@ def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
 def workloads(draw: st.DrawFn, app: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Draw the pods of one deployment or stateful set, and their volume claims."""
     space = draw(st.sampled_from(["default", "default", "shop"]))
-    said = {
+    fields = {
         "cpu": draw(st.sampled_from(["100m", "900m", "2"])),
         "memory": draw(st.sampled_from(["64Mi", "3Gi"])),
         "namespace": space,
@@ -95,7 +95,7 @@ def workloads(draw: st.DrawFn, app: str) -> tuple[list[dict[str, Any]], list[dic
     for number in range(draw(st.integers(1, 4))):
         claim = f"{app}-{number}" if mounts == "own" else f"{app}-data"
         volumes = [] if mounts == "nothing" else [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
-        one = pod(f"{app}-{number}", app=app, volumes=volumes, **said, **about, **tolerant, **important)
+        one = pod(f"{app}-{number}", app=app, volumes=volumes, **fields, **about, **tolerant, **important)
         one["metadata"]["labels"]["pod-template-hash"] = revision
         waiting.append(one)
         mode = {"own": "ReadWriteOnce", "shared": "ReadWriteMany", "once": "ReadWriteOncePod"}.get(mounts)
@@ -141,8 +141,8 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
         }
         for one in nodes
     ]
-    dear = {
-        "metadata": {"name": "dear"},
+    costly = {
+        "metadata": {"name": "costly"},
         "spec": {"requirements": [{"key": FAMILY, "operator": "In", "values": ["g"]}], "priceAdjustment": "+40%"},
     }
     chunk = {
@@ -163,7 +163,7 @@ def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
         "persistentvolumes": volumes,
         "storageclasses": CLASSES,
         "csinodes": limits,
-        "nodeoverlays": [dear] if draw(st.booleans()) else [],
+        "nodeoverlays": [costly] if draw(st.booleans()) else [],
         "capacitybuffers": [spare] if draw(st.integers(0, 3)) == 0 else [],
         "podtemplates": [chunk],
     }

@@ -49,7 +49,7 @@ def test_worths_of_a_rough_look_pay_for_no_more_than_there_is(seed: int) -> None
 def test_kinds_that_share_no_offer_are_never_in_one_bundle() -> None:
     known = problem(3, items=40, offers=10, rules=0)
     apart = np.arange(40) % 2 == np.arange(10)[:, None] % 2
-    fits = (known.need[None] <= known.room[:, None]).all(axis=2)
+    fits = (known.need[None] <= known.free[:, None]).all(axis=2)
     known = replace(known, open=apart & fits)
     demand = np.where(known.open.any(axis=0), known.demand, 0)
 

@@ -21,10 +21,10 @@ ONE_OFFER = instance_type("m.xlarge", 4, 16, 0.19, zones=ZONES[:1])
 CATALOGUE = Catalogue.from_json({"m.xlarge": {**ONE_OFFER, "offerings": ONE_OFFER["offerings"][:1]}})
 
 
-def waiting(app: str, cpu: str, *, shuns: Sequence[str] = (), **said: Any) -> Json:
+def waiting(app: str, cpu: str, *, shuns: Sequence[str] = (), **fields: Any) -> Json:
     """Return a pod that shares no node with pods of these apps."""
     apart = affinity(podAntiAffinity=[near(HOST, other) for other in shuns]) if shuns else {}
-    return pod(f"{app}-0", app=app, cpu=cpu, **apart, **said)
+    return pod(f"{app}-0", app=app, cpu=cpu, **apart, **fields)
 
 
 def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> PlanState:
@@ -50,18 +50,18 @@ def item_of(problem: PackingProblem, app: str) -> int:
     )
 
 
-def told(world: PlanState) -> list[list[str]]:
+def apps_by_node(world: PlanState) -> list[list[str]]:
     """Return the pods on each new node."""
-    return [sorted(group.labels["app"] for group in room.planned) for room in world.new]
+    return [sorted(group.labels["app"] for group in node.planned) for node in world.new]
 
 
 def amounts(world: PlanState) -> object:
     """Return all counters: free capacity, pods left, what topology domains can still take, and what rules count."""
-    tallies = [
+    counts = [
         [{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds]
         for own in world.rules
     ]
-    return [room.free for room in world.new], list(world.left.values()), world.quotas, tallies
+    return [node.free for node in world.new], list(world.left.values()), world.quotas, counts
 
 
 STEADY = waiting("steady", "1", topologySpreadConstraints=[spread(app="steady")])
@@ -73,7 +73,7 @@ SHY = waiting("shy", "2500m", shuns=["noisy"])
 def test_a_neighbour_makes_way_for_a_pod_that_clashes_with_it() -> None:
     world = carried_out([NOISY, STEADY, SHY, waiting("large", "2600m")], ["noisy", "shy"], ["steady", "large"])
 
-    assert told(world) == [["shy", "steady"], ["large", "noisy"]]
+    assert apps_by_node(world) == [["shy", "steady"], ["large", "noisy"]]
     assert not world.pods_left
 
 
@@ -84,7 +84,7 @@ def test_where_no_neighbour_can_make_way_nothing_has_changed() -> None:
         carried_out(pods, ["noisy"], ["steady", "large"]),
     )
 
-    assert told(tried) == [["noisy"], ["large", "steady"]]
+    assert apps_by_node(tried) == [["noisy"], ["large", "steady"]]
     assert amounts(tried) == amounts(untried)
 
 
@@ -97,4 +97,4 @@ def test_what_a_pod_asks_of_its_neighbours_goes_with_it_when_it_finds_no_place()
     pods = [NOISY, STEADY, shy, waiting("large", "2", shuns=["noisy", "small"]), waiting("small", "500m")]
     world = carried_out(pods, ["noisy", "shy"], ["steady", "large", "small"])
 
-    assert told(world) == [["noisy", "small"], ["large", "steady"]]
+    assert apps_by_node(world) == [["noisy", "small"], ["large", "steady"]]

@@ -99,7 +99,7 @@ def wasteful(plan: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (forget, "is nowhere in the plan"),
         (twice, "is in the plan 2 times"),
@@ -107,19 +107,19 @@ def wasteful(plan: dict[str, Any]) -> None:
         (crowd, "port 80/TCP is wanted twice"),
         (unspread, "the emptiest"),
         (together, "which wants it away"),
-        (far, "nobody that it wants beside it"),
+        (far, "no pod that its affinity selects"),
         (wrong_arch, "its node rules do not allow"),
         (tainted, "does not tolerate a taint"),
         (bargain, "is not offered so"),
         (wasteful, "is over its limit"),
     ],
 )
-def test_a_plan_that_is_wrong_in_one_place_is_refused(spoil: Callable[[dict[str, Any]], None], said: str) -> None:
+def test_a_plan_that_is_wrong_in_one_place_is_refused(spoil: Callable[[dict[str, Any]], None], message: str) -> None:
     plan = planned(WORLD).to_json()
     assert check_plan(WORLD, CATALOGUE, plan) == []
     spoil(plan)
 
-    assert any(said in one for one in check_plan(WORLD, CATALOGUE, plan))
+    assert any(message in one for one in check_plan(WORLD, CATALOGUE, plan))
 
 
 def test_it_counts_requests_in_its_own_way() -> None:

@@ -56,8 +56,8 @@ def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_s
 
     def found(late: float) -> Plan:
         """Return the plan under a clock that shows zero once and then stays at ``late`` seconds."""
-        told = iter([0.0])
-        return plan(snapshot, catalogue, classes=CLASSES, effort=Effort(seconds=0.25, clock=lambda: next(told, late)))
+        times = iter([0.0])
+        return plan(snapshot, catalogue, classes=CLASSES, effort=Effort(seconds=0.25, clock=lambda: next(times, late)))
 
     quick, slow = found(0.0), found(0.1)
 

@@ -102,7 +102,7 @@ def test_nodes_of_equal_price_are_spread_over_zones() -> None:
 
 
 def test_zones_that_cost_more_are_used_only_within_the_tolerance() -> None:
-    dear = {
+    costly = {
         "r.xlarge": {
             **SIZES["r.xlarge"],
             "offerings": [
@@ -113,8 +113,8 @@ def test_zones_that_cost_more_are_used_only_within_the_tolerance() -> None:
     }
     waiting = shop(pods(6, cpu="3500m", memory="28Gi"))
 
-    assert zones(planned(waiting, FREE, dear)) == {ZONES[0]: 6}
-    assert zones(planned(waiting, PlanTolerances(zones=0.01), dear)) == {ZONES[0]: 3, ZONES[1]: 3}
+    assert zones(planned(waiting, FREE, costly)) == {ZONES[0]: 6}
+    assert zones(planned(waiting, PlanTolerances(zones=0.01), costly)) == {ZONES[0]: 3, ZONES[1]: 3}
 
 
 def test_many_pods_on_one_node_are_divided_between_two_zones_within_the_tolerance() -> None:

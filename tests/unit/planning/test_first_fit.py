@@ -62,7 +62,7 @@ def first_fit(asked: Kinds) -> float:
 
     def cheapest(held: list[tuple[int, int]]) -> float:
         cpu, memory = sum(one[0] for one in held), sum(one[1] for one in held)
-        fitting = [price for price, *room in types if cpu <= room[0] and memory <= room[1] and len(held) <= room[2]]
+        fitting = [price for price, *size in types if cpu <= size[0] and memory <= size[1] and len(held) <= size[2]]
         return min(fitting, default=float("inf"))
 
     nodes: list[list[tuple[int, int]]] = []

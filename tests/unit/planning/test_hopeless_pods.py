@@ -112,7 +112,7 @@ def test_the_nodes_that_a_limit_allows_are_large_enough_beside_many_hopeless_pod
     batch = [
         *pods(20, "web", cpu="300m", memory="64Mi"),
         *pods(10, "huge", cpu="30"),
-        *pods(10, "alone", cpu="3", **affinity(podAffinity=[near(HOST, "nobody")])),
+        *pods(10, "alone", cpu="3", **affinity(podAffinity=[near(HOST, "nothing")])),
     ]
     plan = checked(world(batch, node_pool(limits={"nodes": "2"})), catalogue=SIZES)
 

@@ -27,16 +27,16 @@ def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> P
     """Draw items and offers of every size, some incompatible, with host rules of every kind."""
     dice = np.random.default_rng(seed)
     need = np.stack([dice.integers(1, 40, items), dice.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
-    room = np.stack(
+    free = np.stack(
         [dice.integers(50, 200, offers), dice.integers(90, 400, offers), dice.integers(8, 30, offers)], axis=1
     ).astype(float)
-    open_to = (dice.random((offers, items)) < 0.8) & (need[None] <= room[:, None]).all(axis=2)
+    open_to = (dice.random((offers, items)) < 0.8) & (need[None] <= free[:, None]).all(axis=2)
     open_to[-1] = True
     return PackingProblem(
         need=need,
         demand=dice.integers(1, 9, items),
-        room=room,
-        price=np.sort(room.sum(axis=1) * dice.uniform(0.9, 1.1, offers)),
+        free=free,
+        price=np.sort(free.sum(axis=1) * dice.uniform(0.9, 1.1, offers)),
         open=open_to,
         asks=dice.random((rules, items)) < 0.3,
         counts=dice.random((rules, items)) < 0.4,
@@ -80,7 +80,7 @@ def test_a_filled_node_holds_its_pods_and_breaks_no_rule(seed: int, native: str 
     offers = np.arange(9)
     counts = NodeFiller(known, compiled=native).fill(offers, active, known.demand, known.need.sum(axis=1))
 
-    assert (counts @ known.need <= known.room).all()
+    assert (counts @ known.need <= known.free).all()
     assert (counts <= known.demand).all()
     assert not counts[~known.open].any()
     assert not known.clashing(contents(known, counts, active)).any()
@@ -96,7 +96,7 @@ def test_rows_begin_with_what_fits_and_breaks_no_rule(seed: int, native: str | N
     )
 
     assert counts.any()
-    assert (counts @ known.need <= known.room[offers]).all()
+    assert (counts @ known.need <= known.free[offers]).all()
     assert (counts <= np.minimum(known.demand, np.floor(mean + 1))).all()
     assert not counts[~known.open[offers]].any()
     assert not known.clashing(contents(known, counts, active)).any()
@@ -104,7 +104,7 @@ def test_rows_begin_with_what_fits_and_breaks_no_rule(seed: int, native: str | N
 
 @pytest.mark.parametrize("native", [pytest.param("", marks=compiled), None])
 def test_rows_begin_with_the_mean_where_nothing_stands_in_its_way(native: str | None) -> None:
-    known = replace(problem(1, rules=0), room=np.full((9, 3), 1e6), demand=np.full(12, 50), open=np.ones((9, 12), bool))
+    known = replace(problem(1, rules=0), free=np.full((9, 3), 1e6), demand=np.full(12, 50), open=np.ones((9, 12), bool))
     mean = np.broadcast_to(np.linspace(0.05, 3.3, 12), (4000, 12)).copy()
     counts = sample_contents(
         NodeFiller(known, compiled=native),
@@ -129,14 +129,14 @@ def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None
             for item in range(known.items)
         ),
     )
-    known.room[-1] = known.room.max(axis=0)
+    known.free[-1] = known.free.max(axis=0)
     chance = SearchContext.of(known, seed, Meter(Effort(steps=20)))
     made = ruin_and_recreate(known, alone, known.need.sum(axis=1), chance, share=1.0, good_enough=0.0)
 
     held = np.zeros(known.items, np.int64)
     for one in made.patterns:
         held[one.items] += one.times * one.counts
-        assert (one.counts @ known.need[one.items] <= known.room[one.offer]).all()
+        assert (one.counts @ known.need[one.items] <= known.free[one.offer]).all()
         assert known.open[one.offer, one.items].all()
     assert held.tolist() == known.demand.tolist()
     assert made.price < alone.price

@@ -32,7 +32,7 @@ TYPES = {
     "m.xlarge": (4, 16, 0.09),
     "m.2xlarge": (8, 32, 0.17),
 }
-DEARER = dict(zip(ZONES, (1.0, 1.1, 1.25), strict=True))
+PRICE_FACTORS = dict(zip(ZONES, (1.0, 1.1, 1.25), strict=True))
 OWN_OVERHEAD = (80, 400)
 """Of cpu and memory, on every type of these tests."""
 
@@ -53,7 +53,9 @@ class App:
 
     def manifests(self) -> list[Json]:
         kinds = {"podAntiAffinity": self.apart, "podAffinity": self.beside}
-        said = affinity(**{kind: [near(key, other) for key, other in terms] for kind, terms in kinds.items() if terms})
+        fields = affinity(
+            **{kind: [near(key, other) for key, other in terms] for kind, terms in kinds.items() if terms}
+        )
         spreads = [spread(key, app=self.name, skew=skew) for key, skew in self.level]
         return list(
             pods(
@@ -62,7 +64,7 @@ class App:
                 cpu=f"{self.cpu}m",
                 memory=f"{self.memory}Mi",
                 topologySpreadConstraints=spreads,
-                **said,
+                **fields,
             )
         )
 
@@ -94,7 +96,7 @@ def catalogue(names: list[str]) -> dict[str, Json]:
         cpu, gib, price = TYPES[name]
         offerings = [
             {"zone": zone, "capacityType": "on-demand", "pricePerHour": round(price * more, 5)}
-            for zone, more in DEARER.items()
+            for zone, more in PRICE_FACTORS.items()
         ]
         found[name] = {**instance_type(name, cpu, gib, price), "offerings": offerings}
     return found
@@ -139,7 +141,7 @@ def cheapest_of_all(apps: list[App], types: Mapping[str, Json]) -> float | None:
                 for price, cpu, gib in prices
                 if cpu >= sum(a.cpu for a in inside) and gib >= sum(a.memory for a in inside)
             ]
-            cost += round(min(fitting, default=float("inf")) * DEARER[zone], 5)
+            cost += round(min(fitting, default=float("inf")) * PRICE_FACTORS[zone], 5)
         if cost < (float("inf") if best is None else best):
             where = [(app, zone, str(number)) for number, (zone, inside) in enumerate(nodes) for app in inside]
             if keeps_to_rules(where, {app.name: app for app in apps}):

@@ -32,7 +32,7 @@ def pools(limit: Json, weight: int = 1) -> list[Json]:
     """Return a cheap pool with a limit, and a pool without one."""
     return [
         node_pool("cheap", requirements=[SPOT], limits=limit, weight=weight),
-        node_pool("dear", requirements=[ON_DEMAND], weight=1),
+        node_pool("costly", requirements=[ON_DEMAND], weight=1),
     ]
 
 
@@ -42,7 +42,7 @@ def test_the_bound_knows_that_a_cheap_pool_is_soon_used_up(weight: int) -> None:
     limited = planned({**lists, "nodepools": pools({"cpu": "2"}, weight)})
     endless = planned({**lists, "nodepools": pools({}, weight)})
 
-    assert [one.pool_name for one in limited.nodes] == ["cheap", *["dear"] * 5]
+    assert [one.pool_name for one in limited.nodes] == ["cheap", *["costly"] * 5]
     assert limited.lower_bound_per_hour > 2 * endless.price_per_hour
     assert limited.gap < 0.03
 
@@ -54,7 +54,7 @@ def test_what_runs_already_counts_against_the_limit() -> None:
         {"pods": [running("busy", "old", cpu="1900m"), *waiting], "nodes": [there], "nodepools": pools({"nodes": "2"})}
     )
 
-    assert sorted(one.pool_name for one in plan.nodes) == ["cheap", "dear"]
+    assert sorted(one.pool_name for one in plan.nodes) == ["cheap", "costly"]
     assert plan.lower_bound_per_hour == pytest.approx(plan.price_per_hour)
 
 

@@ -35,20 +35,20 @@ def planned(size: int, effort: Effort) -> Plan:
     return plan(Snapshot.from_lists(world(size)), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=effort)
 
 
-def values(said: Any) -> Iterator[Any]:
+def values(data: Any) -> Iterator[Any]:
     """Yield every key and value, also of values that dataclasses hold."""
-    if isinstance(said, dict):
-        for key, value in said.items():
+    if isinstance(data, dict):
+        for key, value in data.items():
             yield key
             yield from values(value)
-    elif isinstance(said, list | tuple):
-        for value in said:
+    elif isinstance(data, list | tuple):
+        for value in data:
             yield from values(value)
-    elif is_dataclass(said):
-        for field in fields(said):
-            yield from values(getattr(said, field.name))
+    elif is_dataclass(data):
+        for field in fields(data):
+            yield from values(getattr(data, field.name))
     else:
-        yield said
+        yield data
 
 
 def ticking(tick: float) -> Effort:
@@ -59,14 +59,14 @@ def ticking(tick: float) -> Effort:
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
 def test_a_plan_can_be_written_down_by_anybody(size: int) -> None:
-    told = planned(size, NOTHING).to_json()
+    written = planned(size, NOTHING).to_json()
 
-    assert {type(value) for value in values(told)} <= {str, int, float, bool, type(None)}
-    assert msgspec.json.decode(msgspec.json.encode(told)) == msgspec.json.decode(msgspec.json.encode(told))
+    assert {type(value) for value in values(written)} <= {str, int, float, bool, type(None)}
+    assert msgspec.json.decode(msgspec.json.encode(written)) == msgspec.json.decode(msgspec.json.encode(written))
 
 
-def of_numpy(said: Any) -> list[str]:
-    return [repr(value) for value in values(said) if isinstance(value, np.generic | np.ndarray)]
+def of_numpy(data: Any) -> list[str]:
+    return [repr(value) for value in values(data) if isinstance(value, np.generic | np.ndarray)]
 
 
 @examples(40)
@@ -123,8 +123,8 @@ def test_more_steps_find_nothing_dearer_and_the_same_again() -> None:
 @pytest.mark.parametrize(
     "pools",
     [
-        [node_pool(limits={"cpu": "40"}), node_pool("dear", requirements=[ON_DEMAND])],
-        [node_pool("dear", requirements=[ON_DEMAND], weight=20), node_pool("cheap", weight=1)],
+        [node_pool(limits={"cpu": "40"}), node_pool("costly", requirements=[ON_DEMAND])],
+        [node_pool("costly", requirements=[ON_DEMAND], weight=20), node_pool("cheap", weight=1)],
     ],
     ids=["limit", "weights"],
 )
@@ -157,16 +157,18 @@ def test_a_plan_that_the_clock_cut_short_says_so() -> None:
 
 
 def test_a_pod_that_spreads_goes_to_the_cheaper_zone_and_the_bound_knows_it() -> None:
-    def dear(one: Json) -> Json:
+    def costly(one: Json) -> Json:
         return {**one, "pricePerHour": one["pricePerHour"] * (2 if one["zone"] == ZONES[0] else 1)}
 
-    dear_in_one = {name: {**known, "offerings": [*map(dear, known["offerings"])]} for name, known in CATALOGUE.items()}
+    costly_in_one = {
+        name: {**known, "offerings": [*map(costly, known["offerings"])]} for name, known in CATALOGUE.items()
+    }
     lists: dict[str, list[Json]] = {
         "pods": [*pods(1, topologySpreadConstraints=[spread(ZONE)])],
         "nodepools": [node_pool()],
     }
 
-    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(dear_in_one), classes=CLASSES)
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(costly_in_one), classes=CLASSES)
 
     assert [node.zone for node in made.nodes] == [ZONES[1]]
     assert made.price_per_hour == pytest.approx(made.lower_bound_per_hour)

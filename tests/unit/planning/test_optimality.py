@@ -11,7 +11,7 @@ from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
 from tests.law_settings import examples
 from tests.unit.planning.test_laws import cheapest_of_all
-from tests.unit.planning.test_laws_of_neighbours import DEARER, App, catalogue
+from tests.unit.planning.test_laws_of_neighbours import PRICE_FACTORS, App, catalogue
 from tests.unit.planning.test_laws_of_neighbours import cheapest_of_all as cheapest_with_rules
 from tests.unit.planning.worlds import (
     CATALOGUE,
@@ -94,7 +94,7 @@ def test_a_plan_of_the_cheaper_zone_is_optimal_for_level_pods_only_with_that_zon
     made = planned({"pods": app.manifests(), "nodepools": [node_pool()]}, types)
 
     price = types["s.large"]["offerings"][0]["pricePerHour"]
-    assert made.price_per_hour == pytest.approx(round(sum(price * more for more in (1.0, *DEARER.values())), 5))
+    assert made.price_per_hour == pytest.approx(round(sum(price * more for more in (1.0, *PRICE_FACTORS.values())), 5))
     assert made.optimal
 
 

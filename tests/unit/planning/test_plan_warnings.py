@@ -15,10 +15,10 @@ BURSTABLE = {"t3.xlarge": instance_type("t3.xlarge", 4, 16, 0.1)}
 ANOTHER = {"only": ONLY["only"], "other": instance_type("other", 4, 16, 0.2)}
 
 
-def owned(count: int, name: str = "web", **said: Any) -> list[dict[str, Any]]:
+def owned(count: int, name: str = "web", **fields: Any) -> list[dict[str, Any]]:
     """Return pods of one ReplicaSet."""
     owner = {"kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
-    made = pods(count, name, **said)
+    made = pods(count, name, **fields)
     return [{**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}} for pod in made]
 
 

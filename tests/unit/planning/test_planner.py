@@ -48,11 +48,11 @@ def test_nothing_pending_is_nothing_to_do() -> None:
 
 
 def test_the_cheapest_zone_wins_unless_the_pod_names_another() -> None:
-    dearer = [
+    offerings = [
         {"zone": zone, "capacityType": "on-demand", "pricePerHour": price}
         for zone, price in zip(ZONES, (0.10, 0.09, 0.11), strict=True)
     ]
-    catalogue = {"m.xlarge": {**CATALOGUE["m.xlarge"], "offerings": dearer}}
+    catalogue = {"m.xlarge": {**CATALOGUE["m.xlarge"], "offerings": offerings}}
 
     assert drawn(checked(world([pod("free", cpu="3")]), catalogue=catalogue)) == ["m.xlarge b on-demand: free"]
     assert drawn(checked(world([pod("bound", cpu="3", nodeSelector={ZONE: ZONES[2]})]), catalogue=catalogue)) == [
@@ -359,7 +359,7 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({}, "its class EC2NodeClass/own has not been resolved in EC2: look at the conditions in its status"),
         (
@@ -382,7 +382,7 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
     ],
     ids=["new", "refused", "broken", "deleted"],
 )
-def test_a_pool_whose_class_is_not_resolved_says_what_is_missing(change: Json, told: str) -> None:
+def test_a_pool_whose_class_is_not_resolved_says_what_is_missing(change: Json, message: str) -> None:
     own = node_pool("own")
     own["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "own"
     tags = [{"tags": {"a": "b"}}]
@@ -400,7 +400,7 @@ def test_a_pool_whose_class_is_not_resolved_says_what_is_missing(change: Json, t
         **change,
     }
 
-    assert why(planned(world([pod("web-0")], own, ec2nodeclasses=[node_class])))[0].startswith(f"own: {told}")
+    assert why(planned(world([pod("web-0")], own, ec2nodeclasses=[node_class])))[0].startswith(f"own: {message}")
 
 
 def test_a_thousand_pods_in_twenty_deployments_are_planned_together() -> None:

@@ -38,9 +38,9 @@ def required(*terms: Json) -> dict[str, Any]:
     }
 
 
-def expressions(*said: tuple[str, str, list[str]]) -> Json:
+def expressions(*fields: tuple[str, str, list[str]]) -> Json:
     return {
-        "matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in said]
+        "matchExpressions": [{"key": key, "operator": operator, "values": values} for key, operator, values in fields]
     }
 
 
@@ -293,9 +293,9 @@ def test_a_spread_with_more_skew_may_be_uneven() -> None:
 
 
 def test_each_revision_spreads_for_itself() -> None:
-    said = spread(matchLabelKeys=["pod-template-hash"])
+    fields = spread(matchLabelKeys=["pod-template-hash"])
     old = [running(f"old-{number}", "there", cpu="300m") for number in range(3)]
-    new = pods(3, topologySpreadConstraints=[said])
+    new = pods(3, topologySpreadConstraints=[fields])
     for one, revision in [(one, "1") for one in old] + [(one, "2") for one in new]:
         one["metadata"]["labels"]["pod-template-hash"] = revision
     lists = world([*old, *new], nodes=[node("there", cpu=1)])
@@ -492,7 +492,7 @@ def test_head_room_is_planned_for_as_pods_that_do_not_exist() -> None:
         "default/capacity-buffer-spare-1",
         "default/web-0",
     ]
-    assert sum(sum(one.classes.values()) for one in plan.nodes) == 1, "nobody will come for the slots of head-room"
+    assert sum(sum(one.classes.values()) for one in plan.nodes) == 1, "nothing will come for the slots of head-room"
 
 
 def test_head_room_that_is_there_needs_no_node() -> None:

@@ -110,12 +110,12 @@ def test_a_static_pool_makes_no_node_for_pods_beyond_its_replicas() -> None:
 
 
 def test_an_overlay_changes_the_price_that_is_planned_with() -> None:
-    dear = overlay(
-        "dear",
+    costly = overlay(
+        "costly",
         requirements=({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]},),
         priceAdjustment="+50%",
     )
-    plan = checked(world([pod("web-0")], nodeoverlays=[dear]))
+    plan = checked(world([pod("web-0")], nodeoverlays=[costly]))
 
     assert drawn(plan) == ["s.large a spot: web-0"]
 
@@ -253,14 +253,14 @@ def test_the_checker_misses_neither_minimums_nor_reservations_nor_overlays() -> 
     assert check_plan(lists, catalogue, plan) == []
 
     narrow = {**plan, "nodes": [{**one, "alternatives": one["alternatives"][:1]} for one in plan["nodes"]]}
-    assert any("values of" in said for said in check_plan(lists, catalogue, narrow))
+    assert any("values of" in problem for problem in check_plan(lists, catalogue, narrow))
     twice = {
         **plan,
         "nodes": [*plan["nodes"], {**plan["nodes"][0], "name": "more", "pods": []}],
         "pricePerHour": 2 * plan["pricePerHour"],
     }
-    assert any("2 of 1" in said for said in check_plan(lists, catalogue, twice))
+    assert any("2 of 1" in problem for problem in check_plan(lists, catalogue, twice))
     assert any(
-        "not offered so" in said
-        for said in check_plan({**lists, "nodeoverlays": [overlay("dear", price="9")]}, catalogue, plan)
+        "not offered so" in problem
+        for problem in check_plan({**lists, "nodeoverlays": [overlay("costly", price="9")]}, catalogue, plan)
     )

@@ -31,7 +31,7 @@ def test_a_large_plan_repeats_what_was_found_for_a_part_and_loses_nobody(
     held = np.zeros(known.items, np.int64)
     for one in made.patterns:
         held[one.items] += one.times * one.counts
-        assert (one.counts @ known.need[one.items] <= known.room[one.offer]).all()
+        assert (one.counts @ known.need[one.items] <= known.free[one.offer]).all()
         assert known.open[one.offer, one.items].all()
     assert held.tolist() == demand.tolist()
     assert made.price == pytest.approx(sum(one.times * known.price[one.offer] for one in made.patterns))
@@ -43,7 +43,7 @@ def test_pods_are_urgent_where_nodes_that_could_hold_them_are_closed_to_them() -
     known = replace(
         known,
         need=np.array([[10.0, 10, 1], [10, 10, 1], [90, 10, 1]]),
-        room=np.array([[50.0, 90, 9], [100, 90, 9]]),
+        free=np.array([[50.0, 90, 9], [100, 90, 9]]),
         # the second is not allowed there, the third too large
         open=np.array([[True, False, False], [True, True, True]]),
     )

@@ -13,8 +13,8 @@ TYPES = {
 LIMITED = node_pool(limits={"cpu": "200"})
 
 
-def plain(number: int, name: str = "web", **said: object) -> list[Json]:
-    return list(pods(number, name, **{"cpu": "700m", "memory": "1Gi", **said}))
+def plain(number: int, name: str = "web", **fields: object) -> list[Json]:
+    return list(pods(number, name, **{"cpu": "700m", "memory": "1Gi", **fields}))
 
 
 def placed(lists: Json, name: str = "", **more: object) -> int:
@@ -64,8 +64,8 @@ def test_the_type_that_comes_nearest_to_a_limit_of_zero_is_the_smallest() -> Non
 
 def test_the_nearest_type_is_the_one_that_exceeds_the_limit_least_and_not_the_cheapest() -> None:
     """The large type is cheaper here, and needs three times as much of the limit."""
-    dear = {"x.4": instance_type("x.4", 4, 8, 0.9), "x.12": instance_type("x.12", 12, 24, 0.1)}
-    plan = checked(world(plain(1, cpu="3"), node_pool(limits={"cpu": "2"})), catalogue=dear)
+    costly = {"x.4": instance_type("x.4", 4, 8, 0.9), "x.12": instance_type("x.12", 12, 24, 0.1)}
+    plan = checked(world(plain(1, cpu="3"), node_pool(limits={"cpu": "2"})), catalogue=costly)
 
     (reason,) = plan.pending[0].reasons
     assert reason.nearest is not None

@@ -25,8 +25,8 @@ def made(
     closed: Sequence[tuple[str, str, str]] = (),
 ) -> Plan:
     """Plan for pods of which one fits on a node of type g.large."""
-    said = {"key": names.CAPACITY_TYPE, "operator": "In", "values": list(allowed)}
-    lists = world(pods(count, cpu="1500m"), node_pool(requirements=[said]))
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": list(allowed)}
+    lists = world(pods(count, cpu="1500m"), node_pool(requirements=[fields]))
     classes = {key: replace(one, reservations=reservations) for key, one in CLASSES.items()}
     return plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), closed, classes=classes)
 
@@ -68,9 +68,9 @@ def test_a_full_or_closed_reservation_is_not_used() -> None:
 
 def test_pods_choose_among_reservations_by_label() -> None:
     other = replace(RESERVED, id="cr-2", kind="capacity-block")
-    said: Json = {"nodeSelector": {names.RESERVATION_TYPE: "capacity-block"}}
+    fields: Json = {"nodeSelector": {names.RESERVATION_TYPE: "capacity-block"}}
     requirement = {"key": names.CAPACITY_TYPE, "operator": "In", "values": list(ANY)}
-    lists = world(pods(2, cpu="1500m", **said), node_pool(requirements=[requirement]))
+    lists = world(pods(2, cpu="1500m", **fields), node_pool(requirements=[requirement]))
     classes = {key: replace(one, reservations=(RESERVED, other)) for key, one in CLASSES.items()}
 
     found = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)

@@ -66,7 +66,7 @@ def test_a_loose_spread_needs_no_more_nodes_than_its_pods_do(number: int, skew: 
 
 
 def test_a_spread_that_counts_nobody_spreads_nobody() -> None:
-    waiting = pods(3, cpu="100m", memory="128Mi", topologySpreadConstraints=[spread(app="nobody")])
+    waiting = pods(3, cpu="100m", memory="128Mi", topologySpreadConstraints=[spread(app="nothing")])
 
     assert len(checked(world(waiting), catalogue=TYPES).nodes) == 1
 
@@ -162,9 +162,9 @@ def test_a_zone_in_which_others_may_get_a_node_now_is_spread_over() -> None:
 
 
 def test_pods_whose_policy_looks_past_their_own_selector_are_kept_to_it_alone() -> None:
-    said = [spread(nodeAffinityPolicy="Ignore")]
+    fields = [spread(nodeAffinityPolicy="Ignore")]
 
-    assert zones(checked(world(pods(4, topologySpreadConstraints=said, nodeSelector={ZONE: ZONES[1]})))) == {
+    assert zones(checked(world(pods(4, topologySpreadConstraints=fields, nodeSelector={ZONE: ZONES[1]})))) == {
         ZONES[1]: 4
     }
 

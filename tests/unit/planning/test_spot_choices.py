@@ -95,9 +95,9 @@ def test_a_limit_of_the_pool_bears_the_largest_choice_of_every_node(limit: str, 
 
 
 def test_the_ceiling_of_the_cluster_bears_the_most_expensive_choice() -> None:
-    said: Any = {"ceilings": Ceilings(price_per_hour=0.045)}
+    fields: Any = {"ceilings": Ceilings(price_per_hour=0.045)}
 
-    plan = checked(world([pod("web-0")]), catalogue=types_at(0.10, 0.12, 0.15), **said)
+    plan = checked(world([pod("web-0")]), catalogue=types_at(0.10, 0.12, 0.15), **fields)
 
     assert choices(only(plan)) == ["t0.large", "t1.large"]
 

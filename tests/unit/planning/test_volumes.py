@@ -27,10 +27,10 @@ LATER = {"metadata": {"name": "ebs"}, "provisioner": EBS, "volumeBindingMode": "
 
 
 def claim(name: str, *, volume: str = "", modes: str = "ReadWriteOnce", storage_class: str | None = "ebs") -> Json:
-    said = {"accessModes": [modes], "storageClassName": storage_class, "volumeName": volume}
+    fields = {"accessModes": [modes], "storageClassName": storage_class, "volumeName": volume}
     return {
         "metadata": {"name": name, "namespace": "default"},
-        "spec": {key: value for key, value in said.items() if value is not None},
+        "spec": {key: value for key, value in fields.items() if value is not None},
     }
 
 
@@ -43,8 +43,8 @@ def volume(name: str, zone: str) -> Json:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def mounting(name: str, *claims: str, **said: Any) -> dict[str, Any]:
-    return pod(name, volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims], **said)
+def mounting(name: str, *claims: str, **fields: Any) -> dict[str, Any]:
+    return pod(name, volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in claims], **fields)
 
 
 def csi_node(name: str, count: int) -> Json:
@@ -362,9 +362,12 @@ BY_HAND = {
 def disk(name: str, zone: str, **more: Any) -> Json:
     """Return a volume that a person created, free for claims of the class ``local``."""
     terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
-    said = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
+    fields = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}}
     metadata = {"name": name, "labels": more.pop("labels", {})}
-    return {"metadata": metadata, "spec": {**said, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}, **more}}
+    return {
+        "metadata": metadata,
+        "spec": {**fields, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}, **more},
+    }
 
 
 def of_hand(name: str, **more: Any) -> Json:

@@ -28,25 +28,25 @@ from tests.unit.planning.test_kernel import compiled, problem
 def contents(known: PackingProblem, offer: int) -> Iterator[tuple[int, ...]]:
     """Return everything that fits onto one node of an offer."""
 
-    def add(item: int, held: tuple[int, ...], room: Floats) -> Iterator[tuple[int, ...]]:
+    def add(item: int, held: tuple[int, ...], free: Floats) -> Iterator[tuple[int, ...]]:
         if item == known.items:
             yield held
             return
         for number in range(int(known.demand[item]) + 1):
-            left = room - number * known.need[item]
+            left = free - number * known.need[item]
             if (left < 0).any() or (number and not known.open[offer, item]):
                 break
             yield from add(item + 1, (*held, number), left)
 
-    yield from add(0, (), known.room[offer])
+    yield from add(0, (), known.free[offer])
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(10, 60))
-def test_no_node_holds_more_than_one_node_however_its_pods_are_counted(sizes: list[int], room: int) -> None:
-    fitting = [size for size in sizes if size <= room]
-    counts = dual_feasible_shares(np.array(fitting, float), float(room))
-    for held in itertools.product(*(range(room // size + 1) for size in fitting)):
-        if sum(number * size for number, size in zip(held, fitting, strict=True)) <= room:
+def test_no_node_holds_more_than_one_node_however_its_pods_are_counted(sizes: list[int], free: int) -> None:
+    fitting = [size for size in sizes if size <= free]
+    counts = dual_feasible_shares(np.array(fitting, float), float(free))
+    for held in itertools.product(*(range(free // size + 1) for size in fitting)):
+        if sum(number * size for number, size in zip(held, fitting, strict=True)) <= free:
             assert (counts @ np.array(held, float) <= 1 + 1e-9).all()
 
 
@@ -59,9 +59,9 @@ def few(seed: int, *, items: int = 4) -> PackingProblem:
     devices, there = dice.integers(0, 2, items) * (seed % 3), dice.integers(0, 3, 5) * 2
     there[-1] = 4
     need = np.concatenate([made.need, devices[:, None]], axis=1).astype(float)
-    room = np.concatenate([made.room, there[:, None]], axis=1).astype(float)
+    free = np.concatenate([made.free, there[:, None]], axis=1).astype(float)
     open_to = made.open & (devices[None] <= there[:, None])
-    return replace(made, demand=dice.integers(1, 3, items), need=need, room=room, open=open_to)
+    return replace(made, demand=dice.integers(1, 3, items), need=need, free=free, open=open_to)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -91,7 +91,7 @@ def test_one_more_offer_raises_no_bound(seed: int) -> None:
     for new in range(len(known.price) - 1):  # every pod may use the last one
         rest = np.arange(len(known.price)) != new
         without = replace(
-            known, room=known.room[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest]
+            known, free=known.free[rest], price=known.price[rest], open=known.open[rest], domain=known.domain[rest]
         )
         before, after = (ResourceLp(each).solve(each.demand, whole=True).value for each in (without, known))
 
@@ -103,7 +103,7 @@ def test_an_offer_comes_in_although_whole_pods_alone_set_the_prices() -> None:
     known = replace(
         base,
         need=np.array([[60.0]]),
-        room=np.array([[100.0], [120.0]]),
+        free=np.array([[100.0], [120.0]]),
         price=np.array([1.0, 1.3]),
         demand=np.array([1000]),
     )
@@ -119,11 +119,11 @@ def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
     dice = np.random.default_rng(seed)
     size, mix = np.repeat([2, 4, 8, 16, 32, 64], 3), np.tile([2.0, 4.0, 8.0], 6)
     order = np.argsort(price := size * (1 + 0.12 * mix) * dice.uniform(0.97, 1.03, 18))
-    room = np.stack([size * 1000.0 - 80, np.floor(size * mix * 1000 * 0.9)], axis=1)[order]
+    free = np.stack([size * 1000.0 - 80, np.floor(size * mix * 1000 * 0.9)], axis=1)[order]
     need = np.stack([dice.integers(100, 1900, 3), dice.integers(100, 7000, 3)], axis=1).astype(float)
     base = problem(0, items=3, offers=18, rules=0)
     known = replace(
-        base, need=need, room=room, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool)
+        base, need=need, free=free, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool)
     )
     some, every = (
         ResourceLp(known, offers=each).solve(known.demand, whole=True).value
@@ -136,7 +136,7 @@ def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
 def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     base = problem(0, items=1, offers=1, rules=0)
     known = replace(
-        base, need=np.array([[60.0]]), room=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10])
+        base, need=np.array([[60.0]]), free=np.array([[100.0]]), price=np.array([1.0]), demand=np.array([10])
     )
     known = replace(known, open=np.ones((1, 1), bool), asks=base.asks[:, :1], counts=base.counts[:, :1])
 
@@ -144,10 +144,10 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
     assert ResourceLp(known).solve(known.demand, whole=True).value == pytest.approx(10.0)
 
 
-@pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other room", "none"])
+@pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other free", "none"])
 def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_of_no_use(rates: list[float]) -> None:
     """The offer holds ten pods worth five, for twenty."""
-    worth, room, need, open_to = (
+    worth, free, need, open_to = (
         np.array([5.0]),
         np.array([[100.0, 0.0]]),
         np.array([[10.0, 0.0]]),
@@ -155,7 +155,7 @@ def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_
     )
 
     assert worth_to_price_ratio(
-        room, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])
+        free, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])
     ).tolist() == [2.5]
 
 
@@ -165,16 +165,16 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
     known = few(seed, items=5)
     worth = np.random.default_rng(seed).uniform(0.5, 2.0, known.items) * known.need.sum(axis=1)
     pricer = _pricer(known)
-    dearest = {
+    highest = {
         offer: max(float(worth @ np.array(held)) for held in contents(known, offer))
         for offer in range(len(known.price))
     }
-    worthy = {offer: value for offer, value in dearest.items() if value > known.price[offer] * (1 + 1e-5)}
+    worthy = {offer: value for offer, value in highest.items() if value > known.price[offer] * (1 + 1e-5)}
     # a second search at the offer's own prices follows the first; the last case needs only the first
     for patience, haste in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):
-        priced = pricer.look(worth, patience, haste)
+        priced = pricer.price(worth, patience, haste)
 
-        assert priced.most >= max(value / known.price[offer] for offer, value in dearest.items())
+        assert priced.most >= max(value / known.price[offer] for offer, value in highest.items())
         for one in priced.patterns:
             held = np.zeros(known.items, np.int64)
             held[one.items] = one.counts

@@ -82,8 +82,8 @@ def pod(
     }
 
 
-def pods(count: int, name: str = "web", **said: Any) -> list[dict[str, Any]]:
-    return [pod(f"{name}-{number}", **{"app": name, **said}) for number in range(count)]
+def pods(count: int, name: str = "web", **fields: Any) -> list[dict[str, Any]]:
+    return [pod(f"{name}-{number}", **{"app": name, **fields}) for number in range(count)]
 
 
 def node(
@@ -104,9 +104,9 @@ def node(
     }
 
 
-def running(name: str, where: str, **said: Any) -> dict[str, Any]:
+def running(name: str, where: str, **fields: Any) -> dict[str, Any]:
     """Return a pod that runs on a node."""
-    one = pod(name, **said)
+    one = pod(name, **fields)
     return {**one, "spec": {**one["spec"], "nodeName": where}, "status": {"phase": "Running"}}
 
 
@@ -161,17 +161,17 @@ TOLERATION = {"key": "dedicated", "operator": "Exists"}
 @st.composite
 def deployments(draw: st.DrawFn, app: str) -> list[dict[str, Any]]:
     """Draw a few replicas with the same rules."""
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "app": app,
         "cpu": draw(st.sampled_from(["100m", "900m", "2"])),
         "memory": draw(st.sampled_from(["64Mi", "3Gi"])),
     }
     if draw(st.booleans()):
-        said["tolerations"] = [TOLERATION]
+        fields["tolerations"] = [TOLERATION]
     if draw(st.integers(0, 3)) == 0:
-        said["ports"] = [8080]
+        fields["ports"] = [8080]
     if draw(st.integers(0, 2)) == 0:
-        said["nodeSelector"] = draw(
+        fields["nodeSelector"] = draw(
             st.sampled_from([{ZONE: ZONES[0]}, {"kubernetes.io/arch": "arm64"}, {"karpenter.sh/capacity-type": "spot"}])
         )
     kind = draw(st.sampled_from(["none", "none", "spread", "anti", "near", "both"]))
@@ -180,12 +180,12 @@ def deployments(draw: st.DrawFn, app: str) -> list[dict[str, Any]]:
     if kind in ("spread", "both"):
         policy = {"nodeTaintsPolicy": "Honor"} if draw(st.booleans()) else {}
         domains = {"minDomains": draw(st.integers(2, 4))} if draw(st.integers(0, 3)) == 0 else {}
-        said["topologySpreadConstraints"] = [spread(key, app=app, skew=draw(st.integers(1, 2)), **policy, **domains)]
+        fields["topologySpreadConstraints"] = [spread(key, app=app, skew=draw(st.integers(1, 2)), **policy, **domains)]
     if kind in ("anti", "both"):
-        said |= affinity(podAntiAffinity=[near(draw(st.sampled_from([ZONE, HOST])), other)])
+        fields |= affinity(podAntiAffinity=[near(draw(st.sampled_from([ZONE, HOST])), other)])
     if kind == "near":
-        said |= affinity(podAffinity=[near(key, other)])
-    return pods(draw(st.integers(1, 5)), app, **said)
+        fields |= affinity(podAffinity=[near(key, other)])
+    return pods(draw(st.integers(1, 5)), app, **fields)
 
 
 @st.composite

@@ -77,33 +77,33 @@ class ClusterSimulation:
     def __init__(self, snapshot: Snapshot, found: CandidateSearch, world: PlannerArguments) -> None:
         moving = {pod.key for one in found.candidates for pod in one.pods}
         self.state = world.state(unbound(snapshot, moving))
-        self._rooms = {room.node: room for room in self.state.existing if room.node}
-        self._index = {id(room): number for number, room in enumerate(self.state.existing)}
+        self._nodes = {node.node_name: node for node in self.state.existing if node.node_name}
+        self._index = {id(node): number for number, node in enumerate(self.state.existing)}
         self._group_of = {pod.key: group for group in self.state.groups.pending for pod in group.pods}
         self.contents: dict[NodeState, Contents] = defaultdict(dict)
         for one in found.candidates:
             self._put_home(one)
         self.nominated, self.buffered = self._place_waiting_pods()
-        self._free: Floats = np.array([room.free for room in self.state.existing], float).reshape(
+        self._free: Floats = np.array([node.free for node in self.state.existing], float).reshape(
             len(self.state.existing), len(self.state.groups.resources)
         )
         self._open: Marks = np.array(
-            [room.node not in found.settling and bool(room.node) for room in self.state.existing]
+            [node.node_name not in found.settling and bool(node.node_name) for node in self.state.existing]
         )
-        for room in self.state.existing:
-            if not self._open[self._index[id(room)]]:
-                room.free = [amount + CLOSED for amount in room.free]
+        for node in self.state.existing:
+            if not self._open[self._index[id(node)]]:
+                node.free = [amount + CLOSED for amount in node.free]
         self._scale = self._resource_scale()
         self._moves: list[tuple[PodGroup, NodeState | None, NodeState | None, list[str]]] = []
         self._closed: list[NodeState] = []
 
     def _put_home(self, candidate: Candidate) -> None:
         """Place the pods of a candidate on their own node. They are there, so no rule is checked."""
-        room = self._rooms[candidate.node.name]
+        node = self._nodes[candidate.node.name]
         for pod in candidate.pods:
             group = self._group_of[pod.key]
-            self.state.take(group, room, -1)
-            self.contents[room].setdefault(group, []).append(pod.key)
+            self.state.take(group, node, -1)
+            self.contents[node].setdefault(group, []).append(pod.key)
 
     def _place_waiting_pods(self) -> tuple[frozenset[str], frozenset[str]]:
         """Place pods that wait for a node, and capacity buffers, on existing nodes; return the nodes of each kind.
@@ -115,15 +115,15 @@ class ClusterSimulation:
         nominated: set[str] = set()
         buffered: set[str] = set()
         if waiting:
-            before = {room: dict(room.planned) for room in state.existing}
+            before = {node: dict(node.planned) for node in state.existing}
             fill_existing_nodes(state, [group for group in waiting if not group.refused])
-            for room in state.existing:
-                for group, number in room.planned.items():
-                    came = number - before[room].get(group, 0)
+            for node in state.existing:
+                for group, number in node.planned.items():
+                    came = number - before[node].get(group, 0)
                     if came:
                         keys = self._waiting_keys(group)[:came]
-                        self.contents[room].setdefault(group, []).extend(keys)
-                        (buffered if group.head_room else nominated).add(room.node)
+                        self.contents[node].setdefault(group, []).extend(keys)
+                        (buffered if group.is_buffer else nominated).add(node.node_name)
             for group in waiting:
                 state.left[group] = 0
         return frozenset(nominated), frozenset(buffered)
@@ -145,7 +145,7 @@ class ClusterSimulation:
 
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods on a node that can move."""
-        return [key for keys in self.contents[self._rooms[node]].values() for key in keys]
+        return [key for keys in self.contents[self._nodes[node]].values() for key in keys]
 
     def size(self, group: PodGroup) -> float:
         """Return the larger share of CPU and memory that a pod uses."""
@@ -155,18 +155,18 @@ class ClusterSimulation:
         """Take all pods off these nodes and close the nodes; return the pods."""
         displaced: Contents = {}
         for name in nodes:
-            room = self._rooms[name]
-            for group, keys in list(self.contents[room].items()):
-                self.state.take(group, room, len(keys))
-                self._record(group, room, None, keys)
+            node = self._nodes[name]
+            for group, keys in list(self.contents[node].items()):
+                self.state.take(group, node, len(keys))
+                self._record(group, node, None, keys)
                 displaced.setdefault(group, []).extend(keys)
-            self._shut(room)
+            self._shut(node)
         return displaced
 
-    def _shut(self, room: NodeState) -> None:
-        room.free = [amount + CLOSED for amount in room.free]
-        self._closed.append(room)
-        self._open[self._index[id(room)]] = False
+    def _shut(self, node: NodeState) -> None:
+        node.free = [amount + CLOSED for amount in node.free]
+        self._closed.append(node)
+        self._open[self._index[id(node)]] = False
 
     def place_on_existing(self, displaced: Contents) -> Contents:
         """Place pods on existing nodes, each where it fits best, the largest first; return the pods that are left."""
@@ -176,10 +176,10 @@ class ClusterSimulation:
             for number in self._by_fit(group):
                 if not keys:
                     break
-                room = self.state.existing[number]
-                came = self.state.put(group, room, len(keys))
+                node = self.state.existing[number]
+                came = self.state.put(group, node, len(keys))
                 if came:
-                    self._record(group, None, room, keys[:came])
+                    self._record(group, None, node, keys[:came])
                     keys = keys[came:]
             if keys:
                 left[group] = keys
@@ -201,42 +201,42 @@ class ClusterSimulation:
         """Open one new node for all of these pods; return None, with everything as before, if it cannot hold them."""
         if self.state.over_limit(choice) is not None:
             return None
-        room = self.state.open(choice)
+        node = self.state.open(choice)
         placed = []
         for group, keys in displaced.items():
-            came = self.state.put(group, room, len(keys))
+            came = self.state.put(group, node, len(keys))
             if came < len(keys):
-                self.state.close(room)
+                self.state.close(node)
                 return None
             placed.append((group, keys))
         for group, keys in placed:
-            self._record(group, None, room, keys)
-        return room
+            self._record(group, None, node, keys)
+        return node
 
-    def cheaper_offers(self, room: NodeState, choice: OfferChoice, price: float) -> list[Offer]:
+    def cheaper_offers(self, node: NodeState, choice: OfferChoice, price: float) -> list[Offer]:
         """Return the offers of the same capacity type that hold the pods of a new node and cost less than ``price``."""
-        need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
+        need = [before - after for before, after in zip(choice.one.free, node.free, strict=True)]
         return [
             one.offer
-            for one in self.state.replacement_offers(choice, room.planned)
+            for one in self.state.replacement_offers(choice, node.planned)
             if one.offer.capacity_type == choice.one.offer.capacity_type
             and one.offer.price_per_hour < price
-            and all(amount <= there for amount, there in zip(need, one.room, strict=True))
+            and all(amount <= there for amount, there in zip(need, one.free, strict=True))
         ]
 
     def pack_on_new(self, displaced: Contents, effort: Effort, *, without: Collection[str]) -> bool:
         """Pack pods on new nodes with the planner, ``without`` these instance types; return whether all are placed."""
         state = self.state
-        before = {room: dict(room.planned) for room in state.existing}
+        before = {node: dict(node.planned) for node in state.existing}
         with excluded_types(state, without):
             propose_and_realize(state, Meter(effort), effort.seed)
         state.quotas.clear()
         waiting = {group: list(keys) for group, keys in displaced.items()}
-        for room in (*state.existing, *state.new):
-            for group, number in list(room.planned.items()):
-                came = number - before.get(room, {}).get(group, 0)
+        for node in (*state.existing, *state.new):
+            for group, number in list(node.planned.items()):
+                came = number - before.get(node, {}).get(group, 0)
                 if came > 0:
-                    self._record(group, None, room, waiting[group][:came])
+                    self._record(group, None, node, waiting[group][:came])
                     waiting[group] = waiting[group][came:]
         return not any(waiting.values())
 
@@ -250,10 +250,10 @@ class ClusterSimulation:
             self._refresh(target)
         self._moves.append((group, source, target, keys))
 
-    def _refresh(self, room: NodeState) -> None:
-        number = self._index.get(id(room))
+    def _refresh(self, node: NodeState) -> None:
+        number = self._index.get(id(node))
         if number is not None:
-            self._free[number] = room.free
+            self._free[number] = node.free
 
     def commit(self) -> list[NodeState]:
         """Keep everything since the last commit; return the new nodes. They receive no further pods."""
@@ -263,9 +263,9 @@ class ClusterSimulation:
 
     def roll_back(self) -> None:
         """Undo everything since the last commit."""
-        for room in self._closed:
-            room.free = [amount - CLOSED for amount in room.free]
-            self._open[self._index[id(room)]] = True
+        for node in self._closed:
+            node.free = [amount - CLOSED for amount in node.free]
+            self._open[self._index[id(node)]] = True
         self._closed.clear()
         for group, source, target, keys in reversed(self._moves):
             if target is not None:
@@ -280,12 +280,12 @@ class ClusterSimulation:
                 self.contents[source][group] = list(keys)
                 self._refresh(source)
         self._moves.clear()
-        for room in list(self.state.new):
-            self.state.close(room)
-            self.contents.pop(room, None)
+        for node in list(self.state.new):
+            self.state.close(node)
+            self.contents.pop(node, None)
         for group in self.state.left:
             self.state.left[group] = 0
 
     def place_of(self) -> dict[str, NodeState]:
         """Return the node of each pod that can move, by the pod's key."""
-        return {key: room for room, inside in self.contents.items() for keys in inside.values() for key in keys}
+        return {key: node for node, inside in self.contents.items() for keys in inside.values() for key in keys}

@@ -1,7 +1,7 @@
 """The condition Consolidatable of a claim: its node has been left alone for the pool's ``consolidateAfter``.
 
 Source: Karpenter, core `pkg/controllers/nodeclaim/disruption/consolidation.go`. The condition says nothing about the
-pods of the node. It is written after a look for nodes to disrupt, so it may be a minute late, and later while nothing
+pods of the node. It is written after a survey for nodes to disrupt, so it may be a minute late, and later while nothing
 changes.
 """
 

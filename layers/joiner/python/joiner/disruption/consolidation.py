@@ -1,7 +1,7 @@
 """Consolidation: remove nodes that are not worth their price, and replace nodes by cheaper ones.
 
-``propose`` returns the actions of one wave. ``revalidate`` looks again some seconds later and keeps the actions that
-are still right. Nothing is changed here; the functions of the state machine DISRUPT execute the actions.
+``propose`` returns the actions of one wave. ``revalidate`` repeats the check some seconds later and keeps the actions
+that are still right. Nothing is changed here; the functions of the state machine DISRUPT execute the actions.
 
 Source: Karpenter, core `pkg/controllers/disruption` (emptiness, consolidation, validation). Karpenter searches for one
 command at a time. Here one wave contains every action that is worth its evictions, within all budgets.

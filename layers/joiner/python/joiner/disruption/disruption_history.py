@@ -1,4 +1,4 @@
-"""What is known about earlier looks and disruptions, and no list of the API server shows."""
+"""What is known about earlier surveys and disruptions, and no list of the API server shows."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -130,8 +130,8 @@ def _compare_digests(claim: NodeClaim, pool: NodePool) -> Drift | None:
 
 
 def _differs(claim: NodeClaim, digest: str, version: str, present: str) -> bool:
-    said = claim.annotations.get(digest)
-    return said is not None and claim.annotations.get(version) == VERSION and said != present
+    annotated = claim.annotations.get(digest)
+    return annotated is not None and claim.annotations.get(version) == VERSION and annotated != present
 
 
 def _compare_requirements(claim: NodeClaim, pool: NodePool, kind: InstanceType | None) -> Drift | None:
@@ -140,8 +140,8 @@ def _compare_requirements(claim: NodeClaim, pool: NodePool, kind: InstanceType |
     unmet = pool.requirements.unmet(labels)
     if not unmet:
         return None
-    told = "; ".join(f"{key} is {labels.get(key, 'missing')}, wanted {pool.requirements[key]}" for key in unmet)
-    return Drift("RequirementsDrifted", f"it no longer meets the requirements of {pool.key}: {told}")
+    differences = "; ".join(f"{key} is {labels.get(key, 'missing')}, wanted {pool.requirements[key]}" for key in unmet)
+    return Drift("RequirementsDrifted", f"it no longer meets the requirements of {pool.key}: {differences}")
 
 
 def _compare_offering(

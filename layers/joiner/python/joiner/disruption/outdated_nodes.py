@@ -113,8 +113,12 @@ def find_offerings_at_risk(snapshot: Snapshot, recommended: Collection[str]) -> 
     """Return the offerings (capacity type, instance type, zone) of the claims that are named in `recommended`."""
     labels = (claim.labels for claim in snapshot.claims if claim.name in recommended)
     return frozenset(
-        (said.get(names.CAPACITY_TYPE, ""), said.get(names.INSTANCE_TYPE, ""), said.get(names.ZONE, ""))
-        for said in labels
+        (
+            labels_of_claim.get(names.CAPACITY_TYPE, ""),
+            labels_of_claim.get(names.INSTANCE_TYPE, ""),
+            labels_of_claim.get(names.ZONE, ""),
+        )
+        for labels_of_claim in labels
     )
 
 

@@ -36,7 +36,7 @@ TRIALS: Final = 6
 """Trials in which nodes that cannot go are replaced by the next ones in line."""
 
 ROTATING: Final = 3
-"""Trial from which the line begins elsewhere at each look, so that many failing nodes keep no other from its turn."""
+"""Trial from which the line begins elsewhere at each survey, so that many failing nodes keep no other from its turn."""
 
 LOOK_SECONDS: Final = 300
 
@@ -128,7 +128,7 @@ class _Line:
         self._nodes = nodes_of_claims(snapshot)
         self._of_pods = BudgetsOfPods(snapshot.disruption_budgets)
         self.held: dict[str, str] = {}
-        self._room = {pool.key: self._limits(pool) for pool in {one.pool.key: one.pool for one in due}.values()}
+        self._allowed = {pool.key: self._limits(pool) for pool in {one.pool.key: one.pool for one in due}.values()}
 
     def choose(self, refused: Collection[str], trial: int) -> list[OutdatedNode]:
         """Return the nodes to try together, within all budgets."""
@@ -140,11 +140,11 @@ class _Line:
         evicted: Counter[str] = Counter()
         chosen: list[OutdatedNode] = []
         for one in waiting:
-            room = self._room[one.pool.key]
-            if len(chosen) == MOST or taken[one.pool.key] >= min(room["all"], room[one.reason]):
+            allowed = self._allowed[one.pool.key]
+            if len(chosen) == MOST or taken[one.pool.key] >= min(allowed["all"], allowed[one.reason]):
                 continue
             evictions = self._evictions(one)
-            if any(evicted[key] + number > allowed for key, (number, allowed) in evictions.items()):
+            if any(evicted[key] + number > most for key, (number, most) in evictions.items()):
                 continue
             evicted.update({key: number for key, (number, _) in evictions.items()})
             taken[one.pool.key] += 1

@@ -62,7 +62,7 @@ class _Attempt:
         self._pods = {pod.key: pod for action in actions for one in action.removed for pod in one.pods}
         self._action_of = {pod.key: action for action in actions for one in action.removed for pod in one.pods}
         self._state = self._build()
-        self._rooms: dict[str, NodeState] = {room.node: room for room in self._state.existing if room.node}
+        self._nodes: dict[str, NodeState] = {node.node_name: node for node in self._state.existing if node.node_name}
         self._new: dict[NodeState, NodeState] = {}
 
     def _build(self) -> PlanState:
@@ -77,11 +77,11 @@ class _Attempt:
     def failed(self) -> set[FoundAction]:
         """Place everything; return the actions that cannot be made."""
         for action in self._actions:
-            for room in action.opened:
-                choice = room.choice and _same_choice(self._state, room.choice)
+            for node in action.opened:
+                choice = node.choice and _same_choice(self._state, node.choice)
                 if not choice:
                     return {action}
-                self._new[room] = self._state.open(choice)
+                self._new[node] = self._state.open(choice)
         wanted: dict[tuple[PodGroup, NodeState], list[str]] = defaultdict(list)
         lost: set[FoundAction] = set()
         for group in self._state.groups.pending:
@@ -104,7 +104,7 @@ class _Attempt:
     def _target(self, pod: str) -> NodeState | None:
         """Return the node of the pod in this state. A pod on a node of an action that was dropped has none."""
         place = self._writer.places.get(pod)
-        return None if place is None else self._new.get(place) or self._rooms.get(place.node)
+        return None if place is None else self._new.get(place) or self._nodes.get(place.node_name)
 
     def _place(self, wanted: dict[tuple[PodGroup, NodeState], int]) -> dict[tuple[PodGroup, NodeState], int]:
         """Place the pods; return those that are left. A pod can need another one that comes later, so the pods are
@@ -112,13 +112,13 @@ class _Attempt:
         moved = True
         while moved and wanted:
             moved = False
-            for (group, room), number in list(wanted.items()):
-                came = self._state.put(group, room, number)
+            for (group, node), number in list(wanted.items()):
+                came = self._state.put(group, node, number)
                 moved |= came > 0
                 if came == number:
-                    del wanted[group, room]
+                    del wanted[group, node]
                 else:
-                    wanted[group, room] = number - came
+                    wanted[group, node] = number - came
         return wanted
 
     def written(self) -> list[DisruptionAction]:
@@ -128,16 +128,16 @@ class _Attempt:
 
     def _action(self, action: FoundAction, nodes: NodeWriter, numbers: Counter[str]) -> DisruptionAction:
         launched: dict[NodeState, PlannedNode] = {}
-        for room in action.opened:
-            pool = self._choice(room).market.pool.name
+        for node in action.opened:
+            pool = self._choice(node).market.pool.name
             numbers[pool] += 1
             name = f"{pool}-{numbers[pool]}"
-            launched[room] = self._planned(nodes, room, name, action)
+            launched[node] = self._planned(nodes, node, name, action)
         moves = {}
         for one in action.removed:
             for pod in one.pods:
                 place = self._writer.places[pod.key]
-                moves[pod.key] = launched[place].name if place in launched else place.node
+                moves[pod.key] = launched[place].name if place in launched else place.node_name
         return DisruptionAction(
             "Underutilized",
             tuple(sorted(one.claim.name for one in action.removed)),
@@ -148,14 +148,14 @@ class _Attempt:
             action.score,
         )
 
-    def _choice(self, room: NodeState) -> OfferChoice:
-        choice = self._new[room].choice
+    def _choice(self, node: NodeState) -> OfferChoice:
+        choice = self._new[node].choice
         if choice is None:
-            raise ValueError(f"{room.name} is not a new node")
+            raise ValueError(f"{node.name} is not a new node")
         return choice
 
-    def _planned(self, nodes: NodeWriter, room: NodeState, name: str, action: FoundAction) -> PlannedNode:
-        new, choice = self._new[room], self._choice(room)
+    def _planned(self, nodes: NodeWriter, node: NodeState, name: str, action: FoundAction) -> PlannedNode:
+        new, choice = self._new[node], self._choice(node)
         contents = sorted((-group.constraints.priority, group.index, number) for group, number in new.planned.items())
         made = nodes.node(new, choice, contents, name)
         most = choice.one.offer.price_per_hour + SAVING_AT_RISK * action.saving / len(action.opened)
@@ -164,7 +164,7 @@ class _Attempt:
             for offer in action.flexible or made.alternatives
             if offer == made.offer or _may_launch(offer, action.removed, most)
         )
-        pods = sorted(key for key, place in self._writer.places.items() if place is room)
+        pods = sorted(key for key, place in self._writer.places.items() if place is node)
         real = [pod for key in pods if (pod := self._pods.get(key)) is not None]
         return replace(
             made,

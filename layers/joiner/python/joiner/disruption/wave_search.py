@@ -147,11 +147,11 @@ class WaveSearch:
             saving = one.price - choice.one.offer.price_per_hour
             if saving < at_least - LEAST_DIFFERENCE:
                 break
-            room = simulation.open_node(choice, left)
-            if room is None:
+            node = simulation.open_node(choice, left)
+            if node is None:
                 saving = 0.0
                 continue
-            cheaper = simulation.cheaper_offers(room, choice, one.price)
+            cheaper = simulation.cheaper_offers(node, choice, one.price)
             if few := too_few_spot_types(one, cheaper):
                 why, saving = few, 0.0
                 break
@@ -226,7 +226,7 @@ class WaveSearch:
             left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
             if left and not simulation.pack_on_new(left, REPACK_EFFORT, without=excluded):
                 break
-            opened = [room.choice.one.offer for room in simulation.state.new if room.choice]
+            opened = [node.choice.one.offer for node in simulation.state.new if node.choice]
             saving = price - sum(offer.price_per_hour for offer in opened)
             if saving < LEAST_REPACK_SHARE * price:
                 break
@@ -246,8 +246,8 @@ class ReplacementOffers:
         self._state = simulation.state
         self._tiers: list[tuple[list[OfferChoice], Floats, Floats]] = []
         for _, choices in OfferFrontier(simulation.state).tiers:
-            rooms = np.array([one.one.room for one in choices], float)
-            self._tiers.append((choices, rooms, np.array([one.one.offer.price_per_hour for one in choices])))
+            free = np.array([one.one.free for one in choices], float)
+            self._tiers.append((choices, free, np.array([one.one.offer.price_per_hour for one in choices])))
 
     def holding(self, contents: Contents, *, below: float) -> list[OfferChoice]:
         """Return the offers that hold all of these pods by resources and labels and cost less, the cheapest first.
@@ -259,8 +259,8 @@ class ReplacementOffers:
         for group, keys in contents.items():
             total += np.array(group.vector, float) * len(keys)
             mask |= 1 << group.index
-        for choices, rooms, prices in self._tiers:
-            fitting = np.flatnonzero((rooms >= total).all(axis=1)).tolist()
+        for choices, free, prices in self._tiers:
+            fitting = np.flatnonzero((free >= total).all(axis=1)).tolist()
             able = [at for at in fitting if choices[at].groups & mask == mask]
             if able:
                 return [choices[at] for at in sorted(able, key=lambda at: prices[at]) if prices[at] < below - 1e-9]

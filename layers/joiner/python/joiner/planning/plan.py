@@ -32,8 +32,8 @@ class Offer:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Offer":
-        return cls(said["pricePerHour"], said["instanceType"], said["zone"], said["capacityType"])
+    def from_json(cls, fields: Mapping[str, Any]) -> "Offer":
+        return cls(fields["pricePerHour"], fields["instanceType"], fields["zone"], fields["capacityType"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,23 +113,23 @@ class PlannedNode:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "PlannedNode":
+    def from_json(cls, fields: Mapping[str, Any]) -> "PlannedNode":
         return cls(
-            name=said["name"],
-            pool=f"{said['nodePoolKind']}/{said['nodePool']}",
-            offer=Offer.from_json(said),
-            alternatives=tuple(Offer.from_json(one) for one in said["alternatives"]),
-            labels=said["labels"],
-            taints=tuple(Taint.from_kube(one) for one in said["taints"]),
-            startup_taints=tuple(Taint.from_kube(one) for one in said["startupTaints"]),
-            requirements=Requirements.from_kube(said["requirements"]),
-            requests=Resources.from_kube(said["requests"]),
-            daemon_overhead=Resources.from_kube(said["daemonOverhead"]),
-            capacity=Resources.from_kube(said["capacity"]),
-            allocatable=Resources.from_kube(said["allocatable"]),
-            pods=tuple(said["pods"]),
-            classes=said["classes"],
-            costs=NodeCosts.from_json(said.get("priceParts") or {}),
+            name=fields["name"],
+            pool=f"{fields['nodePoolKind']}/{fields['nodePool']}",
+            offer=Offer.from_json(fields),
+            alternatives=tuple(Offer.from_json(one) for one in fields["alternatives"]),
+            labels=fields["labels"],
+            taints=tuple(Taint.from_kube(one) for one in fields["taints"]),
+            startup_taints=tuple(Taint.from_kube(one) for one in fields["startupTaints"]),
+            requirements=Requirements.from_kube(fields["requirements"]),
+            requests=Resources.from_kube(fields["requests"]),
+            daemon_overhead=Resources.from_kube(fields["daemonOverhead"]),
+            capacity=Resources.from_kube(fields["capacity"]),
+            allocatable=Resources.from_kube(fields["allocatable"]),
+            pods=tuple(fields["pods"]),
+            classes=fields["classes"],
+            costs=NodeCosts.from_json(fields.get("priceParts") or {}),
         )
 
 
@@ -152,11 +152,11 @@ class ExistingNode:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "ExistingNode":
-        return cls(said["node"], said["claim"], tuple(said["pods"]), said["classes"])
+    def from_json(cls, fields: Mapping[str, Any]) -> "ExistingNode":
+        return cls(fields["node"], fields["claim"], tuple(fields["pods"]), fields["classes"])
 
 
-LOOKS_AGAIN: Final = "; the next round looks again"
+TEMPORARY: Final = "; the next round looks again"
 """The end of a reason that comes from this plan and not from a rule."""
 
 
@@ -201,7 +201,7 @@ class Reason:
     @property
     def passing(self) -> bool:
         """Return whether another plan of the same state may place the pod, because this plan did not try everything."""
-        return self.reason.endswith(LOOKS_AGAIN)
+        return self.reason.endswith(TEMPORARY)
 
     def to_json(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"nodePool": self.pool, "reason": self.reason}
@@ -210,10 +210,10 @@ class Reason:
         return shown
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Reason":
-        near = said.get("nearest")
+    def from_json(cls, fields: Mapping[str, Any]) -> "Reason":
+        near = fields.get("nearest")
         lacks = Resources.from_kube(near.get("lacks")) if near else Resources()
-        return cls(said["nodePool"], said["reason"], Offer.from_json(near) if near else None, lacks)
+        return cls(fields["nodePool"], fields["reason"], Offer.from_json(near) if near else None, lacks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +227,8 @@ class PendingPod:
         return {"pod": self.pod, "reasons": [one.to_json() for one in self.reasons]}
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "PendingPod":
-        return cls(said["pod"], tuple(Reason.from_json(one) for one in said["reasons"]))
+    def from_json(cls, fields: Mapping[str, Any]) -> "PendingPod":
+        return cls(fields["pod"], tuple(Reason.from_json(one) for one in fields["reasons"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +271,8 @@ class Simplification:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Simplification":
-        return cls(said["fewerNodes"], said["fewerTypes"], said["nodesMovedToOtherZones"], said["pricePerHour"])
+    def from_json(cls, fields: Mapping[str, Any]) -> "Simplification":
+        return cls(fields["fewerNodes"], fields["fewerTypes"], fields["nodesMovedToOtherZones"], fields["pricePerHour"])
 
 
 UNCHANGED: Final = Simplification()
@@ -356,20 +356,20 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "Plan":
+    def from_json(cls, fields: Mapping[str, Any]) -> "Plan":
         return cls(
-            nodes=tuple(PlannedNode.from_json(one) for one in said["nodes"]),
-            existing=tuple(ExistingNode.from_json(one) for one in said["existing"]),
-            pending=tuple(PendingPod.from_json(one) for one in said["pending"]),
-            lower_bound_per_hour=said["lowerBoundPerHour"],
-            greedy_price_per_hour=said.get("greedyPricePerHour"),
-            simplified=Simplification.from_json(said["simplified"]) if said.get("simplified") else UNCHANGED,
-            cut_short=said.get("cutShort", False),
-            warnings=tuple(said.get("warnings") or ()),
+            nodes=tuple(PlannedNode.from_json(one) for one in fields["nodes"]),
+            existing=tuple(ExistingNode.from_json(one) for one in fields["existing"]),
+            pending=tuple(PendingPod.from_json(one) for one in fields["pending"]),
+            lower_bound_per_hour=fields["lowerBoundPerHour"],
+            greedy_price_per_hour=fields.get("greedyPricePerHour"),
+            simplified=Simplification.from_json(fields["simplified"]) if fields.get("simplified") else UNCHANGED,
+            cut_short=fields.get("cutShort", False),
+            warnings=tuple(fields.get("warnings") or ()),
             problems=tuple(
                 InvalidManifest(
                     one["object"], one["field"], one.get("value", ""), one["message"], one.get("severity", "error")
                 )
-                for one in said["problems"]
+                for one in fields["problems"]
             ),
         )

@@ -74,13 +74,15 @@ def plan(
     before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
     apply_preferences(state)
     simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
-    zonal = tolerances is not None and len({room.labels.get(names.ZONE) for room in state.new}) > 1
+    zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
     made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven + state.made_price, zonal=zonal)
     greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
     strange = find_unknown_values(snapshot.pools, catalogue)
-    told = {problem.object for problem in strange}
+    reported = {problem.object for problem in strange}
     empty = [
-        market.pool for market in state.markets if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in told
+        market.pool
+        for market in state.markets
+        if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in reported
     ]
     impossible = [
         problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None

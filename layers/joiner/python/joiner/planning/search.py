@@ -182,18 +182,18 @@ def _loose(state: PlanState) -> bool:
 def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPlan:
     """Place pods with arrays as far as arrays can express their rules; place the remaining pods one after the other."""
     waiting = _waiting(state)
-    everybody = sum(state.left[group] for group in waiting)
+    total = sum(state.left[group] for group in waiting)
     fill_existing_nodes(state, waiting)
     groups = [group for group in waiting if state.left[group]]
     worth = _sizes(state, groups)
-    dealt = assign_domains(state, groups, worth)
-    inside = expressible_groups(state, groups, dealt)
+    assignment = assign_domains(state, groups, worth)
+    inside = expressible_groups(state, groups, assignment)
     proven: float | None = None
     exceeded: tuple[PackingProblem, DomainAssignment, LimitRows] | None = None
     greedy: FirstFit | None = None
     began = meter.seconds
     if inside and any(market.launchable for market in state.markets):
-        problem = compile_problem(state, dealt, inside, narrowed=state.narrow)
+        problem = compile_problem(state, assignment, inside, narrowed=state.narrow)
         demand = np.where(problem.open.any(axis=0), problem.demand, 0)
         everything = int(demand.sum()) == state.pods_left
         context = SearchContext.of(problem, seed, meter)
@@ -202,14 +202,18 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
         if meter.allowance:
             relaxation = tighten_relaxation(problem, demand, context, relaxation)
         by_node = (
-            PODS_PER_NODE_TIME * float(relaxation.nodes.sum()) / max(everybody, LEAST_PODS_FOR_TIME)
+            PODS_PER_NODE_TIME * float(relaxation.nodes.sum()) / max(total, LEAST_PODS_FOR_TIME)
             if problem.items <= FEW_ITEMS
             else 0.0
         )
-        meter.keep_back(compiled * max(1 + everybody / PODS_PER_COMPILE_TIME, by_node))
-        toll = limit_rows_of(state, problem)
-        exceeded = (problem, dealt, toll) if toll is not None and not is_within_limits(toll, relaxation) else None
-        provable = int(demand.sum()) == everybody and _provable(state, problem, dealt, relaxation)
+        meter.keep_back(compiled * max(1 + total / PODS_PER_COMPILE_TIME, by_node))
+        limit_rows = limit_rows_of(state, problem)
+        exceeded = (
+            (problem, assignment, limit_rows)
+            if limit_rows is not None and not is_within_limits(limit_rows, relaxation)
+            else None
+        )
+        provable = int(demand.sum()) == total and _provable(state, problem, assignment, relaxation)
         if (
             not provable
             and meter.allowance
@@ -221,15 +225,15 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
             ).price_per_hour  # Computed for all groups now, not near the deadline.
         simple = pack_for_comparison(problem, demand, relaxation, meter)
         if simple.patterns and everything and not state.narrow:
-            greedy = FirstFit(simple, problem, dealt)  # A packing without some pods or rules is not comparable.
+            greedy = FirstFit(simple, problem, assignment)  # A packing without some pods or rules is not comparable.
         packing = solve_packing(problem, demand, relaxation, context)
         packing = simple if simple.price < packing.price - 1e-9 else packing
         began = meter.seconds
-        carrier = _realize(state, problem, dealt, packing, meter)
-        rest = np.where(problem.open.any(axis=0), carrier.left(), 0)
+        realizer = _realize(state, problem, assignment, packing, meter)
+        rest = np.where(problem.open.any(axis=0), realizer.left(), 0)
         if rest.any():
-            carrier.realize(pack_greedily(problem, rest, floor_worth(problem, relaxation.worth), context))
-        carrier.finish()
+            realizer.realize(pack_greedily(problem, rest, floor_worth(problem, relaxation.worth), context))
+        realizer.finish()
         if provable:
             proven = max(relaxation.value * (1 - 1e-9), single_item_bound(state, problem))
             if (
@@ -241,7 +245,7 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
         frontier = OfferFrontier(state)
         SequentialPlacer(state, frontier, _shares(state, worth), PlacementStrategy()).fill()
         hopeful = any(
-            state.left[group] and any(fits(group, one.one.room) for one in frontier.of(group)) for group in waiting
+            state.left[group] and any(fits(group, one.one.free) for one in frontier.of(group)) for group in waiting
         )
     return ProposedPlan(score_plan(state), greedy, proven, hopeful, exceeded, meter.seconds - began)
 
@@ -250,8 +254,8 @@ def _within_limits(
     state: PlanState,
     before: ScoredPlan,
     problem: PackingProblem,
-    dealt: DomainAssignment,
-    toll: LimitRows,
+    assignment: DomainAssignment,
+    limit_rows: LimitRows,
     *,
     meter: Meter,
     seed: int,
@@ -260,27 +264,27 @@ def _within_limits(
     return it."""
     clear_plan(state)
     fill_existing_nodes(state, _waiting(state))
-    part, packing = pack_within_limits(problem, toll, seed, meter)
-    carrier = PackingRealizer(state, part, dealt)
-    carrier.realize(packing)
-    carrier.finish()
+    part, packing = pack_within_limits(problem, limit_rows, seed, meter)
+    realizer = PackingRealizer(state, part, assignment)
+    realizer.realize(packing)
+    realizer.finish()
     worth = _sizes(state, [group for group in state.groups.pending if state.left[group]])
     SequentialPlacer(state, OfferFrontier(state), _shares(state, worth), PlacementStrategy()).fill()
     return keep_better(state, before)
 
 
-def _provable(state: PlanState, problem: PackingProblem, dealt: DomainAssignment, relaxation: Relaxation) -> bool:
+def _provable(state: PlanState, problem: PackingProblem, assignment: DomainAssignment, relaxation: Relaxation) -> bool:
     """Return whether this relaxation is a bound for all plans that place its pods. Call it before any node is opened:
     it depends on the remaining limits."""
     within = is_within_limits(limit_rows_of(state, problem), relaxation)
     # A pod that was assigned to one domain could be cheaper in another, unless all domains have the same offers.
-    everywhere = problem.merged is not None or not dealt.shares_of
+    everywhere = problem.merged is not None or not assignment.shares_of
     whole = everywhere and not state.existing and not state.narrow
     return whole and within and relaxation.firm and not problem.choices.has_supplies and problem.one_tier
 
 
 def _realize(
-    state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, meter: Meter
+    state: PlanState, problem: PackingProblem, assignment: DomainAssignment, packing: Packing, meter: Meter
 ) -> PackingRealizer:
     """Realize the packing in the state.
 
@@ -288,27 +292,27 @@ def _realize(
     are not placed, other orders are tried while time is left. The best order is made again unless it was the last.
     """
     began = meter.seconds
-    carrier = _realize_once(state, problem, dealt, packing, 0)
-    once, missing = meter.seconds - began, [int(carrier.left().sum())]
+    realizer = _realize_once(state, problem, assignment, packing, 0)
+    once, missing = meter.seconds - began, [int(realizer.left().sum())]
     for order in range(1, ORDERS if problem.demand.sum() <= MOST_REORDERED_PODS else 1):
         if not missing[-1]:
-            return carrier
+            return realizer
         if meter.overdue(REORDERING_MARGIN * once):
             break
-        carrier = _realize_once(state, problem, dealt, packing, order)
-        missing.append(int(carrier.left().sum()))
+        realizer = _realize_once(state, problem, assignment, packing, order)
+        missing.append(int(realizer.left().sum()))
     best = missing.index(min(missing))
-    return carrier if missing[-1] == missing[best] else _realize_once(state, problem, dealt, packing, best)
+    return realizer if missing[-1] == missing[best] else _realize_once(state, problem, assignment, packing, best)
 
 
 def _realize_once(
-    state: PlanState, problem: PackingProblem, dealt: DomainAssignment, packing: Packing, order: int
+    state: PlanState, problem: PackingProblem, assignment: DomainAssignment, packing: Packing, order: int
 ) -> PackingRealizer:
-    for room in reversed(list(state.new)):
-        state.close(room)
-    carrier = PackingRealizer(state, problem, dealt, order)
-    carrier.realize(packing)
-    return carrier
+    for node in reversed(list(state.new)):
+        state.close(node)
+    realizer = PackingRealizer(state, problem, assignment, order)
+    realizer.realize(packing)
+    return realizer
 
 
 def _sizes(state: PlanState, groups: list[PodGroup]) -> dict[PodGroup, float]:
@@ -342,13 +346,13 @@ def _sequential(
     for approach in _approaches(state, scarce=not complete):
         if approach.last_resort and complete:
             return
-        if approach.dealt:
+        if approach.assigned:
             shares = {index: min(share, 1e9) for index, share in known.shares.items()}
             assign_quotas(state, order_groups(state, shares, "worth"))
         SequentialPlacer(state, frontier, known.shares, approach).fill()
         state.quotas.clear()
         meter.spend(2.0)
-        if not approach.dealt or keeps_all_rules(state):
+        if not approach.assigned or keeps_all_rules(state):
             improve_plan(state, frontier, known.shares, meter)
             attempt = score_plan(state)
             # Further attempts could only be cheaper or place more pods; that justifies no more than the effort.
@@ -373,7 +377,7 @@ def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
         ways += [("memory", None), *(("worth", largest) for largest in (64_000, 32_000, 16_000, 8_000, 4_000, 2_000))]
     for order, largest in ways:
         if spread:
-            yield PlacementStrategy(order, largest, dealt=True)
+            yield PlacementStrategy(order, largest, assigned=True)
         if not (spread and many):
             yield PlacementStrategy(order, largest)
     if not many:

@@ -61,8 +61,8 @@ class DefaultSpreads:
                 replace(TopologySpreadConstraint.from_kube(one, labels={}), selector=selector)
                 for one in self._constraints
             )
-        told = hashlib.blake2b(str(alike).encode(), digest_size=6).hexdigest()
-        shape = f"{pod.constraints.shape_key}-{told}"  # The class does not change: a slot is still for any pod of it.
+        digest = hashlib.blake2b(str(alike).encode(), digest_size=6).hexdigest()
+        shape = f"{pod.constraints.shape_key}-{digest}"  # The class does not change: a slot is still for any pod of it.
         return replace(pod, constraints=replace(pod.constraints, spreads=self._known[known], shape_key=shape))
 
     def _alike(self, pod: Pod) -> Requirements:

@@ -65,8 +65,8 @@ def _daemon_set(manifest: Manifest) -> dict[str, Any]:
 
 def _workload(manifest: Manifest) -> dict[str, Any]:
     spec = manifest.get("spec") or {}
-    said = {name: spec[name] for name in ("replicas", "selector") if name in spec}
-    return {"spec": {**said, "template": _template(spec.get("template") or {})}}
+    kept = {name: spec[name] for name in ("replicas", "selector") if name in spec}
+    return {"spec": {**kept, "template": _template(spec.get("template") or {})}}
 
 
 def _pod_template(manifest: Manifest) -> dict[str, Any]:

@@ -34,7 +34,7 @@ INSTANCE_LABELS: Final = re.compile(
 class PoolInstanceType:
     """One instance type in one pool, for all zones and capacity types.
 
-    ``room`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` do not
+    ``free`` is what its pods can request before daemons, in the order of the plan's resources. ``labels`` do not
     include the labels of zone and capacity type.
     """
 
@@ -42,11 +42,11 @@ class PoolInstanceType:
     labels: Mapping[str, str]
     capacity: Resources
     allocatable: Resources
-    room: tuple[int, ...]
+    free: tuple[int, ...]
 
 
 class NodeOffer:
-    """One offer of one pool. ``room`` is what its pods can request, without daemon overhead, in the order of the
+    """One offer of one pool. ``free`` is what its pods can request, without daemon overhead, in the order of the
     plan's resources.
 
     The price of ``offering`` is that of the whole node; ``costs`` are its parts beside the instance. ``daemons`` are
@@ -54,7 +54,7 @@ class NodeOffer:
     offers and a plan uses few of them, so labels are computed on demand.
     """
 
-    __slots__ = ("_labels", "_offer", "costs", "daemons", "index", "model", "offering", "overhead", "place", "room")
+    __slots__ = ("_labels", "_offer", "costs", "daemons", "free", "index", "model", "offering", "overhead", "place")
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class NodeOffer:
         model: PoolInstanceType,
         offering: Offering,
         *,
-        room: tuple[int, ...],
+        free: tuple[int, ...],
         daemons: tuple[int, ...],
         overhead: Resources,
         place: Mapping[str, str],
@@ -71,7 +71,7 @@ class NodeOffer:
         self.index = index
         self.model = model
         self.offering = offering
-        self.room = room
+        self.free = free
         self.daemons = daemons
         self.overhead = overhead
         self.place = place
@@ -82,8 +82,8 @@ class NodeOffer:
     @property
     def offer(self) -> Offer:
         if self._offer is None:
-            said = self.offering
-            self._offer = Offer(said.price_per_hour, self.model.name, said.zone, said.capacity_type)
+            offering = self.offering
+            self._offer = Offer(offering.price_per_hour, self.model.name, offering.zone, offering.capacity_type)
         return self._offer
 
     @property
@@ -109,9 +109,11 @@ class NodeOffer:
     @property
     def supply_key(self) -> tuple[str, ...]:
         """Return a key that is equal for offers that use the same supply, in all pools."""
-        said = self.offering
+        offering = self.offering
         return (
-            ("reservation", said.reservation) if said.reservation else (self.model.name, said.zone, said.capacity_type)
+            ("reservation", offering.reservation)
+            if offering.reservation
+            else (self.model.name, offering.zone, offering.capacity_type)
         )
 
     def label(self, key: str) -> str | None:
@@ -143,14 +145,14 @@ class OfferSet:
     def positions(self, key: str) -> tuple[Mapping[str, int], int]:
         """Return, by value of a label, the offers with that value, as bits; and the offers without the label."""
         if key not in self._positions:
-            carried: dict[str, list[int]] = {}
-            lacking: list[int] = []
+            with_value: dict[str, list[int]] = {}
+            without: list[int] = []
             for one in self.launchable:
                 value = one.label(key)
-                (lacking if value is None else carried.setdefault(value, [])).append(one.index)
+                (without if value is None else with_value.setdefault(value, [])).append(one.index)
             self._positions[key] = (
-                {value: _as_bits(positions) for value, positions in carried.items()},
-                _as_bits(lacking),
+                {value: _as_bits(positions) for value, positions in with_value.items()},
+                _as_bits(without),
             )
         return self._positions[key]
 

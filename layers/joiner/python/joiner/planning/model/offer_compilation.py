@@ -49,12 +49,12 @@ class OfferInputs:
     attachable: Mapping[str, Mapping[str, int]]
     burstable_named: bool = False
 
-    def room(self, name: str, can: Resources) -> tuple[int, ...]:
+    def free(self, name: str, can: Resources) -> tuple[int, ...]:
         if not self.attachable:
             amounts = can.amounts
             return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
-        told = self.attachable.get(name, {})
-        return tuple(node_amount(resource, can, told) for resource in self.groups.resources)
+        attachable = self.attachable.get(name, {})
+        return tuple(node_amount(resource, can, attachable) for resource in self.groups.resources)
 
     def overlaid(
         self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str], *, full_burst: bool
@@ -69,7 +69,7 @@ class OfferInputs:
             can = Resources({**model.allocatable, **more})
             has = Resources({**model.capacity, **more})
             left_to_pods = can if full_burst else plannable_resources(model.name, has, can)
-            model = PoolInstanceType(model.name, model.labels, has, can, self.room(model.name, left_to_pods))
+            model = PoolInstanceType(model.name, model.labels, has, can, self.free(model.name, left_to_pods))
         return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
 
 
@@ -78,22 +78,22 @@ _kept: list[tuple[tuple[object, ...], OfferSet]] = []
 
 
 def compile_offers(
-    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs
+    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs
 ) -> OfferSet:
     """Return all offers of this pool for these inputs."""
-    daemons = tuple(daemon for daemon, _ in scene.groups.daemons)
-    facts = (scene.groups.resources, scene.unavailable, scene.overlays, scene.attachable, scene.burstable_named)
+    daemons = tuple(daemon for daemon, _ in inputs.groups.daemons)
+    facts = (inputs.groups.resources, inputs.unavailable, inputs.overlays, inputs.attachable, inputs.burstable_named)
     asked = (
         pool,
         node_class,
         resolved,
         daemons,
         *facts,
-        scene.catalogue,
+        inputs.catalogue,
     )  # The catalogue comes last because comparing it takes longest.
     position = next((position for position, (known, _) in enumerate(_kept) if known == asked), None)
     made = (
-        (asked, OfferSet(_launchable(pool, node_class, resolved, scene))) if position is None else _kept.pop(position)
+        (asked, OfferSet(_launchable(pool, node_class, resolved, inputs))) if position is None else _kept.pop(position)
     )
     _kept.insert(0, made)
     del _kept[MOST_OFFER_SETS:]
@@ -128,7 +128,7 @@ class LabelMatcher:
 
 
 def _launchable(
-    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, scene: OfferInputs
+    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs
 ) -> Iterable[NodeOffer]:
     of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in PLACE_KEYS})
     decided = LabelMatcher(
@@ -139,12 +139,12 @@ def _launchable(
     places = PoolPlaces(
         Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved
     )
-    of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, scene.groups)
+    of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
-    full_burst = pool.planning.full_burst or scene.burstable_named or names_burstable_types([pool.requirements])
+    full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
     number, of_family = 0, family_labels(node_class)
-    for name in sorted(scene.catalogue.types):
-        known = scene.catalogue.types[name]
+    for name in sorted(inputs.catalogue.types):
+        known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_family}
         if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(
             resolved, known
@@ -153,20 +153,20 @@ def _launchable(
         model: PoolInstanceType | None = None
         for sold in (*known.offerings, *places.reserved(known)):
             place = places.of(sold)
-            if place is None or not sold.available or _is_short(sold, known, scene.unavailable):
+            if place is None or not sold.available or _is_short(sold, known, inputs.unavailable):
                 continue
             if model is None:
                 can, has = compute_allocatable(known, node_class, pool), compute_capacity(known, node_class, pool)
                 left_to_pods = can if full_burst else plannable_resources(name, has, can)
-                model = PoolInstanceType(name, labels, has, can, scene.room(name, left_to_pods))
-            own, offering = scene.overlaid(model, sold, place, full_burst=full_burst)
+                model = PoolInstanceType(name, labels, has, can, inputs.free(name, left_to_pods))
+            own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)
             costs = beside[sold.zone]
             offering = _with_costs(offering, costs)
             here, taken, overhead = daemons.on(labels, place)
-            left = tuple(map(sub, own.room, taken))
+            left = tuple(map(sub, own.free, taken))
             if min(left, default=0) >= 0:
                 yield NodeOffer(
-                    number, own, offering, room=left, daemons=here, overhead=overhead, place=place, costs=costs
+                    number, own, offering, free=left, daemons=here, overhead=overhead, place=place, costs=costs
                 )
                 number += 1
 
@@ -217,9 +217,9 @@ class DaemonOverhead:
         self._taints = pool.taints
         self._groups = groups
         willing = [daemon for daemon, _ in groups.daemons if daemon.constraints.untolerated(pool.taints) is None]
-        said = [one.constraints for one in willing]
-        read = {key for one in said for key in one.selector}
-        read |= {key for one in said for term in one.terms or () for key in term.labels}
+        constraints = [one.constraints for one in willing]
+        read = {key for one in constraints for key in one.selector}
+        read |= {key for one in constraints for term in one.terms or () for key in term.labels}
         self._keys = tuple(sorted(read))
         self._known: dict[tuple[str | None, ...], tuple[tuple[int, ...], tuple[int, ...], Resources]] = {}
 
@@ -233,10 +233,10 @@ class DaemonOverhead:
             asked = (*map(labels.get, self._keys), *map(place.get, self._keys))
         found = self._known.get(asked)
         if found is None:
-            carried = {**labels, **place}
+            node_labels = {**labels, **place}
             daemons = self._groups.daemons
             here = tuple(
-                at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(carried, self._taints, NEW_HOST)
+                at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(node_labels, self._taints, NEW_HOST)
             )
             taken = tuple(
                 sum(daemons[at][1].vector[position] for at in here) for position in range(len(self._groups.resources))

@@ -60,8 +60,8 @@ GIVEN_UP: Final = (
 
 def is_given_up(claim: NodeClaim) -> bool:
     """Return whether the claim failed: its node never joined, was deleted, or never accepted pods."""
-    said = {(condition.type, condition.reason) for condition in claim.conditions if condition.status == "False"}
-    return any(each in said for each in GIVEN_UP)
+    failed = {(condition.type, condition.reason) for condition in claim.conditions if condition.status == "False"}
+    return any(each in failed for each in GIVEN_UP)
 
 
 def is_in_flight(claim: NodeClaim, node: Node | None, snapshot: Snapshot) -> bool:

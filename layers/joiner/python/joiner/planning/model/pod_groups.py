@@ -26,7 +26,7 @@ class PodGroup:
     meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is the reason why no node can hold
     the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the
     same without zeros. ``attaches`` are its volumes that other pods also use, with the position of the resource
-    that counts them. ``head_room`` is true for pods of capacity buffers: they do not exist, so no rule of other
+    that counts them. ``is_buffer`` is true for pods of capacity buffers: they do not exist, so no rule of other
     pods counts them.
     """
 
@@ -41,7 +41,7 @@ class PodGroup:
     vector: tuple[int, ...] = ()
     needs: tuple[tuple[int, int], ...] = ()
     attaches: tuple[tuple[int, str], ...] = ()
-    head_room: bool = False
+    is_buffer: bool = False
 
     @property
     def name(self) -> str:
@@ -53,10 +53,10 @@ class PodGroup:
         return self.mounted.places
 
 
-def fits(group: PodGroup, room: Sequence[int]) -> bool:
+def fits(group: PodGroup, free: Sequence[int]) -> bool:
     """Return whether one pod of the group fits in this free capacity."""
     for position, amount in group.needs:  # noqa: SIM110 - asked so often that a generator for each answer would be felt
-        if amount > room[position]:
+        if amount > free[position]:
             return False
     return True
 
@@ -80,8 +80,8 @@ GroupIdentity = tuple[str, str, tuple[tuple[str, str], ...], str]
 def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints = NO_VOLUME_CONSTRAINTS) -> GroupIdentity:
     """Return a key that is equal for pods of one group."""
     labels = pod.labels
-    told = tuple(sorted((key, labels[key]) for key in keys if key in labels)) if keys else ()
-    return (pod.constraints.shape_key, pod.namespace, told, what.key)
+    relevant = tuple(sorted((key, labels[key]) for key in keys if key in labels)) if keys else ()
+    return (pod.constraints.shape_key, pod.namespace, relevant, what.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def group_pods(
 ) -> PodGroups:
     """Return the groups of these pods, in an order that does not depend on the order of the pods, except that
     ``pending`` must be sorted by priority, highest first."""
-    said = [pod.constraints for pod in (*pending, *placed)]
-    distinct = dict(zip(map(id, said), said, strict=True)).values()
+    all_constraints = [pod.constraints for pod in (*pending, *placed)]
+    distinct = dict(zip(map(id, all_constraints), all_constraints, strict=True)).values()
     keys = label_keys_of_rules([*distinct, *(one.constraints for one in daemon_sets)])
     mounts = find_volume_constraints(pending, placed, volumes)
     waiting, members = _alike(pending, keys, mounts), _alike(placed, keys, mounts)
@@ -162,8 +162,8 @@ def _alike(
     return found
 
 
-def _vector(said: PodConstraints, what: VolumeConstraints, resources: Sequence[str]) -> tuple[int, ...]:
-    asked = said.requests.amounts
+def _vector(constraints: PodConstraints, what: VolumeConstraints, resources: Sequence[str]) -> tuple[int, ...]:
+    asked = constraints.requests.amounts
     if what.volumes:
         asked = {**asked, **{attachment_resource(driver): number for driver, number in what.volumes}}
     return tuple([asked.get(name, 0) for name in resources])
@@ -192,20 +192,20 @@ def _made(
         vector=vector,
         needs=_needs(vector),
         attaches=tuple([(resources.index(attachment_resource(driver)), volume) for driver, volume in what.common]),
-        head_room=bool(pods) and is_buffer_pod(sample.name),
+        is_buffer=bool(pods) and is_buffer_pod(sample.name),
     )
 
 
-def _places(said: PodConstraints, what: VolumeConstraints) -> tuple[tuple[Requirements, ...], str]:
+def _places(constraints: PodConstraints, what: VolumeConstraints) -> tuple[tuple[Requirements, ...], str]:
     """Return the alternatives of node labels, one of which must be met; or the reason why none exist."""
-    if said.resource_claims:
+    if constraints.resource_claims:
         return (), "it uses resource claims, which are not planned for yet"
     if what.refused:
         return (), what.refused
-    both = [own & place for own, place in product(said.on_new_nodes(), what.places)]
+    both = [own & place for own, place in product(constraints.on_new_nodes(), what.places)]
     where = tuple(one for one in both if not one.contradictions())
-    if both and not where and any(not own.contradictions() for own in said.on_new_nodes()):
-        asked = " or ".join(sorted({str(own) for own in said.on_new_nodes()}))
+    if both and not where and any(not own.contradictions() for own in constraints.on_new_nodes()):
+        asked = " or ".join(sorted({str(own) for own in constraints.on_new_nodes()}))
         there = " or ".join(sorted(map(str, what.places)))
         return (
             (),

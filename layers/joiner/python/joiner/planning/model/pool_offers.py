@@ -21,7 +21,7 @@ def compile_pool_offers(
     classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[PoolOffers, ...]:
     """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key."""
-    scene = OfferInputs(
+    inputs = OfferInputs(
         groups,
         catalogue,
         unavailable,
@@ -33,18 +33,18 @@ def compile_pool_offers(
     def rank(pool: NodePool) -> tuple[object, ...]:
         return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
 
-    return tuple(_market(pool, snapshot, scene, classes) for pool in sorted(snapshot.pools, key=rank))
+    return tuple(_market(pool, snapshot, inputs, classes) for pool in sorted(snapshot.pools, key=rank))
 
 
 def _market(
-    pool: NodePool, snapshot: Snapshot, scene: OfferInputs, classes: Mapping[str, ResolvedNodeClass]
+    pool: NodePool, snapshot: Snapshot, inputs: OfferInputs, classes: Mapping[str, ResolvedNodeClass]
 ) -> PoolOffers:
     node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
     closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
         return PoolOffers(pool, node_class, closed=closed)
-    stock = compile_offers(pool, node_class, resolved, scene)
-    variants = compile_variants(pool, stock, scene.groups)
+    stock = compile_offers(pool, node_class, resolved, inputs)
+    variants = compile_variants(pool, stock, inputs.groups)
     if pool.replicas is not None:
         made = PoolOffers(pool, node_class, stock, variants)
         return PoolOffers(
@@ -80,5 +80,5 @@ def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
     if node_class.deleting:
         return f"its class {key} is being deleted: create it anew once it is gone, or name another"
     ready = node_class.conditions["Ready"]
-    said = f": {ready.message}" if ready.message and not ready.true else ""
-    return f"its class {key} has not been resolved in EC2{said}: look at the conditions in its status"
+    reason = f": {ready.message}" if ready.message and not ready.true else ""
+    return f"its class {key} has not been resolved in EC2{reason}: look at the conditions in its status"

@@ -66,9 +66,9 @@ def _bits(labels: Mapping[str, str], stock: OfferSet, groups: PodGroups) -> dict
                     bits &= every if labels[key] in allowed else 0
                     continue
                 if (key, allowed) not in memory:
-                    carried, missing = stock.positions(key)
+                    by_value, missing = stock.positions(key)
                     mine = missing if ABSENT in allowed else 0
-                    for value, positions in carried.items():
+                    for value, positions in by_value.items():
                         mine |= positions if value in allowed else 0
                     memory[key, allowed] = mine
                 bits &= memory[key, allowed]

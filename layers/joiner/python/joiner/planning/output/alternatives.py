@@ -39,21 +39,21 @@ class OfferAlternatives:
         self._known: dict[object, list[NodeOffer]] = {}
         self._spare = SpareAllowance(state)
 
-    def of(self, room: NodeState, choice: OfferChoice) -> list[NodeOffer]:
+    def of(self, node: NodeState, choice: OfferChoice) -> list[NodeOffer]:
         """Return its own offer first, then the cheapest alternatives, and further ones if minValues requires them."""
         bits = -1
-        for group in room.planned:
+        for group in node.planned:
             bits &= choice.variant.bits[group.index]
         if choice.market.pool.min_values:
-            return self._found(room, choice, bits)
-        known = (choice, bits, *room.free)
+            return self._found(node, choice, bits)
+        known = (choice, bits, *node.free)
         if known not in self._known:
-            self._known[known] = self._found(room, choice, bits)
+            self._known[known] = self._found(node, choice, bits)
         return self._known[known]
 
-    def _found(self, room: NodeState, choice: OfferChoice, bits: int) -> list[NodeOffer]:
+    def _found(self, node: NodeState, choice: OfferChoice, bits: int) -> list[NodeOffer]:
         pool, stock, own = choice.market.pool, choice.market.stock, choice.one
-        need = [before - after for before, after in zip(own.room, room.free, strict=True)]
+        need = [before - after for before, after in zip(own.free, node.free, strict=True)]
         if (stock, bits) not in self._open:
             self._open[stock, bits] = (
                 unpack_bits(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
@@ -70,7 +70,7 @@ class OfferAlternatives:
         if least:
             others = [
                 one
-                for one in self._state.replacement_offers(choice, room.planned)
+                for one in self._state.replacement_offers(choice, node.planned)
                 if one not in found and _holds(one, need)
             ]
             others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
@@ -91,14 +91,16 @@ class PriceList:
         offers, columns = stock.launchable, columns_of(stock)
         self._offers = offers
         self._order: Whole = np.array(sorted(range(len(offers)), key=lambda at: _rank(offers[at])), dtype=np.int64)
-        self._rooms = columns.room[self._order]
+        self._free = columns.free[self._order]
         self._prices = columns.price[self._order]
         self._endless = ~columns.limited[self._order]
         kinds: dict[object, int] = {}
-        said = zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
+        label_codes = (
+            zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
+        )
         kind_of = [
             kinds.setdefault((one.offering.capacity_type, one.daemons, codes, _zone(one) if zonal else ""), len(kinds))
-            for one, codes in zip(offers, said, strict=True)
+            for one, codes in zip(offers, label_codes, strict=True)
         ]
         self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]
         self._counted = np.stack([np.zeros(len(offers)), *(columns.capacity(name) for name in limits)], axis=1)[
@@ -127,9 +129,9 @@ class PriceList:
             )
             same &= (self._counted <= self._counted[position]).all(axis=1)
             same[position] = False
-            known = self._alike[own.index] = self._order[same], self._rooms[same]
-        alike, rooms = known
-        held = (rooms >= need).all(axis=1) & open_to[alike]
+            known = self._alike[own.index] = self._order[same], self._free[same]
+        alike, free = known
+        held = (free >= need).all(axis=1) & open_to[alike]
         return [self._offers[position] for position in alike[held][: MOST_ALTERNATIVES - 1].tolist()]
 
     def holding_spot(
@@ -140,7 +142,7 @@ class PriceList:
         ``allowance``: how much more a node may cost, and how much more of each limited resource it may have.
         """
         position = self._place[own.index]
-        held = (self._rooms >= need).all(axis=1) & open_to[self._order]
+        held = (self._free >= need).all(axis=1) & open_to[self._order]
         most = limit_price(
             self._prices[held & self._on_demand], own.offering.price_per_hour, PRICE_TOLERANCE, allowance[0]
         )
@@ -175,12 +177,12 @@ def _zone(one: NodeOffer) -> str:
 
 
 def _rank(one: NodeOffer) -> tuple[float, str, str, str, int]:
-    said = one.offering
-    return (said.price_per_hour, one.model.name, said.zone, said.capacity_type, one.index)
+    offering = one.offering
+    return (offering.price_per_hour, one.model.name, offering.zone, offering.capacity_type, one.index)
 
 
 def _holds(one: NodeOffer, need: Sequence[int]) -> bool:
-    return all(amount <= there for amount, there in zip(need, one.room, strict=True))
+    return all(amount <= there for amount, there in zip(need, one.free, strict=True))
 
 
 def _heavier(one: NodeOffer, own: NodeOffer, limits: Iterable[str]) -> bool:

@@ -24,7 +24,7 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
-from joiner.planning.plan import LOOKS_AGAIN, Reason
+from joiner.planning.plan import TEMPORARY, Reason
 from joiner.planning.state.limit_violations import LimitViolation, PoolLimitViolation
 from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
 from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
@@ -88,7 +88,7 @@ def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lack
     )
     if not usable:
         return Reason(pool, _requirements(group, market, lacking))
-    large = [one for one in usable if fits(group, one.room)]
+    large = [one for one in usable if fits(group, one.free)]
     if large:
         return _beyond_resources(state, group, market, large)
     return _too_large(pool, group, usable)
@@ -112,15 +112,15 @@ def _beyond_resources(state: PlanState, group: PodGroup, market: PoolOffers, lar
         exceeded = [(limit, one) for one, limit in zip(large, limits, strict=True) if limit]
         # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
         least, nearest = min(exceeded, key=lambda each: (each[0].excess, getattr(each[0], "more", 0.0), each[1].offer))
-        why = f"all available instance types exceed limits for nodepool: {_told(least, state, group)}"
+        why = f"all available instance types exceed limits for nodepool: {_explain_violation(least, state, group)}"
         return Reason(market.pool.name, why, nearest.offer)
     return Reason(market.pool.name, _between_pods(state, group, market, allowed), large[0].offer)
 
 
-def _told(exceeded: LimitViolation, state: PlanState, group: PodGroup) -> str:
+def _explain_violation(exceeded: LimitViolation, state: PlanState, group: PodGroup) -> str:
     if isinstance(exceeded, PoolLimitViolation):
-        return exceeded.told(group.constraints.requests, state.planned_of(exceeded.pool, exceeded.resource))
-    return exceeded.told()
+        return exceeded.text(group.constraints.requests, state.planned_of(exceeded.pool, exceeded.resource))
+    return exceeded.text()
 
 
 def _open_to(group: PodGroup, market: PoolOffers, bits: Mapping[int, int]) -> list[NodeOffer]:
@@ -128,7 +128,7 @@ def _open_to(group: PodGroup, market: PoolOffers, bits: Mapping[int, int]) -> li
 
 
 def _shortfall(group: PodGroup, one: NodeOffer) -> float:
-    return sum(max(amount - one.room[position], 0) / amount for position, amount in group.needs)
+    return sum(max(amount - one.free[position], 0) / amount for position, amount in group.needs)
 
 
 def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
@@ -146,7 +146,7 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
         return market.closed
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
-            carried = {
+            possible = {
                 variant.labels.get(key) or one.labels.get(key)
                 for variant in market.variants
                 for one in market.launchable
@@ -154,9 +154,9 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
             alone = Requirements({key: values})
             if len(market.variants) == MOST_VARIANTS and key in market.variants[0].labels:
                 return (
-                    f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{LOOKS_AGAIN}"
+                    f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{TEMPORARY}"
                 )
-            if not any(alone.allow({key: value} if value is not None else {}) for value in carried):
+            if not any(alone.allow({key: value} if value is not None else {}) for value in possible):
                 return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
@@ -172,7 +172,7 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
     short: list[str] = []
     full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
-        room = compute_allocatable(known, market.node_class, pool)
+        allocatable = compute_allocatable(known, market.node_class, pool)
         for offering in known.offerings:
             if (known.name, offering.zone, offering.capacity_type) in offered:
                 continue
@@ -181,12 +181,12 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
             if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
                 continue
             _, _, overhead = daemons.on(labels, {})
-            if lacks := overhead.lacking(room):
-                told = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
+            if lacks := overhead.lacking(allocatable):
+                short_of = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
                 full.append(
                     (
                         sum(value / overhead[name] for name, value in lacks.items()),
-                        f"on {known.name} they are short of {told}",
+                        f"on {known.name} they are short of {short_of}",
                     )
                 )
                 continue
@@ -198,16 +198,16 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
 
 def _between_pods(state: PlanState, group: PodGroup, market: PoolOffers, offers: list[NodeOffer]) -> str:
     """Return the rule between pods that excludes one more pod of the group from every new node."""
-    told: dict[str, int] = {}
+    nodes_by_reason: dict[str, int] = {}
     for one in offers[:ENOUGH_TRIED]:
         for variant in market.variants:
             if not variant.bits[group.index] >> one.index & 1:
                 continue
-            room = state.open(OfferChoice(market, variant, one, 1 << group.index))
-            _, why = state.limit(group, room)
-            state.close(room)
-            told[why] = told.get(why, 0) + 1
-    worst = max(sorted(told), key=lambda why: told[why], default="")
+            node = state.open(OfferChoice(market, variant, one, 1 << group.index))
+            _, why = state.limit(group, node)
+            state.close(node)
+            nodes_by_reason[why] = nodes_by_reason.get(why, 0) + 1
+    worst = max(sorted(nodes_by_reason), key=lambda why: nodes_by_reason[why], default="")
     if worst == TOO_FEW_TYPES:
         return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
     if worst in (CLAIM_TAKEN, VOLUMES_TAKEN):
@@ -218,4 +218,4 @@ def _between_pods(state: PlanState, group: PodGroup, market: PoolOffers, offers:
         return f"{worst} by daemon sets on every new node"
     if worst:
         return f"unsatisfiable topology constraint: {worst} keeps it out of every new node"
-    return f"this plan found no place for it{LOOKS_AGAIN}"
+    return f"this plan found no place for it{TEMPORARY}"

@@ -27,17 +27,17 @@ def write_plan(
     ``zonal`` leaves on-demand nodes in their zones."""
     slots = PodSlots(state)
     existing = []
-    for room in state.existing:
-        if room.planned and not room.made:
-            pods = slots.take(_contents(room))
-            existing.append(ExistingNode(room.node, room.claim, pods, slots.by_class(room, pods)))
+    for node in state.existing:
+        if node.planned and not node.made:
+            pods = slots.take(_contents(node))
+            existing.append(ExistingNode(node.node_name, node.claim_name, pods, slots.by_class(node, pods)))
     numbers: dict[str, int] = {}
     writer = NodeWriter(state, slots, zonal=zonal)
     nodes = []
-    for room, choice, contents in _in_order((*(room for room in state.existing if room.made), *state.new)):
+    for node, choice, contents in _in_order((*(node for node in state.existing if node.made), *state.new)):
         pool = choice.market.pool.name
         numbers[pool] = numbers.get(pool, 0) + 1
-        nodes.append(writer.node(room, choice, contents, f"{pool}-{numbers[pool]}"))
+        nodes.append(writer.node(node, choice, contents, f"{pool}-{numbers[pool]}"))
     pending = sorted((pod, reasons[state.groups.all[index]]) for index, pod in slots.left())
     return Plan(
         nodes=tuple(nodes),
@@ -52,13 +52,13 @@ Contents = list[tuple[int, int, int]]
 """The pods of a node: priority (highest first), index and number of pods of each group."""
 
 
-def _contents(room: NodeState) -> Contents:
-    return sorted([(-group.constraints.priority, group.index, number) for group, number in room.planned.items()])
+def _contents(node: NodeState) -> Contents:
+    return sorted([(-group.constraints.priority, group.index, number) for group, number in node.planned.items()])
 
 
-def _in_order(rooms: Iterable[NodeState]) -> list[tuple[NodeState, OfferChoice, Contents]]:
+def _in_order(nodes: Iterable[NodeState]) -> list[tuple[NodeState, OfferChoice, Contents]]:
     """Return the nodes sorted by pool and offer, then by their pods, so that equal nodes always have the same order."""
-    found = [(room, choice, _contents(room)) for room in rooms if (choice := room.choice or room.made)]
+    found = [(node, choice, _contents(node)) for node in nodes if (choice := node.choice or node.made)]
     kinds = {choice: _kind(choice) for choice in dict.fromkeys(choice for _, choice, _ in found)}
     ranks: dict[OfferChoice, int] = {}
     for choice, kind in sorted(kinds.items(), key=lambda one: one[1]):
@@ -77,7 +77,7 @@ class PodSlots:
 
     def __init__(self, state: PlanState) -> None:
         self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in state.left}
-        self._apart = {group for group in state.left if group.head_room or group.constraints.volume_claims}
+        self._apart = {group for group in state.left if group.is_buffer or group.constraints.volume_claims}
         self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
 
     def take(self, contents: Contents) -> tuple[str, ...]:
@@ -87,15 +87,15 @@ class PodSlots:
         """Yield the pods without a node, each with the index of its group."""
         return ((index, pod) for index, pods in self._queues.items() for pod in pods)
 
-    def alike(self, room: NodeState) -> bool:
+    def alike(self, node: NodeState) -> bool:
         """Return whether all pods of each group on this node have one class."""
-        return self._apart.isdisjoint(room.planned)
+        return self._apart.isdisjoint(node.planned)
 
-    def by_class(self, room: NodeState, pods: Sequence[str]) -> dict[str, int]:
+    def by_class(self, node: NodeState, pods: Sequence[str]) -> dict[str, int]:
         """Return how many slots the pods of this node need, by class. Capacity buffer pods need none, because no real
         pod has their name."""
         found: dict[str, int] = {}
-        for group, number in room.planned.items():
+        for group, number in node.planned.items():
             if group not in self._apart:
                 known = group.constraints.class_key
                 found[known] = found.get(known, 0) + number
@@ -127,50 +127,50 @@ class NodeWriter:
         self._named = {group: tuple(group.constraints.requests.amounts) for group in state.left}
         self._labels: dict[OfferChoice, dict[str, str]] = {}
         self._open_to: dict[tuple[OfferChoice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
-        self._said: dict[object, NodeDescription] = {}
+        self._parts: dict[object, NodeDescription] = {}
 
-    def node(self, room: NodeState, choice: OfferChoice, contents: Contents, name: str) -> PlannedNode:
+    def node(self, node: NodeState, choice: OfferChoice, contents: Contents, name: str) -> PlannedNode:
         pool, own, pods = choice.market.pool, choice.one, self._slots.take(contents)
-        known = (choice, *room.free, *contents)
-        said = self._said.get(known)
-        if said is None:
-            said = self._said[known] = self._of(room, choice, pods)
+        known = (choice, *node.free, *contents)
+        parts = self._parts.get(known)
+        if parts is None:
+            parts = self._parts[known] = self._of(node, choice, pods)
         return PlannedNode(
             name=name,
             pool=pool.key,
             offer=own.offer,
-            alternatives=said.alternatives,
-            labels=said.labels,
+            alternatives=parts.alternatives,
+            labels=parts.labels,
             taints=pool.taints,
             startup_taints=pool.startup_taints,
-            requirements=said.requirements,
-            requests=said.requests,
+            requirements=parts.requirements,
+            requests=parts.requests,
             daemon_overhead=own.overhead,
             capacity=own.capacity,
             allocatable=own.allocatable,
             pods=pods,
-            classes=said.classes if self._slots.alike(room) else self._slots.by_class(room, pods),
+            classes=parts.classes if self._slots.alike(node) else self._slots.by_class(node, pods),
             costs=own.costs,
         )
 
-    def _of(self, room: NodeState, choice: OfferChoice, pods: Sequence[str]) -> NodeDescription:
+    def _of(self, node: NodeState, choice: OfferChoice, pods: Sequence[str]) -> NodeDescription:
         if choice not in self._labels:
             every = {**choice.one.labels, **choice.variant.labels}
             self._labels[choice] = {key: value for key, value in every.items() if key not in NOT_YET}
-        could_be = self._alternatives.of(room, choice)
+        could_be = self._alternatives.of(node, choice)
         known = (choice, tuple([one.index for one in could_be]))
         if known not in self._open_to:
             offers = tuple([one.offer for one in could_be])
             self._open_to[known] = (offers, narrowed_requirements(choice, offers))
         return NodeDescription(
-            self._labels[choice], *self._open_to[known], self._requests(room, choice), self._slots.by_class(room, pods)
+            self._labels[choice], *self._open_to[known], self._requests(node, choice), self._slots.by_class(node, pods)
         )
 
-    def _requests(self, room: NodeState, choice: OfferChoice) -> Resources:
+    def _requests(self, node: NodeState, choice: OfferChoice) -> Resources:
         """Return the total requests of its pods: its capacity less what is free. Resources with no request are
         included."""
-        named = set[str]().union(*{self._named[group] for group in room.planned})
-        taken = zip(self._resources, choice.one.room, room.free, strict=True)
+        named = set[str]().union(*{self._named[group] for group in node.planned})
+        taken = zip(self._resources, choice.one.free, node.free, strict=True)
         return Resources({name: before - after for name, before, after in taken if name in named})
 
 

@@ -32,8 +32,8 @@ class SpareAllowance:
 
     def __init__(self, state: PlanState) -> None:
         self._state = state
-        made = [room for room in (*state.new, *state.existing) if room.choice or room.made]
-        spot = [one for room in made if (one := room.choice or room.made) and is_spot(one.one)]
+        made = [node for node in (*state.new, *state.existing) if node.choice or node.made]
+        spot = [one for node in made if (one := node.choice or node.made) and is_spot(one.one)]
         self._nodes = max(len(spot), 1)
         self._of_pool: dict[str, int] = {}
         for one in spot:

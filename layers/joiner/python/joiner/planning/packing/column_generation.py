@@ -210,7 +210,7 @@ class ExactColumnGeneration:
             self._look(worth if self._idle else SETTLING * self._best_prices + (1 - SETTLING) * worth)
 
     def _look(self, prices: Floats) -> None:
-        priced = self._pricer.look(prices, self._patience)
+        priced = self._pricer.price(prices, self._patience)
         self._context.meter.spend(priced.spent)
         whole = float(self._demand @ prices)
         if whole / priced.likely > self._hoped:

@@ -53,7 +53,7 @@ class ColumnPricer:
         views = np.unique(relaxation.rates[relaxation.nodes > 0][:, bench.resources], axis=0)
         self._views = np.concatenate([views[views.any(axis=1)], np.eye(len(bench.resources))])
         self._takes = bench.need[self._active] @ self._views.T
-        self._held = bench.room @ self._views.T
+        self._held = bench.free @ self._views.T
 
     @classmethod
     def of(cls, bench: NodeFiller, demand: Whole, relaxation: Relaxation) -> "ColumnPricer | None":
@@ -61,7 +61,7 @@ class ColumnPricer:
         items on one node."""
         return cls(bench, bench.kernel, demand, relaxation) if bench.kernel and not len(bench.caps) else None
 
-    def look(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
+    def price(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
         """Price every offer with these worths (of all items of the problem).
 
         Each offer is searched with ``haste`` steps. Offers that need more are searched with resource prices of
@@ -118,12 +118,12 @@ class ColumnPricer:
     def _own_view(self, offer: int, worth: Floats) -> Floats:
         """Return the resource prices that give the lowest bound for a node of this offer: the dual prices of its
         capacity for divisible pods."""
-        need, room = self._bench.need[self._active], self._bench.room[offer]
-        inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= room).all(axis=1))
+        need, free = self._bench.need[self._active], self._bench.free[offer]
+        inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= free).all(axis=1))
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = need.shape[1], len(inside)
         lp.col_cost_, lp.col_lower_, lp.col_upper_ = (
-            room,
+            free,
             np.zeros(need.shape[1]),
             np.full(need.shape[1], highspy.kHighsInf),
         )

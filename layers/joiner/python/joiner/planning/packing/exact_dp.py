@@ -52,7 +52,7 @@ def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[
     need = digits @ problem.need[items]
     held = np.ones((len(digits), len(problem.price)), bool)
     for resource in range(need.shape[1]):
-        held &= need[:, resource, None] <= problem.room[None, :, resource]
+        held &= need[:, resource, None] <= problem.free[None, :, resource]
     for position, item in enumerate(items):
         if not problem.open[:, item].all():
             held[digits[:, position] > 0] &= problem.open[:, item]
@@ -77,8 +77,8 @@ def _made_up(digits: Whole, sizes: Whole, price: Floats) -> tuple[float, Whole]:
     starts = np.searchsorted(usable, np.append(0, _first_of_its_kind(digits[1:], sizes)))
     ends = np.searchsorted(usable, every, side="right")
     asked = every[(every > 0) & ((digits[:, 0] < sizes[0] - 1) | (every == every[-1]))]
-    for whole, start, end, room in np.stack([every, starts, ends, packed | guards], axis=1)[asked].tolist():
-        inside = start + ((room - rest[start:end]) & guards == guards).nonzero()[0]
+    for whole, start, end, free in np.stack([every, starts, ends, packed | guards], axis=1)[asked].tolist():
+        inside = start + ((free - rest[start:end]) & guards == guards).nonzero()[0]
         if len(inside):
             costs = prices[inside] + best[whole - usable[inside]]  # Part numbers subtract like parts.
             choice = int(costs.argmin())

@@ -91,7 +91,7 @@ class _OpenNodes:
         problem = self._problem
         own, offers = problem.need[item], np.flatnonzero(able & problem.open[:, item])
         asked = np.flatnonzero(own)
-        free = np.maximum(problem.room[np.ix_(offers, asked)] - needs[asked], 0.0)
+        free = np.maximum(problem.free[np.ix_(offers, asked)] - needs[asked], 0.0)
         return float(np.floor(free / own[asked]).min(axis=1, initial=np.inf).max(initial=0.0))
 
     def _more_by_rules(self, item: int, counted: Whole, asked: Marks) -> Floats:
@@ -118,8 +118,8 @@ class _OpenNodes:
         self._needs[changed] += placed[changed, None] * problem.need[item]
         able = self._able[changed] & problem.open[:, item]
         for resource in range(problem.need.shape[1]):
-            able &= problem.room[None, :, resource] >= self._needs[changed, None, resource]
+            able &= problem.free[None, :, resource] >= self._needs[changed, None, resource]
         self._able[changed] = able
         for resource in range(problem.need.shape[1]):
-            most = np.where(able, problem.room[None, :, resource], -1.0).max(axis=1)
+            most = np.where(able, problem.free[None, :, resource], -1.0).max(axis=1)
             self._free[changed, resource] = most - self._needs[changed, resource]

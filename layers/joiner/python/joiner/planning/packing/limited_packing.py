@@ -27,17 +27,17 @@ LESS: Final = 0.995
 
 
 def pack_within_limits(
-    problem: PackingProblem, toll: LimitRows, seed: int, meter: Meter
+    problem: PackingProblem, limit_rows: LimitRows, seed: int, meter: Meter
 ) -> tuple[PackingProblem, Packing]:
     """Return a packing of as many pods as these limits allow, and its problem. That problem has fewer pods, and its
     offers are in another order with costs that are not prices."""
-    costs = _costs(problem, toll)
+    costs = _costs(problem, limit_rows)
     order = np.argsort(costs, kind="stable")
-    thrifty = _by_toll(problem, toll, costs, order)
+    thrifty = _by_limit_use(problem, limit_rows, costs, order)
     own = SearchContext.of(thrifty, seed, meter)
     demand = np.where(thrifty.open.any(axis=0), thrifty.demand, 0)
     found = solve_relaxation(thrifty, demand, own)
-    each = toll.each[:, order] / np.maximum(toll.left, 1e-9)[:, None]
+    each = limit_rows.each[:, order] / np.maximum(limit_rows.left, 1e-9)[:, None]
     share = 1 / max(float((each[:, found.offers] @ found.nodes).max(initial=0.0)), 1.0)
     part, packing = thrifty, NO_PACKING
     for _ in range(TRIES):
@@ -54,20 +54,20 @@ def pack_within_limits(
     return part, packing
 
 
-def _costs(problem: PackingProblem, toll: LimitRows) -> Floats:
+def _costs(problem: PackingProblem, limit_rows: LimitRows) -> Floats:
     """Return what nodes use of the limits, by the limit that they use most, scaled to about the size of prices."""
-    shares = (toll.each / np.maximum(toll.left, 1e-9)[:, None]).max(axis=0, initial=0.0)
-    dear = shares > 0
-    height = float(np.median(problem.price[dear] / shares[dear])) if dear.any() else 1.0
+    shares = (limit_rows.each / np.maximum(limit_rows.left, 1e-9)[:, None]).max(axis=0, initial=0.0)
+    using = shares > 0
+    height = float(np.median(problem.price[using] / shares[using])) if using.any() else 1.0
     costs: Floats = shares * height + BESIDE * problem.price
     return costs
 
 
-def _by_toll(problem: PackingProblem, toll: LimitRows, costs: Floats, order: Whole) -> PackingProblem:
-    possible: Marks = np.logical_and.reduce(toll.each <= toll.left[:, None], axis=0)
+def _by_limit_use(problem: PackingProblem, limit_rows: LimitRows, costs: Floats, order: Whole) -> PackingProblem:
+    possible: Marks = np.logical_and.reduce(limit_rows.each <= limit_rows.left[:, None], axis=0)
     return replace(
         problem,
-        room=problem.room[order],
+        free=problem.free[order],
         price=costs[order],
         open=(problem.open & possible[:, None])[order],
         domain=problem.domain[order],

@@ -62,7 +62,7 @@ class NodeFiller:
             self._inverse = np.where(by_resource > 0, 1.0 / by_resource, 0.0)
         self._extra = np.where(by_resource > 0, 1e-9, 1e9)
         self._gaps = [bool((row <= 0).any()) for row in by_resource]
-        self.room = np.ascontiguousarray(problem.room[:, self.resources])
+        self.free = np.ascontiguousarray(problem.free[:, self.resources])
         self.most = problem.most_of_one()
         # A cap on one item is already in ``most``. Items that are never open to one offer together do not share a node.
         shared = [
@@ -85,7 +85,7 @@ class NodeFiller:
         if library:
             self.kernel = Kernel(
                 library,
-                room=self.room,
+                free=self.free,
                 open_to=problem.open,
                 need=self.need,
                 most=self.most,
@@ -120,13 +120,13 @@ class NodeFiller:
             value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
             self.kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
             return counts
-        room = self.room[offers]
+        free = self.free[offers]
         left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
         used = np.zeros((number, len(self.caps)), dtype=np.int64)
         asked = np.zeros((number, len(self.caps)), dtype=bool)
         if seed is not None:
             left = left - seed
-            room = room - seed @ self.need[active]
+            free = free - seed @ self.need[active]
             if len(self.caps):
                 used += seed @ self.counts[:, active].T
                 asked |= seed @ self.asks[:, active].T > 0
@@ -141,7 +141,7 @@ class NodeFiller:
                     )
         value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
         self._take(
-            active, room=room, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt
+            active, free=free, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt
         )
         return counts
 
@@ -149,7 +149,7 @@ class NodeFiller:
         self,
         active: Whole,
         *,
-        room: Floats,
+        free: Floats,
         left: Floats,
         counts: Whole,
         used: Whole,
@@ -165,12 +165,12 @@ class NodeFiller:
             self._extra[:, active],
         )
         rules = self._rules[active]
-        alive = np.arange(len(room))
-        tiny = 1e-3 * room + 1e-6
+        alive = np.arange(len(free))
+        tiny = 1e-3 * free + 1e-6
         weight_of = tilt
         while len(alive):
-            whole = len(alive) == len(room)
-            here, there = (room, left) if whole else (room[alive], left[alive])
+            whole = len(alive) == len(free)
+            here, there = (free, left) if whole else (free[alive], left[alive])
             fitting = here[:, 0, None] * inverse[0] + extra[0]
             for resource in range(1, len(self.resources)):
                 np.minimum(fitting, here[:, resource, None] * inverse[resource] + extra[resource], out=fitting)
@@ -190,7 +190,7 @@ class NodeFiller:
             taken = np.maximum(1.0, np.floor(np.floor(fitting[positions, item]) * share[alive]))
             counts[alive, item] += taken.astype(np.int64)
             left[alive, item] -= taken
-            room[alive] -= taken[:, None] * need[item]
+            free[alive] -= taken[:, None] * need[item]
             for column in range(rules.shape[1]):
                 rule = rules[item, column]
                 inside = np.flatnonzero(rule >= 0)
@@ -223,7 +223,7 @@ def right_size(problem: PackingProblem, patterns: list[NodePattern] | tuple[Node
     found: list[NodePattern] = []
     for one in patterns:
         need = one.counts @ problem.need[one.items]
-        able = np.flatnonzero((problem.room >= need).all(axis=1) & (problem.price < problem.price[one.offer] - 1e-12))
+        able = np.flatnonzero((problem.free >= need).all(axis=1) & (problem.price < problem.price[one.offer] - 1e-12))
         if len(able):
             able = able[problem.open[np.ix_(able, one.items)].all(axis=1)]
         found.append(replace(one, offer=int(able[problem.price[able].argmin()])) if len(able) else one)

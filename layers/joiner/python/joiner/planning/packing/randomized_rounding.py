@@ -230,7 +230,7 @@ def pack_on_one_node(problem: PackingProblem, demand: Whole) -> Packing:
     items = np.flatnonzero(demand)
     if problem.clashing(demand[None, :])[0]:
         return NO_PACKING
-    able = (problem.room >= demand[items] @ problem.need[items]).all(axis=1) & problem.open[:, items].all(axis=1)
+    able = (problem.free >= demand[items] @ problem.need[items]).all(axis=1) & problem.open[:, items].all(axis=1)
     offers = np.flatnonzero(able)
     if not len(offers) or not len(items):
         return NO_PACKING
@@ -310,7 +310,7 @@ def _shortlist(problem: PackingProblem, demand: Whole, offers: Whole, rates: Flo
     items = np.flatnonzero(demand)
     if rates is None or len(offers) * len(items) <= WORTH_A_LIST:
         return offers
-    held = np.minimum(problem.room[offers] @ rates, value)
+    held = np.minimum(problem.free[offers] @ rates, value)
     chosen = np.zeros(len(offers), bool)
     chosen[np.argsort(-held / problem.price[offers], kind="stable")[:SHORTLIST]] = True
     for item in items[~problem.open[np.ix_(offers[chosen], items)].any(axis=0)]:

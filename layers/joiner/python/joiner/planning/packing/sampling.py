@@ -19,8 +19,8 @@ def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> F
     number = np.bincount(offers, weights=nodes, minlength=len(problem.price))
     used = np.flatnonzero(number)
     large = np.ones((len(used), problem.items), bool)
-    for room, need in zip(problem.room[used].T, problem.need.T, strict=True):
-        large &= need <= room[:, None]
+    for free, need in zip(problem.free[used].T, problem.need.T, strict=True):
+        large &= need <= free[:, None]
     share: Floats = number[used] @ problem.open[used] / np.maximum(number[used] @ large, 1e-9)
     return 1 + FIRST_SERVED * np.maximum(1 - share, 0)
 
@@ -41,7 +41,7 @@ def sample_contents(
 
 def _as_far_as_fits(bench: NodeFiller, dice: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
     """Return one row of that mix."""
-    room, taken = bench.room[offer].copy(), np.zeros(len(wanted), np.int64)
+    free, taken = bench.free[offer].copy(), np.zeros(len(wanted), np.int64)
     used, asked = np.zeros((2, len(bench.caps)), np.int64)
     for at in dice.permutation(np.flatnonzero(wanted)).tolist():
         item = int(active[at])
@@ -49,12 +49,12 @@ def _as_far_as_fits(bench: NodeFiller, dice: np.random.Generator, offer: int, ac
         binding = counts & (asks | (asked > 0))
         most = min(
             wanted[at],
-            (room[need > 0] / need[need > 0] + 1e-9).min(initial=np.inf),
+            (free[need > 0] / need[need > 0] + 1e-9).min(initial=np.inf),
             still[binding].min(initial=wanted[at]),
         )
         if most >= 1 and not (asks & (still < 0)).any():
             taken[at] = int(most)
-            room -= taken[at] * need
+            free -= taken[at] * need
             used += taken[at] * counts
             asked += taken[at] * asks
     return taken

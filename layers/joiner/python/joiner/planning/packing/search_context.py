@@ -127,8 +127,8 @@ def floor_resource_prices(problem: PackingProblem, demand: Whole, found: Relaxat
     """
     if found.nodes.sum() <= 0 or found.value <= 0:
         return found
-    use, there = demand @ problem.need, found.nodes @ problem.room[found.offers]
-    price = (found.nodes[:, None] * found.rates * problem.room[found.offers]).sum(axis=0) / found.value
+    use, there = demand @ problem.need, found.nodes @ problem.free[found.offers]
+    price = (found.nodes[:, None] * found.rates * problem.free[found.offers]).sum(axis=0) / found.value
     cheap = (price < CAUTION) & (use > 0.93 * there)
     if not cheap.any():
         return found
@@ -194,6 +194,6 @@ def floor_worth(problem: PackingProblem, worth: Floats) -> Floats:
     """Give every pod a minimum worth, because every pod uses capacity and must be packed, too."""
     if not len(problem.price):
         return worth
-    share = (problem.need / np.maximum(problem.room.max(axis=0), 1e-9)).max(axis=1)
+    share = (problem.need / np.maximum(problem.free.max(axis=0), 1e-9)).max(axis=1)
     least: Floats = np.maximum(worth, 1e-7 * problem.price.min() + 1e-6 * share)
     return least

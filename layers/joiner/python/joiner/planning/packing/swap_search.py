@@ -143,7 +143,7 @@ def _priced(
     them stays closed."""
     held = np.broadcast_to(able[by_price], (len(need), len(by_price))).copy()
     for resource in range(need.shape[1]):
-        held &= need[:, resource, None] <= problem.room[by_price, resource][None, :]
+        held &= need[:, resource, None] <= problem.free[by_price, resource][None, :]
     closed = ~problem.open[by_price]
     narrow = np.flatnonzero(closed.any(axis=0))
     if len(narrow):

@@ -81,7 +81,7 @@ class _Effort:
 
     def allows(self, demand: Whole) -> bool:
         """Return whether this demand can be packed exactly within the rest of the effort, and subtract it."""
-        parts = prod(number + 1 for number in demand.tolist())
+        parts = prod(number + 1.0 for number in demand.tolist())  # A float: a large demand has infinitely many parts.
         steps = parts * STEPS_OF_PART + parts * parts * STEPS_OF_PAIR
         self._left -= steps
         return self._left >= 0 and self._meter.time_left >= steps / STEPS_PER_SECOND
@@ -188,7 +188,7 @@ def _key_of(state: PlanState, group: PodGroup) -> str:
     """Return the topology key whose domains the rules of a group restrict; empty if there is none."""
     own = state.rules[group.index]
     keys = {rule.spread.topology_key for rule in own.spreads if rule.universe is not None}
-    keys |= {tally.key for tally, _ in own.apart} | {tally.key for tally in own.affinity}
+    keys |= {counts.key for counts, _ in own.apart} | {counts.key for counts in own.affinity}
     keys -= {names.HOSTNAME}
     return names.ZONE if names.ZONE in keys else min(keys, default="")
 
@@ -218,11 +218,16 @@ def _ways(number: int, most: Sequence[int]) -> Iterator[Division]:
 def _most_in(state: PlanState, group: PodGroup, key: str, domain: str) -> int:
     """Return how many pods of the group anti-affinity and affinity allow in a domain at most."""
     own, most = state.rules[group.index], state.left[group]
-    for tally, allowed in own.apart:
-        if tally.key == key:
-            most = min(most, max(allowed - tally.by_domain.get(domain, 0), 0))
-    for tally in own.affinity:
-        if tally.key == key and tally.total and not tally.by_domain.get(domain, 0) and not _friends(state, group):
+    for counts, allowed in own.apart:
+        if counts.key == key:
+            most = min(most, max(allowed - counts.by_domain.get(domain, 0), 0))
+    for counts in own.affinity:
+        if (
+            counts.key == key
+            and counts.total
+            and not counts.by_domain.get(domain, 0)
+            and not _selects_other_groups(state, group)
+        ):
             most = 0
     return most
 
@@ -231,13 +236,17 @@ def _gathered(state: PlanState, group: PodGroup, key: str) -> bool:
     """Return whether the first pod of the group decides the domain of all others: only its own pods can satisfy its
     affinity."""
     own = state.rules[group.index]
-    alone = own.selects_itself and not _friends(state, group) and not any(tally.total for tally in own.affinity)
-    return alone and any(tally.key == key for tally in own.affinity)
+    alone = (
+        own.selects_itself
+        and not _selects_other_groups(state, group)
+        and not any(counts.total for counts in own.affinity)
+    )
+    return alone and any(counts.key == key for counts in own.affinity)
 
 
-def _friends(state: PlanState, group: PodGroup) -> bool:
+def _selects_other_groups(state: PlanState, group: PodGroup) -> bool:
     """Return whether other pods that are left to place can satisfy its affinity."""
-    return any(state.left.get(other, 0) for other in state.rules[group.index].friends)
+    return any(state.left.get(other, 0) for other in state.rules[group.index].selected_groups)
 
 
 def _is_level(state: PlanState, group: PodGroup, key: str, way: Mapping[str, int]) -> bool:
@@ -250,10 +259,10 @@ def _is_level(state: PlanState, group: PodGroup, key: str, way: Mapping[str, int
         if rule.spread.topology_key != key or not universe or not rule.counts_itself:
             continue
         used = {domain for domain, number in way.items() if number}
-        counted = [one for one, number in state.left.items() if number and rule.tally in state.rules[one.index].feeds]
+        counted = [one for one, number in state.left.items() if number and rule.counts in state.rules[one.index].feeds]
         if counted != [group] or not used <= universe:
             continue
-        counts = {domain: rule.tally.by_domain.get(domain, 0) + way.get(domain, 0) for domain in universe}
+        counts = {domain: rule.counts.by_domain.get(domain, 0) + way.get(domain, 0) for domain in universe}
         lowest = rule.spread.lowest_count(counts.values(), len(universe))
         if not all(rule.spread.allows(counts[domain], lowest) for domain in used):
             return False

@@ -28,13 +28,13 @@ def clear_blocked_domains(
     """Compare this attempt with attempts that clear one domain; leave the best one in the state and return it."""
     best, trials = made, 0
     for group in [one for one, number in state.left.items() if number and frontier.of(one)]:
-        for tally, domain in _taken(state, frontier, group):
+        for counts, domain in _taken(state, frontier, group):
             if trials >= MOST_TRIALS or (trials and meter.spent()) or not state.left[group]:
                 break
             trials += 1
             meter.spend(A_TRIAL)
-            for room in [one for one in state.new if one.labels.get(tally.key) == domain]:
-                _clear(state, room, tally)
+            for node in [one for one in state.new if one.labels.get(counts.key) == domain]:
+                _clear(state, node, counts)
             filler = SequentialPlacer(state, frontier, shares, PlacementStrategy())
             filler.order.sort(key=lambda one: one is not group)
             filler.fill()
@@ -47,21 +47,21 @@ def _taken(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> list[t
     own = state.rules[group.index]
     found: dict[tuple[DomainCounts, str], None] = {}
     for choice in frontier.of(group):
-        for tally in (*own.away, *own.unwanted):
-            domain = choice.label(tally.key)
+        for counts in (*own.away, *own.unwanted):
+            domain = choice.label(counts.key)
             if (
-                tally.key != names.HOSTNAME
+                counts.key != names.HOSTNAME
                 and domain is not None
-                and tally not in own.feeds
-                and tally.by_domain.get(domain, 0)
+                and counts not in own.feeds
+                and counts.by_domain.get(domain, 0)
             ):
-                found[tally, domain] = None
+                found[counts, domain] = None
     return list(found)
 
 
-def _clear(state: PlanState, room: NodeState, tally: DomainCounts) -> None:
-    for group, number in list(room.planned.items()):
-        if tally in state.rules[group.index].feeds:
-            state.take(group, room, number)
-    if not room.planned:
-        state.close(room)
+def _clear(state: PlanState, node: NodeState, counts: DomainCounts) -> None:
+    for group, number in list(node.planned.items()):
+        if counts in state.rules[group.index].feeds:
+            state.take(group, node, number)
+    if not node.planned:
+        state.close(node)

@@ -42,7 +42,7 @@ Options = list[tuple[float, OfferChoice]]
 def repartition_pods(
     state: PlanState,
     frontier: OfferFrontier,
-    rooms: Sequence[NodeState],
+    nodes: Sequence[NodeState],
     meter: Meter,
     waiting: Sequence[PodGroup] = (),
 ) -> bool:
@@ -52,20 +52,20 @@ def repartition_pods(
     ``waiting`` names one group for each pending pod. The search stops when the effort is used up.
     """
     pods = sorted(
-        (*waiting, *(group for room in rooms for group, number in room.planned.items() for _ in range(number))),
+        (*waiting, *(group for node in nodes for group, number in node.planned.items() for _ in range(number))),
         key=lambda one: one.index,
     )
-    weights = {room.choice.market.pool.weight for room in rooms if room.choice} or {
+    weights = {node.choice.market.pool.weight for node in nodes if node.choice} or {
         weight for weight, _ in frontier.tiers
     }
     if not 1 < len(pods) <= MOST_PARTITION_PODS or len(weights) != 1:
         return False
-    price = float("inf") if waiting else sum(room.price for room in rooms) - 1e-9
-    kept = layout_of(rooms)
+    price = float("inf") if waiting else sum(node.price for node in nodes) - 1e-9
+    kept = layout_of(nodes)
     ways = _by_price(state, frontier, pods, weights.pop(), price)
     meter.spend(A_DIVISION * WAYS[len(pods)])
-    for room in rooms:
-        state.close(room)
+    for node in nodes:
+        state.close(node)
     if any(_realize(state, way) for way in islice(_promising(state, ways, meter), TRIALS)):
         return True
     restore_layout(state, kept)
@@ -118,9 +118,9 @@ def _by_price(
         ):  # Raising positions from left to right only reaches every other choice exactly once.
             at = picked[place] + 1
             if at < len(options[place]):
-                dearer = price + options[place][at][0] - options[place][at - 1][0]
-                if dearer < under:
-                    heappush(queue, (dearer, number, (*picked[:place], at, *picked[place + 1 :]), place))
+                higher = price + options[place][at][0] - options[place][at - 1][0]
+                if higher < under:
+                    heappush(queue, (higher, number, (*picked[:place], at, *picked[place + 1 :]), place))
 
 
 def _promising(state: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:
@@ -135,10 +135,10 @@ def _promising(state: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[
 
 def _clash(state: PlanState, part: Part) -> bool:
     """Return whether rules about hosts forbid these pods on one new node."""
-    counted = Counter(tally for group in part for tally in state.rules[group.index].feeds)
+    counted = Counter(counts for group in part for counts in state.rules[group.index].feeds)
     return any(
-        any(counted[tally] > most for tally, most in own.of_hosts)
-        or any(tally.key == names.HOSTNAME and not counted[tally] for tally in own.affinity)
+        any(counted[counts] > most for counts, most in own.of_hosts)
+        or any(counts.key == names.HOSTNAME and not counted[counts] for counts in own.affinity)
         for own in (state.rules[group.index] for group in set(part))
     )
 
@@ -149,24 +149,24 @@ def _could_stand(state: PlanState, way: Way) -> bool:
     counted: Counter[tuple[DomainCounts, str | None]] = Counter()
     for number, (choice, part) in enumerate(way):
         for group in part:
-            counted.update((tally, _domain(tally, choice, number)) for tally in state.rules[group.index].feeds)
+            counted.update((counts, _domain(counts, choice, number)) for counts in state.rules[group.index].feeds)
     for number, (choice, part) in enumerate(way):
         for group in set(part):
             own = state.rules[group.index]
-            for tally, most in own.apart:
-                there = _domain(tally, choice, number)
-                if there is not None and counted[tally, there] + tally.by_domain.get(there, 0) > most:
+            for counts, most in own.apart:
+                there = _domain(counts, choice, number)
+                if there is not None and counted[counts, there] + counts.by_domain.get(there, 0) > most:
                     return False
-            for tally in own.affinity:
-                there = _domain(tally, choice, number)
-                if not counted[tally, there] + tally.by_domain.get(there or "", 0):
+            for counts in own.affinity:
+                there = _domain(counts, choice, number)
+                if not counted[counts, there] + counts.by_domain.get(there or "", 0):
                     return False
     return True
 
 
-def _domain(tally: DomainCounts, choice: OfferChoice, number: int) -> str | None:
+def _domain(counts: DomainCounts, choice: OfferChoice, number: int) -> str | None:
     """Return the domain of this part of the plan, a node of this choice, for a rule."""
-    return f"#{number}" if tally.key == names.HOSTNAME else choice.label(tally.key)
+    return f"#{number}" if counts.key == names.HOSTNAME else choice.label(counts.key)
 
 
 def _options(choices: Iterable[OfferChoice], part: Part, keys: Sequence[str]) -> Options:
@@ -177,7 +177,7 @@ def _options(choices: Iterable[OfferChoice], part: Part, keys: Sequence[str]) ->
             need[position] += amount
     found: dict[tuple[str | None, ...], tuple[float, OfferChoice]] = {}
     for choice in choices:
-        if choice.groups & mask == mask and all(map(int.__le__, need, choice.one.room)):
+        if choice.groups & mask == mask and all(map(int.__le__, need, choice.one.free)):
             domain = tuple([choice.label(key) for key in keys])
             found.setdefault(domain, (choice.one.offer.price_per_hour, choice))
     return list(found.values())
@@ -196,14 +196,14 @@ def _realize(state: PlanState, way: Way) -> bool:
         moved = True
         while moved and left:  # Pods may need others first: those they follow, or those that keep a spread level.
             moved = False
-            for room, missing in opened:
+            for node, missing in opened:
                 for group in missing:
-                    placed = state.put(group, room, missing[group])
+                    placed = state.put(group, node, missing[group])
                     missing[group] -= placed
                     left -= placed
                     moved |= placed > 0
         if not left and keeps_all_rules(state):
             return True
-    for room, _ in opened:
-        state.close(room)
+    for node, _ in opened:
+        state.close(node)
     return False

@@ -59,11 +59,11 @@ class RepairEffort:
 
 @dataclass(slots=True)
 class Bin:
-    """One node that may take pods. ``room`` is a node that exists or is planned; None for a further new node.
+    """One node that may take pods. ``node`` is a node that exists or is planned; None for a further new node.
     ``options`` are the offers that a new node may have, the best first; empty for a node that exists."""
 
     domain: Domain
-    room: NodeState | None
+    node: NodeState | None
     options: tuple[OfferChoice, ...]
     host: str
     free: list[int] | None = None
@@ -81,7 +81,7 @@ class ExhaustivePlacement:
         self._effort = effort
         self._choices = [choice for _, choices in frontier.tiers for choice in choices]
         self._keys = tuple(sorted({key for group in state.groups.pending for key in state.keys_of(group)}))
-        self._bins = [self._bin_of(room) for room in kept]
+        self._bins = [self._bin_of(node) for node in kept]
         self._added: Counter[tuple[DomainCounts, str | None]] = Counter()
         self._own: Counter[tuple[PodGroup, str, str | None]] = Counter()
         self._pods: frozenset[PodGroup] = frozenset()
@@ -103,11 +103,11 @@ class ExhaustivePlacement:
 
     def _prepare(self, pods: Sequence[PodGroup]) -> list[PodGroup]:
         """Return the pods in the order in which they are added to bins, and compile their limits."""
-        counted = Counter(tally for group in pods for tally in self._state.rules[group.index].feeds)
+        counted = Counter(counts for group in pods for counts in self._state.rules[group.index].feeds)
         for group in set(pods):
             for rule in self._state.rules[group.index].spreads:
                 if rule.counts_itself:
-                    self._tops[rule] = self._highest(rule, counted[rule.tally])
+                    self._tops[rule] = self._highest(rule, counted[rule.counts])
         self._pods = frozenset(pods)
         return sorted(pods, key=lambda group: (self._freedom(group), group.index))
 
@@ -145,18 +145,18 @@ class ExhaustivePlacement:
             found.setdefault(tuple(map(choice.label, self._keys)), []).append(choice)
         return {domain: tuple(choices) for domain, choices in found.items()}
 
-    def _bin_of(self, room: NodeState) -> Bin:
-        domain = tuple(map(room.labels.get, self._keys))
-        if room.choice is None:
-            return Bin(domain, room, (), room.labels.get(names.HOSTNAME, room.name), list(room.free))
-        need = [0] * len(room.free)
+    def _bin_of(self, node: NodeState) -> Bin:
+        domain = tuple(map(node.labels.get, self._keys))
+        if node.choice is None:
+            return Bin(domain, node, (), node.labels.get(names.HOSTNAME, node.name), list(node.free))
+        need = [0] * len(node.free)
         mask = 0
-        for group, number in room.planned.items():
+        for group, number in node.planned.items():
             mask |= 1 << group.index
             for position, amount in group.needs:
                 need[position] += number * amount
-        others = [one for one in self._new.get(domain, ()) if one.groups & mask == mask and one is not room.choice]
-        return Bin(domain, room, (room.choice, *others), room.labels[names.HOSTNAME], need=need)
+        others = [one for one in self._new.get(domain, ()) if one.groups & mask == mask and one is not node.choice]
+        return Bin(domain, node, (node.choice, *others), node.labels[names.HOSTNAME], need=need)
 
     def _freedom(self, group: PodGroup) -> tuple[bool, int]:
         """Return the sort key of a group: groups with rules first, of these the groups with the fewest offers."""
@@ -166,7 +166,7 @@ class ExhaustivePlacement:
         """Return the highest count that a domain can have, if ``more`` pods that the spread counts are placed."""
         if not rule.universe:
             return rule.spread.max_skew
-        lowest = (rule.tally.total + more) // len(rule.universe)
+        lowest = (rule.counts.total + more) // len(rule.universe)
         return rule.spread.max_skew + rule.spread.lowest_count((lowest,), len(rule.universe), default=lowest)
 
     def _divide(self, pods: Sequence[PodGroup], first: int) -> Iterator[None]:
@@ -203,58 +203,65 @@ class ExhaustivePlacement:
         """Return whether the bin can hold one more pod of the group; leave the offers that can hold it."""
         if not self._allowed(here, group):
             return False
-        if here.room is not None and here.free is not None:
-            return self._state.suits(group, here.room) and fits(group, here.free)
+        if here.node is not None and here.free is not None:
+            return self._state.suits(group, here.node) and fits(group, here.free)
         bit, need = 1 << group.index, list(map(int.__add__, here.need, group.vector))
         here.options = tuple(
-            one for one in here.options if one.groups & bit and all(map(int.__le__, need, one.one.room))
+            one for one in here.options if one.groups & bit and all(map(int.__le__, need, one.one.free))
         )
         return bool(here.options)
 
     def _allowed(self, here: Bin, group: PodGroup) -> bool:
         """Return whether ports, and rules that more pods can only break, allow one more pod of the group."""
         taken = [port for one in here.added for port in one.constraints.host_ports]
-        taken += here.room.ports if here.room is not None else []
+        taken += here.node.ports if here.node is not None else []
         if any(port.conflicts(other) for port in group.constraints.host_ports for other in taken):
             return False
         own = self._state.rules[group.index]
-        for tally, most in own.apart:
-            domain = self._domain(here, tally.key)
-            others = self._added[tally, domain] + tally.by_domain.get(domain or "", 0)
-            if domain is not None and others + (tally in own.feeds) > most:
+        for counts, most in own.apart:
+            domain = self._domain(here, counts.key)
+            others = self._added[counts, domain] + counts.by_domain.get(domain or "", 0)
+            if domain is not None and others + (counts in own.feeds) > most:
                 return False
-        if not all(self._may_follow(here, group, tally) for tally in own.affinity):
+        if not all(self._may_follow(here, group, counts) for counts in own.affinity):
             return False
         for rule in own.spreads:
             key = rule.spread.topology_key
             domain = self._domain(here, key)
             if domain is None:
                 return False
-            there = rule.tally.by_domain.get(domain, 0) + self._own[group, key, domain]
+            there = rule.counts.by_domain.get(domain, 0) + self._own[group, key, domain]
             if rule.counts_itself and there >= self._tops[rule]:
                 return False
         return True
 
-    def _may_follow(self, here: Bin, group: PodGroup, tally: DomainCounts) -> bool:
+    def _may_follow(self, here: Bin, group: PodGroup, counts: DomainCounts) -> bool:
         """Return whether a pod of the group can be in this domain of its affinity, at least if more pods come. Without
         pods of other groups that it selects, all of its pods are in the domain of the first one."""
-        own, domain = self._state.rules[group.index], self._domain(here, tally.key)
-        if domain is None or tally.by_domain.get(domain) or any(friend in self._pods for friend in own.friends):
+        own, domain = self._state.rules[group.index], self._domain(here, counts.key)
+        if (
+            domain is None
+            or counts.by_domain.get(domain)
+            or any(selected in self._pods for selected in own.selected_groups)
+        ):
             return domain is not None
         if not own.selects_itself or any(each.total for each in own.affinity):
             return False
-        return bool(self._added[tally, domain]) or not any(self._added[tally, each] for each in self._domains_of(tally))
+        return bool(self._added[counts, domain]) or not any(
+            self._added[counts, each] for each in self._domains_of(counts)
+        )
 
-    def _domains_of(self, tally: DomainCounts) -> Iterator[str | None]:
-        return (self._domain(one, tally.key) for one in self._bins if one.added)
+    def _domains_of(self, counts: DomainCounts) -> Iterator[str | None]:
+        return (self._domain(one, counts.key) for one in self._bins if one.added)
 
     def _is_followed(self) -> bool:
         """Return whether every added pod is in the domains of pods that its affinity selects."""
         return all(
-            self._added[tally, self._domain(one, tally.key)] or tally.by_domain.get(self._domain(one, tally.key) or "")
+            self._added[counts, self._domain(one, counts.key)]
+            or counts.by_domain.get(self._domain(one, counts.key) or "")
             for one in self._bins
             for group in one.added
-            for tally in self._state.rules[group.index].affinity
+            for counts in self._state.rules[group.index].affinity
         )
 
     def _domain(self, here: Bin, key: str) -> str | None:
@@ -271,8 +278,8 @@ class ExhaustivePlacement:
         else:
             here.added.pop()
         own = self._state.rules[group.index]
-        for tally in own.feeds:
-            self._added[tally, self._domain(here, tally.key)] += number
+        for counts in own.feeds:
+            self._added[counts, self._domain(here, counts.key)] += number
         for key in {rule.spread.topology_key for rule in own.spreads}:
             self._own[group, key, self._domain(here, key)] += number
 
@@ -281,11 +288,11 @@ class ExhaustivePlacement:
         nodes belong to one pool, and whether their number is within the ceiling."""
         nodes, price = self._state.left_of_ceilings
         made = [one for one in self._bins if one.added and one.options]
-        new = [one for one in made if one.room is None]
+        new = [one for one in made if one.node is None]
         if nodes is not None and len(new) > nodes:
             return False
         added = sum(min(option.one.offer.price_per_hour for option in one.options) for one in made) - sum(
-            one.room.price for one in made if one.room is not None
+            one.node.price for one in made if one.node is not None
         )
         if price is not None and added > price + 1e-9:
             return False
@@ -298,8 +305,8 @@ class ExhaustivePlacement:
             more = len(new) if name == "nodes" else 0
             for one in made if name != "nodes" else ():
                 more += min(option.one.capacity.get(name, 0) for option in one.options)
-                if one.room is not None and one.room.choice is not None:
-                    more -= one.room.choice.one.capacity.get(name, 0)
+                if one.node is not None and one.node.choice is not None:
+                    more -= one.node.choice.one.capacity.get(name, 0)
             if used.get(name, 0) + more > limit:
                 return False
         return True
@@ -307,54 +314,54 @@ class ExhaustivePlacement:
     def _realize(self) -> bool:
         """Place this division in the state; return whether every rule allows it. If not, the state is as before."""
         made = [one for one in self._bins if one.added]
-        changed = [one.room for one in made if one.room is not None and one.options]
+        changed = [one.node for one in made if one.node is not None and one.options]
         before = layout_of(changed)
-        contents = [Counter(one.room.planned if one.room is not None and one.options else {}) for one in made]
+        contents = [Counter(one.node.planned if one.node is not None and one.options else {}) for one in made]
         for one, wanted in zip(made, contents, strict=True):
             wanted.update(one.added)
-        for room in changed:
-            self._state.close(room)
+        for node in changed:
+            self._state.close(node)
         self._trials = MOST_OFFERINGS if self._bounded or self._state.narrow else 1
         if self._open(made, contents, ()):
             return True
         restore_layout(self._state, before)
         return False
 
-    def _open(self, made: Sequence[Bin], contents: Sequence[Counter[PodGroup]], rooms: tuple[NodeState, ...]) -> bool:
-        """Open the nodes of the bins after ``rooms``, and place all pods; return whether some choice of offers allows
+    def _open(self, made: Sequence[Bin], contents: Sequence[Counter[PodGroup]], nodes: tuple[NodeState, ...]) -> bool:
+        """Open the nodes of the bins after ``nodes``, and place all pods; return whether some choice of offers allows
         it."""
-        if len(rooms) == len(made):
+        if len(nodes) == len(made):
             self._trials -= 1
             self._effort.spend(A_TRIAL)
-            return self._settle(dict(zip(rooms, contents, strict=True)))
-        here = made[len(rooms)]
-        if not here.options and here.room is not None:
-            return self._open(made, contents, (*rooms, here.room))
+            return self._settle(dict(zip(nodes, contents, strict=True)))
+        here = made[len(nodes)]
+        if not here.options and here.node is not None:
+            return self._open(made, contents, (*nodes, here.node))
         for choice in here.options:
             if self._trials <= 0 or self._effort.spent():
                 return False
             if not self._state.over_limit(choice):
-                room = self._state.open(choice)
-                if self._open(made, contents, (*rooms, room)):
+                node = self._state.open(choice)
+                if self._open(made, contents, (*nodes, node)):
                     return True
-                self._state.close(room)
+                self._state.close(node)
         return False
 
     def _settle(self, wanted: Mapping[NodeState, Counter[PodGroup]]) -> bool:
         """Place these pods on these nodes, in an order in which each is allowed; return whether that succeeded."""
-        placed = {room: Counter[PodGroup]() for room in wanted}
+        placed = {node: Counter[PodGroup]() for node in wanted}
         moved = True
         while moved:  # Pods may need others first: those they follow, or those that keep a spread level.
             moved = False
-            for room, contents in wanted.items():
+            for node, contents in wanted.items():
                 for group, number in contents.items():
-                    more = self._state.put(group, room, number - placed[room][group])
-                    placed[room][group] += more
+                    more = self._state.put(group, node, number - placed[node][group])
+                    placed[node][group] += more
                     moved |= more > 0
         if placed == dict(wanted) and keeps_all_rules(self._state):
             return True
-        for room, contents in placed.items():
+        for node, contents in placed.items():
             for group, number in contents.items():
                 if number:
-                    self._state.take(group, room, number)
+                    self._state.take(group, node, number)
         return False

@@ -30,7 +30,7 @@ class FirstFit:
 
     packing: Packing
     problem: PackingProblem
-    dealt: DomainAssignment
+    assignment: DomainAssignment
 
     @property
     def price_per_hour(self) -> float:
@@ -39,9 +39,9 @@ class FirstFit:
     def realize(self, state: PlanState) -> tuple[ScoredPlan, bool]:
         """Place the pods of the packing; return the plan, and whether it is the packing: every pod is placed as packed,
         within limits and rules. The existing nodes must be filled, and there must be no new nodes."""
-        carrier = PackingRealizer(state, self.problem, self.dealt)
-        carrier.realize(self.packing)
-        carrier.finish()
+        realizer = PackingRealizer(state, self.problem, self.assignment)
+        realizer.realize(self.packing)
+        realizer.finish()
         made = score_plan(state)
         return made, not made.missing and made.score[0] == 0.0 and abs(state.price - self.packing.price) < 1e-9
 

@@ -33,20 +33,20 @@ def improve_plan(state: PlanState, frontier: OfferFrontier, shares: Mapping[int,
 
 def _exchange_nodes(state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter) -> None:
     stranded = [group for group, number in state.left.items() if number and frontier.of(group) for _ in range(number)]
-    if sum(sum(room.planned.values()) for room in state.new) + len(stranded) <= MOST_PARTITION_PODS and _within(meter):
+    if sum(sum(node.planned.values()) for node in state.new) + len(stranded) <= MOST_PARTITION_PODS and _within(meter):
         repartition_pods(state, frontier, tuple(state.new), meter, stranded)
     for _ in range(ROUNDS):
         if (
             not state.new
             or len(state.new) > MOST_NODES
-            or sum(number for room in state.new for number in room.planned.values()) > MOST_PODS
+            or sum(number for node in state.new for number in node.planned.values()) > MOST_PODS
         ):
             return
-        some = [rooms for size in (1, 2, 3) for rooms in combinations(tuple(state.new), size)]
+        some = [nodes for size in (1, 2, 3) for nodes in combinations(tuple(state.new), size)]
         better = len(state.new) <= FEW_NODES and any(
-            _within(meter) and repartition_pods(state, frontier, rooms, meter) for rooms in some
+            _within(meter) and repartition_pods(state, frontier, nodes, meter) for nodes in some
         )
-        if not better and not any(_within(meter) and _rebuild(state, frontier, shares, rooms, meter) for rooms in some):
+        if not better and not any(_within(meter) and _rebuild(state, frontier, shares, nodes, meter) for nodes in some):
             return
 
 
@@ -56,13 +56,13 @@ def _within(meter: Meter) -> bool:
 
 
 def _rebuild(
-    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], rooms: Sequence[NodeState], meter: Meter
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], nodes: Sequence[NodeState], meter: Meter
 ) -> bool:
     """Replace these nodes by cheaper ones if possible; return whether that succeeded."""
     before, left, opened = state.price, count_missing(state), state.opened
-    kept, others = layout_of(rooms), layout_of(room for room in (*state.existing, *state.new) if room not in rooms)
-    for room in rooms:
-        state.close(room)
+    kept, others = layout_of(nodes), layout_of(node for node in (*state.existing, *state.new) if node not in nodes)
+    for node in nodes:
+        state.close(node)
     for order in ("worth", "cpu"):
         SequentialPlacer(state, frontier, shares, PlacementStrategy(order), under=before).fill()
         meter.spend(A_TRIAL * (state.opened - opened))
@@ -74,21 +74,21 @@ def _rebuild(
     return False
 
 
-def _reset(state: PlanState, rooms: Layout) -> None:
+def _reset(state: PlanState, nodes: Layout) -> None:
     """Restore these nodes with these pods on them."""
-    known = dict(rooms)
-    for room in [one for one in state.new if one not in known]:
-        state.close(room)
+    known = dict(nodes)
+    for node in [one for one in state.new if one not in known]:
+        state.close(node)
     there = set(state.new)
-    for room, planned in rooms:
-        if room.choice and room not in there:
-            state.reopen(room)
-        if room.planned != planned:
-            _to(state, room, planned)
+    for node, planned in nodes:
+        if node.choice and node not in there:
+            state.reopen(node)
+        if node.planned != planned:
+            _to(state, node, planned)
 
 
-def _to(state: PlanState, room: NodeState, wanted: Mapping[PodGroup, int]) -> None:
-    for group in dict.fromkeys([*room.planned, *wanted]):
-        surplus = room.planned.get(group, 0) - wanted.get(group, 0)
+def _to(state: PlanState, node: NodeState, wanted: Mapping[PodGroup, int]) -> None:
+    for group in dict.fromkeys([*node.planned, *wanted]):
+        surplus = node.planned.get(group, 0) - wanted.get(group, 0)
         if surplus:
-            state.take(group, room, surplus)
+            state.take(group, node, surplus)

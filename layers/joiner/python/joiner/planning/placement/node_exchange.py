@@ -25,15 +25,15 @@ class NodeExchange:
         self._state = state
         self._audits = 0
 
-    def replace(self, rooms: Sequence[NodeState], choice: OfferChoice) -> bool:
+    def replace(self, nodes: Sequence[NodeState], choice: OfferChoice) -> bool:
         """Put the pods of these nodes on one new node; return whether it was possible. Otherwise nothing changes."""
         contents: dict[PodGroup, int] = {}
-        for room in rooms:
-            for group, number in room.planned.items():
+        for node in nodes:
+            for group, number in node.planned.items():
                 contents[group] = contents.get(group, 0) + number
-        return self.divide(rooms, [(choice, contents)])
+        return self.divide(nodes, [(choice, contents)])
 
-    def divide(self, rooms: Sequence[NodeState], parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]]) -> bool:
+    def divide(self, nodes: Sequence[NodeState], parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]]) -> bool:
         """Put the pods of these nodes on new nodes, ``parts``; return whether it was possible. Otherwise nothing
         changes."""
         state = self._state
@@ -41,18 +41,18 @@ class NodeExchange:
         ruled = any(not state.rules[group.index].free or state.rules[group.index].feeds for group in contents)
         if ruled and self._audits >= MOST_AUDITS:
             return False
-        before = [(room, dict(room.planned)) for room in rooms]
-        for room in rooms:
-            state.close(room)
+        before = [(node, dict(node.planned)) for node in nodes]
+        for node in nodes:
+            state.close(node)
         opened: list[NodeState] = []
         if all(self._open(choice, inside, opened) for choice, inside in parts) and self._sound(ruled):
             return True
         for new in reversed(opened):
             state.close(new)
-        for room, planned in before:
-            state.reopen(room)
+        for node, planned in before:
+            state.reopen(node)
             for group, number in planned.items():
-                state.take(group, room, -number)
+                state.take(group, node, -number)
         return False
 
     def _open(self, choice: OfferChoice, inside: Mapping[PodGroup, int], opened: list[NodeState]) -> bool:

@@ -35,7 +35,7 @@ class Pattern:
 
     choice: OfferChoice
     planned: tuple[tuple[PodGroup, int], ...]
-    rooms: list[NodeState] = field(default_factory=list)
+    nodes: list[NodeState] = field(default_factory=list)
 
     @property
     def price(self) -> float:
@@ -47,7 +47,7 @@ def merge_nodes(state: PlanState, share: float) -> None:
     price = state.price
     exchange = NodeExchange(state)
     budget = price * share
-    markets = {id(room.choice.market): room.choice.market for room in state.new if room.choice}
+    markets = {id(node.choice.market): node.choice.market for node in state.new if node.choice}
     for market in markets.values():
         merger = NodeMerger(state, market, exchange)
         while merger.work < MOST_WORK and merger.merge_once(budget - (state.price - price)):
@@ -58,15 +58,15 @@ def merge_nodes(state: PlanState, share: float) -> None:
 def patterns_of(state: PlanState, market: PoolOffers) -> list[Pattern]:
     """Return the nodes of a pool that may be replaced, those that are alike together."""
     found: dict[object, Pattern] = {}
-    for room in state.new:
-        choice = room.choice
-        if choice is None or choice.market is not market or choice.one.supply is not None or not room.planned:
+    for node in state.new:
+        choice = node.choice
+        if choice is None or choice.market is not market or choice.one.supply is not None or not node.planned:
             continue
-        if any(has_preferences(state, group) for group in room.planned):
+        if any(has_preferences(state, group) for group in node.planned):
             continue
-        planned = tuple(sorted(room.planned.items(), key=lambda one: one[0].index))
+        planned = tuple(sorted(node.planned.items(), key=lambda one: one[0].index))
         known = (choice.one.index, id(choice.variant), tuple((group.index, number) for group, number in planned))
-        found.setdefault(known, Pattern(choice, planned)).rooms.append(room)
+        found.setdefault(known, Pattern(choice, planned)).nodes.append(node)
     return list(found.values())
 
 
@@ -76,7 +76,7 @@ class OfferArrays:
     def __init__(self, market: PoolOffers) -> None:
         self.offers: Sequence[NodeOffer] = [one for one in market.launchable if one.supply is None]
         self.index: Whole = np.array([one.index for one in self.offers], dtype=np.int64)
-        self.room: Floats = np.array([one.room for one in self.offers], float).reshape(len(self.offers), -1)
+        self.free: Floats = np.array([one.free for one in self.offers], float).reshape(len(self.offers), -1)
         self.price: Floats = np.array([one.offer.price_per_hour for one in self.offers], float)
         radius = market.pool.planning.blast_radius
         most = (radius.vcpus or 1 << 20) * 1000
@@ -135,15 +135,15 @@ class NodeMerger:
         if best is None:
             return False
         made = 0
-        times = min(len(pattern.rooms) // number for pattern, number in best.parts)
+        times = min(len(pattern.nodes) // number for pattern, number in best.parts)
         for turn in range(times):
-            rooms = [
-                room for pattern, number in best.parts for room in pattern.rooms[turn * number : (turn + 1) * number]
+            nodes = [
+                node for pattern, number in best.parts for node in pattern.nodes[turn * number : (turn + 1) * number]
             ]
             if made and best.extra > TINY and best.extra * (made + 1) > budget:
                 break
             choice = OfferChoice(self._market, best.variant, best.offer, self._mask(best))
-            if not self._exchange.replace(rooms, choice):
+            if not self._exchange.replace(nodes, choice):
                 break
             made += 1
         if not made:
@@ -169,14 +169,14 @@ class NodeMerger:
     def _of_variant(self, variant: PoolVariant, patterns: Sequence[Pattern], budget: float) -> Iterable[Merge]:
         """Yield the merges that fill each offer with these nodes, those with the highest price for their size first."""
         arrays = self._arrays
-        if not len(arrays.offers) or sum(len(pattern.rooms) for pattern in patterns) < 2:
+        if not len(arrays.offers) or sum(len(pattern.nodes) for pattern in patterns) < 2:
             return
-        needs = [_need(pattern, arrays.room.shape[1]) for pattern in patterns]
-        scale = 1.0 / np.maximum(arrays.room.mean(axis=0), 1.0)
+        needs = [_need(pattern, arrays.free.shape[1]) for pattern in patterns]
+        scale = 1.0 / np.maximum(arrays.free.mean(axis=0), 1.0)
         order = sorted(
             range(len(patterns)), key=lambda at: -patterns[at].price / max(float((needs[at] * scale).sum()), 1e-12)
         )
-        left, paid = arrays.room.copy(), np.zeros(len(arrays.offers))
+        left, paid = arrays.free.copy(), np.zeros(len(arrays.offers))
         taken = np.zeros((len(patterns), len(arrays.offers)), dtype=np.int64)
         for at in order:
             pattern, need = patterns[at], needs[at]
@@ -184,9 +184,9 @@ class NodeMerger:
             fitting = (
                 np.floor(left[:, used] / need[used] + TINY).min(axis=1)
                 if used.any()
-                else np.full(len(left), float(len(pattern.rooms)))
+                else np.full(len(left), float(len(pattern.nodes)))
             )
-            number = np.clip(fitting, 0, min(len(pattern.rooms), self._most_of(pattern))).astype(np.int64)
+            number = np.clip(fitting, 0, min(len(pattern.nodes), self._most_of(pattern))).astype(np.int64)
             number[~self._open_to(pattern)] = 0
             taken[at] = number
             left -= number[:, None] * need
@@ -216,7 +216,7 @@ class NodeMerger:
         """Return how many nodes of a pattern the blast radius allows to merge."""
         share = self._market.pool.planning.blast_radius.share
         if share is None:
-            return len(pattern.rooms)
+            return len(pattern.nodes)
         return max(min((_allowed(group, share) // number for group, number in pattern.planned), default=0), 0)
 
     def _within_radius(self, parts: Iterable[tuple[Pattern, int]]) -> bool:
@@ -262,39 +262,39 @@ class TypeReduction:
         for rare in self._by_rarity():
             patterns = patterns_of(self._state, self._market)
             used = Counter(
-                name for pattern in patterns for name in [pattern.choice.one.model.name] * len(pattern.rooms)
+                name for pattern in patterns for name in [pattern.choice.one.model.name] * len(pattern.nodes)
             )
             mine = [pattern for pattern in patterns if pattern.choice.one.model.name == rare]
-            if len(used) < 2 or sum(len(pattern.rooms) for pattern in mine) != self._count(rare):
+            if len(used) < 2 or sum(len(pattern.nodes) for pattern in mine) != self._count(rare):
                 continue
             swaps = [(pattern, self._cheapest(arrays, pattern, used.keys() - {rare})) for pattern in mine]
             extra = sum(
-                (one.offer.price_per_hour - pattern.price) * len(pattern.rooms) for pattern, one in swaps if one
+                (one.offer.price_per_hour - pattern.price) * len(pattern.nodes) for pattern, one in swaps if one
             )
             if any(one is None for _, one in swaps) or extra > max(budget(), 0.0) + TINY:
                 continue
             for pattern, one in swaps:
-                for room in pattern.rooms if one else ():
+                for node in pattern.nodes if one else ():
                     mask = sum(1 << group.index for group, _ in pattern.planned)
                     if one and not self._exchange.replace(
-                        [room], OfferChoice(self._market, pattern.choice.variant, one, mask)
+                        [node], OfferChoice(self._market, pattern.choice.variant, one, mask)
                     ):
                         break
 
     def _by_rarity(self) -> list[str]:
         found = Counter(
-            room.choice.one.model.name for room in self._state.new if room.choice and room.choice.market is self._market
+            node.choice.one.model.name for node in self._state.new if node.choice and node.choice.market is self._market
         )
         return sorted(found, key=lambda name: (found[name], name))
 
     def _count(self, name: str) -> int:
-        return sum(1 for room in self._state.new if room.choice and room.choice.one.model.name == name)
+        return sum(1 for node in self._state.new if node.choice and node.choice.one.model.name == name)
 
     def _cheapest(self, arrays: OfferArrays, pattern: Pattern, types: Iterable[str]) -> NodeOffer | None:
         """Return the cheapest offer of these types that holds such a node's pods, in its own zone if possible."""
         allowed = set(types)
-        need = _need(pattern, arrays.room.shape[1])
-        marks = arrays.open_to(self._state, pattern) & (arrays.room >= need).all(axis=1)
+        need = _need(pattern, arrays.free.shape[1])
+        marks = arrays.open_to(self._state, pattern) & (arrays.free >= need).all(axis=1)
         zone = pattern.choice.one.offering.zone
         able = [arrays.offers[at] for at in np.flatnonzero(marks).tolist() if arrays.offers[at].model.name in allowed]
         return min(able, key=lambda one: (one.offer.price_per_hour, one.offering.zone != zone, one.index), default=None)

@@ -53,14 +53,14 @@ def _placeable(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> bo
     """Return whether some node could hold a pod of the group without the other pods of the plan."""
     if group.refused:
         return False
-    return any(fits(group, one.one.room) for one in frontier.of(group)) or any(
-        state.suits(group, room) and fits(group, _free_without_plan(room)) for room in state.existing
+    return any(fits(group, one.one.free) for one in frontier.of(group)) or any(
+        state.suits(group, node) and fits(group, _free_without_plan(node)) for node in state.existing
     )
 
 
-def _free_without_plan(room: NodeState) -> list[int]:
-    free = list(room.free)
-    for group, number in room.planned.items():
+def _free_without_plan(node: NodeState) -> list[int]:
+    free = list(node.free)
+    for group, number in node.planned.items():
         for position, amount in group.needs:
             free[position] += number * amount
     return free
@@ -73,10 +73,10 @@ def _place_best_subset(
     found. If not, the plan is empty."""
     missing = {group: state.left[group] for group in batch}
     clear_plan(state)
-    rooms = _related(state, state.existing, batch)
+    nodes = _related(state, state.existing, batch)
     for wanted in _better_subsets(batch, missing):
         pods = [group for group, number in wanted.items() for _ in range(number)]
-        if ExhaustivePlacement(state, frontier, rooms, effort).place(pods):
+        if ExhaustivePlacement(state, frontier, nodes, effort).place(pods):
             return True
         if effort.spent():
             break
@@ -97,24 +97,24 @@ def _better_subsets(batch: Sequence[PodGroup], missing: Mapping[PodGroup, int]) 
     yield from (one for _, one in sorted(better, key=lambda each: each[0], reverse=True))
 
 
-def _related(state: PlanState, rooms: Sequence[NodeState], groups: Sequence[PodGroup]) -> list[NodeState]:
+def _related(state: PlanState, nodes: Sequence[NodeState], groups: Sequence[PodGroup]) -> list[NodeState]:
     """Return the nodes that matter most to these groups: those with pods that their rules count, then those that could
     hold them."""
 
-    def relation(room: NodeState) -> tuple[int, int]:
+    def relation(node: NodeState) -> tuple[int, int]:
         beside, holding = 0, 0
         for group in groups:
             own = state.rules[group.index]
-            tallies = {*own.affinity, *own.away, *own.unwanted}
-            beside += any(tally in tallies for other in room.planned for tally in state.rules[other.index].feeds)
-            holding += state.suits(group, room) and fits(group, room.free)
+            related = {*own.affinity, *own.away, *own.unwanted}
+            beside += any(counts in related for other in node.planned for counts in state.rules[other.index].feeds)
+            holding += state.suits(group, node) and fits(group, node.free)
         return beside, holding
 
-    known = [(relation(room), room) for room in rooms]
+    known = [(relation(node), node) for node in nodes]
     # A new node without free capacity can become larger.
-    able = [(beside, holding, room) for (beside, holding), room in known if beside or holding or room.choice]
+    able = [(beside, holding, node) for (beside, holding), node in known if beside or holding or node.choice]
     able.sort(key=lambda one: one[:2], reverse=True)
-    return [room for *_, room in able[:MOST_NODES]]
+    return [node for *_, node in able[:MOST_NODES]]
 
 
 def _place_remaining(
@@ -137,10 +137,12 @@ def _place_remaining(
 
 def _place_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
     """Place pending pods of the group, and with them a pending pod that they follow; return whether that succeeded."""
-    friends = [one for one in state.rules[group.index].friends if state.left.get(one) and not one.refused]
+    selected_groups = [
+        one for one in state.rules[group.index].selected_groups if state.left.get(one) and not one.refused
+    ]
     related = _related(state, [*state.existing, *state.new], [group])
     for number in dict.fromkeys(min(most, state.left[group]) for most in (MOST_PODS, 3, 1)):
-        for others in ([], *([friend] for friend in friends)):
+        for others in ([], *([selected] for selected in selected_groups)):
             pods = [*others, *[group] * min(number, MOST_PODS - len(others))]
             if ExhaustivePlacement(state, frontier, related, effort).place(pods):
                 return True
@@ -149,7 +151,7 @@ def _place_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effo
 
 def _move_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
     related = _related(state, [*state.existing, *state.new], [group])
-    return any(_move_together(state, frontier, group, room, effort) for room in related)
+    return any(_move_together(state, frontier, group, node, effort) for node in related)
 
 
 def _refill_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effort: RepairEffort) -> bool:
@@ -166,16 +168,16 @@ def _refill(
     state: PlanState, frontier: OfferFrontier, group: PodGroup, emptied: Sequence[NodeState], effort: RepairEffort
 ) -> bool:
     """Empty these nodes, and place their pods again together with a pending pod; return whether that succeeded."""
-    pods = [one for room in emptied for one, number in room.planned.items() for _ in range(number)]
-    if not 0 < len(pods) < MOST_PODS or not all(room.planned for room in emptied):
+    pods = [one for node in emptied for one, number in node.planned.items() for _ in range(number)]
+    if not 0 < len(pods) < MOST_PODS or not all(node.planned for node in emptied):
         return False
     before = layout_of(emptied)
-    for room in emptied:
-        if room.choice:
-            state.close(room)
+    for node in emptied:
+        if node.choice:
+            state.close(node)
         else:
-            for one, number in list(room.planned.items()):
-                state.take(one, room, number)
+            for one, number in list(node.planned.items()):
+                state.take(one, node, number)
     related = _related(state, [*state.existing, *state.new], [group, *dict.fromkeys(pods)])
     if ExhaustivePlacement(state, frontier, related, effort).place([*pods, group]):
         return True
@@ -184,28 +186,28 @@ def _refill(
 
 
 def _move_together(
-    state: PlanState, frontier: OfferFrontier, group: PodGroup, room: NodeState, effort: RepairEffort
+    state: PlanState, frontier: OfferFrontier, group: PodGroup, node: NodeState, effort: RepairEffort
 ) -> bool:
     """Move the pods of this node that affinity ties to the group to one node, together with pending pods of the group;
     return whether that succeeded."""
     tied = _tied(state, group)
-    inside = {one: number for one, number in room.planned.items() if one in tied}
+    inside = {one: number for one, number in node.planned.items() if one in tied}
     if not inside or effort.spent():
         return False
     block = [one for one, number in inside.items() for _ in range(number)]
     for one, number in inside.items():
-        state.take(one, room, number)
+        state.take(one, node, number)
     related = _related(state, [*state.existing, *state.new], [group])
     left = state.left[group] - inside.get(group, 0)
     for number in dict.fromkeys((left, left // 2, 1)):
         if number and ExhaustivePlacement(state, frontier, related, effort).place_on_one_node(
             [*block, *[group] * number]
         ):
-            if room.choice and not room.planned and room in state.new:
-                state.close(room)
+            if node.choice and not node.planned and node in state.new:
+                state.close(node)
             return True
     for one, number in inside.items():
-        state.take(one, room, -number)
+        state.take(one, node, -number)
     return False
 
 
@@ -217,7 +219,10 @@ def _tied(state: PlanState, group: PodGroup) -> set[PodGroup]:
             other
             for other in state.groups.pending
             if other not in tied
-            and any(other in state.rules[one.index].friends or one in state.rules[other.index].friends for one in more)
+            and any(
+                other in state.rules[one.index].selected_groups or one in state.rules[other.index].selected_groups
+                for one in more
+            )
         }
         tied |= more
     return tied

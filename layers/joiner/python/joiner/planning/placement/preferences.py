@@ -36,12 +36,12 @@ def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str
     Each pod that a preferred affinity or anti-affinity term selects counts with the full weight. Each pod that a
     ScheduleAnyway spread counts adds a small part.
     """
-    said = group.constraints
-    liked = float(sum(wish.weight for wish in said.preferences if wish.term.suits(labels, name)))
-    for weight, tally in state.rules[group.index].wishes:
-        domain = labels.get(tally.key)
+    constraints = group.constraints
+    liked = float(sum(wish.weight for wish in constraints.preferences if wish.term.suits(labels, name)))
+    for weight, counts in state.rules[group.index].wishes:
+        domain = labels.get(counts.key)
         if domain is not None:
-            liked += weight * tally.by_domain.get(domain, 0)
+            liked += weight * counts.by_domain.get(domain, 0)
     return liked
 
 
@@ -55,20 +55,20 @@ class PreferenceMover:
     def __init__(self, state: PlanState, wishing: set[PodGroup]) -> None:
         self._state = state
         self._wishing = wishing
-        self._wished = {id(tally) for group in wishing for _, tally in state.rules[group.index].wishes}
+        self._wished = {id(counts) for group in wishing for _, counts in state.rules[group.index].wishes}
         self._audits = 0
         self._same_price: dict[tuple[PoolOffers, float], list[NodeOffer]] = {}
 
     def apply(self) -> None:
-        for room in list(self._state.new):
-            if room.choice and not self._wishing.isdisjoint(room.planned):
-                self._move(room, room.choice)
+        for node in list(self._state.new):
+            if node.choice and not self._wishing.isdisjoint(node.planned):
+                self._move(node, node.choice)
 
-    def _move(self, room: NodeState, own: OfferChoice) -> None:
+    def _move(self, node: NodeState, own: OfferChoice) -> None:
         """Try the offers of the same price, and keep the one with the highest preference score."""
-        state, planned = self._state, dict(room.planned)
+        state, planned = self._state, dict(node.planned)
         bound_by_others = any(not state.rules[group.index].free or self._counted(group) for group in planned)
-        state.close(room)
+        state.close(node)
         best, moved = self._liked(planned, {**own.one.labels, **own.variant.labels}), False
         for choice in self._choices(own, planned):
             liked = self._liked(planned, {**choice.one.labels, **choice.variant.labels})
@@ -82,14 +82,14 @@ class PreferenceMover:
                 break
             state.close(new)
         if not moved:
-            state.reopen(room)
+            state.reopen(node)
             for group, number in planned.items():
-                state.take(group, room, -number)
+                state.take(group, node, -number)
 
     def _counted(self, group: PodGroup) -> bool:
         """Return whether a required rule (not only a preference) of any pod counts pods of the group."""
         own = self._state.rules[group.index]
-        return any(id(tally) not in self._wished for tally in own.feeds)
+        return any(id(counts) not in self._wished for counts in own.feeds)
 
     def _sound(self, bound_by_others: bool) -> bool:
         if not bound_by_others:
@@ -105,7 +105,7 @@ class PreferenceMover:
 
     def _choices(self, own: OfferChoice, planned: Mapping[PodGroup, int]) -> list[OfferChoice]:
         """Return other offers of the same pool and price that hold these pods, highest preference score first."""
-        need = [0] * len(own.one.room)
+        need = [0] * len(own.one.free)
         for group, number in planned.items():
             for position, amount in group.needs:
                 need[position] += amount * number
@@ -116,13 +116,14 @@ class PreferenceMover:
                 bits &= variant.bits[group.index]
             for one in self._of_price(own.market, own.one.offering.price_per_hour):
                 same = one is own.one and variant is own.variant
-                if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.room)):
-                    told = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
-                    found.setdefault(told, OfferChoice(own.market, variant, one, _mask(planned)))
+                if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
+                    identity = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
+                    found.setdefault(identity, OfferChoice(own.market, variant, one, _mask(planned)))
         liked = {
-            told: self._liked(planned, {**choice.one.labels, **choice.variant.labels}) for told, choice in found.items()
+            identity: self._liked(planned, {**choice.one.labels, **choice.variant.labels})
+            for identity, choice in found.items()
         }
-        return [found[told] for told in sorted(found, key=lambda told: -liked[told])][:MOST_OFFERS]
+        return [found[identity] for identity in sorted(found, key=lambda identity: -liked[identity])][:MOST_OFFERS]
 
     def _of_price(self, market: PoolOffers, price: float) -> list[NodeOffer]:
         known = (market, price)

@@ -57,12 +57,12 @@ class PackingRealizer:
             for group, _ in members:
                 own = state.rules[group.index]
                 self._watched[group] = [
-                    (rule.tally, rule.spread.max_skew) for rule in own.spreads if rule.universe is None
+                    (rule.counts, rule.spread.max_skew) for rule in own.spreads if rule.universe is None
                 ]
-                for tally, skew in self._watched[group]:
-                    owned[tally] = min(skew, owned.get(tally, skew))
+                for counts, skew in self._watched[group]:
+                    owned[counts] = min(skew, owned.get(counts, skew))
         for group in self._watched:
-            self._counted[group] = [tally for tally in state.rules[group.index].feeds if tally in owned]
+            self._counted[group] = [counts for counts in state.rules[group.index].feeds if counts in owned]
         self._freedom = [self._freedom_of(members) for members in problem.members]
         for group, (key, given) in deal.shares_of.items():
             rule = state.rules[group.index].assigned_spread
@@ -84,19 +84,19 @@ class PackingRealizer:
             for _ in range(pattern.times):
                 if self._state.over_limit(choice):
                     break
-                room = self._state.open(choice)
+                node = self._state.open(choice)
                 limits: dict[DomainCounts, int] = {}
-                self._limits[room] = limits
-                for item, number in self._place_together(contents, room, choice, limits):
-                    missing = number - self._put(item, room, number, limits)
+                self._limits[node] = limits
+                for item, number in self._place_together(contents, node, choice, limits):
+                    missing = number - self._put(item, node, number, limits)
                     if missing and self._queues[item]:
-                        self._refused.append((item, room))
-                if not room.planned:
-                    self._state.close(room)
+                        self._refused.append((item, node))
+                if not node.planned:
+                    self._state.close(node)
         self._resolve_conflicts()
 
     def _place_together(
-        self, contents: Sequence[tuple[int, int]], room: NodeState, choice: OfferChoice, limits: dict[DomainCounts, int]
+        self, contents: Sequence[tuple[int, int]], node: NodeState, choice: OfferChoice, limits: dict[DomainCounts, int]
     ) -> list[tuple[int, int]]:
         """Place the pods with simple rules at once if their rules are kept; return the rest, which is placed item by
         item."""
@@ -111,7 +111,7 @@ class PackingRealizer:
                 queues.append(queue)
             else:
                 rest.append(content)
-        if not self._state.place_together(together, room, choice):
+        if not self._state.place_together(together, node, choice):
             return list(contents)
         for queue, (group, number) in zip(queues, together.items(), strict=True):
             self._mark_placed(queue, number)
@@ -140,57 +140,57 @@ class PackingRealizer:
                 if group in self._watched:
                     alike.setdefault((place, group.vector), []).append((other, group))
         self._near = {}
-        for room in self._limits:
-            self._near.setdefault(self._place(room), []).append(room)
-        for item, room in refused:
+        for node in self._limits:
+            self._near.setdefault(self._place(node), []).append(node)
+        for item, node in refused:
             queue = self._queues[item]
-            if room.planned and queue:
-                known = (self._place(room), queue[0][0].vector)
-                if not self._change_places(queue, room, alike.get(known, ())[:SWAPS]):
-                    self._move_neighbor(queue, room, alike)
-        for item, room in refused:  # The remaining free capacity of this node belongs to no item.
+            if node.planned and queue:
+                known = (self._place(node), queue[0][0].vector)
+                if not self._change_places(queue, node, alike.get(known, ())[:SWAPS]):
+                    self._move_neighbor(queue, node, alike)
+        for item, node in refused:  # The remaining free capacity of this node belongs to no item.
             queue = self._queues[item]
-            if room.planned and queue and not self._elsewhere(queue, room):
-                self._change_places(queue, room, self._smaller(queue[0][0], room))
+            if node.planned and queue and not self._elsewhere(queue, node):
+                self._change_places(queue, node, self._smaller(queue[0][0], node))
 
-    def _change_places(self, queue: Queue, room: NodeState, candidates: Iterable[tuple[NodeState, PodGroup]]) -> bool:
+    def _change_places(self, queue: Queue, node: NodeState, candidates: Iterable[tuple[NodeState, PodGroup]]) -> bool:
         """Move the first pod of the queue to the place of one of these candidates, and the candidate to this node;
         return whether that succeeded."""
-        return any(other is not room and self._swap(queue, room, other, group) for other, group in candidates)
+        return any(other is not node and self._swap(queue, node, other, group) for other, group in candidates)
 
-    def _move_neighbor(self, queue: Queue, room: NodeState, alike: Alike) -> None:
+    def _move_neighbor(self, queue: Queue, node: NodeState, alike: Alike) -> None:
         """Place the first pod of the queue on its node, if a conflicting pod there can swap places with a pod of its
         own size elsewhere."""
-        place, newcomer, limits = self._place(room), queue[0][0], self._limits[room]
-        for neighbour in [group for group in room.planned if group in self._watched]:
-            self._state.take(neighbour, room, 1)
-            if self._admit(newcomer, room):
+        place, newcomer, limits = self._place(node), queue[0][0], self._limits[node]
+        for neighbour in [group for group in node.planned if group in self._watched]:
+            self._state.take(neighbour, node, 1)
+            if self._admit(newcomer, node):
                 moving: Queue = deque([[neighbour, 1]])
-                if self._change_places(moving, room, alike.get((place, neighbour.vector), ())[:SWAPS]):
+                if self._change_places(moving, node, alike.get((place, neighbour.vector), ())[:SWAPS]):
                     self._mark_placed(queue)
                     return
-                self._state.take(newcomer, room, 1)
-                self._limits[room] = limits
-            self._state.take(neighbour, room, -1)
+                self._state.take(newcomer, node, 1)
+                self._limits[node] = limits
+            self._state.take(neighbour, node, -1)
 
-    def _elsewhere(self, queue: Queue, room: NodeState) -> bool:
+    def _elsewhere(self, queue: Queue, node: NodeState) -> bool:
         """Place the first pod of the queue on free capacity that another pod left; return whether that succeeded."""
         group = queue[0][0]
         if any(
             other.planned and fits(group, other.free) and self._admit(group, other)
-            for other in self._near[self._place(room)]
+            for other in self._near[self._place(node)]
         ):
             self._mark_placed(queue)
             return True
         return False
 
-    def _smaller(self, newcomer: PodGroup, room: NodeState) -> Iterator[tuple[NodeState, PodGroup]]:
+    def _smaller(self, newcomer: PodGroup, node: NodeState) -> Iterator[tuple[NodeState, PodGroup]]:
         """Yield a few pods that fit on the node of the newcomer and whose own node then has enough free capacity for
         the newcomer."""
         tried = 0
-        for other in self._near[self._place(room)]:
+        for other in self._near[self._place(node)]:
             for group in list(other.planned):
-                if group in self._watched and group.vector != newcomer.vector and fits(group, room.free):
+                if group in self._watched and group.vector != newcomer.vector and fits(group, node.free):
                     if all(
                         there + own >= need
                         for there, own, need in zip(other.free, group.vector, newcomer.vector, strict=True)
@@ -200,10 +200,10 @@ class PackingRealizer:
             if tried > SMALLER:
                 return
 
-    def _place(self, room: NodeState) -> str:
-        return "/".join(room.labels.get(key, "") for key in self._keys)
+    def _place(self, node: NodeState) -> str:
+        return "/".join(node.labels.get(key, "") for key in self._keys)
 
-    def _swap(self, queue: Queue, room: NodeState, other: NodeState, group: PodGroup) -> bool:
+    def _swap(self, queue: Queue, node: NodeState, other: NodeState, group: PodGroup) -> bool:
         """Move a pod of the group from the other node to this one, and the first pod of the queue to the other node;
         return whether that succeeded."""
         if not other.planned.get(group):
@@ -211,7 +211,7 @@ class PackingRealizer:
         state, newcomer, limits = self._state, queue[0][0], self._limits[other]
         state.take(group, other, 1)
         if self._admit(newcomer, other):
-            if self._admit(group, room):
+            if self._admit(group, node):
                 self._mark_placed(queue)
                 return True
             state.take(newcomer, other, 1)
@@ -226,31 +226,31 @@ class PackingRealizer:
         if not queue[0][1]:
             queue.popleft()
 
-    def _admit(self, group: PodGroup, room: NodeState) -> bool:
-        limits = self._limits[room]
-        if self._allowed_by_neighbors(group, room, limits) <= 0 or not self._state.put(group, room, 1):
+    def _admit(self, group: PodGroup, node: NodeState) -> bool:
+        limits = self._limits[node]
+        if self._allowed_by_neighbors(group, node, limits) <= 0 or not self._state.put(group, node, 1):
             return False
-        self._limits[room] = {**limits}  # A failed trial restores the previous limits.
-        self._bind(group, self._limits[room])
+        self._limits[node] = {**limits}  # A failed trial restores the previous limits.
+        self._bind(group, self._limits[node])
         return True
 
     def _bind(self, group: PodGroup, limits: dict[DomainCounts, int]) -> None:
         """Add the spreads of a pod of the group, which is now on the node: they limit later pods."""
-        for tally, skew in self._watched[group]:
-            limits[tally] = min(skew, limits.get(tally, skew))
+        for counts, skew in self._watched[group]:
+            limits[counts] = min(skew, limits.get(counts, skew))
 
     def _freedom_of(self, members: Sequence[tuple[PodGroup, int]]) -> int:
         """Return the sort key of an item: items whose pods have rules about other pods of their node come first."""
         group = members[0][0]
         return 2 if self._state.rules[group.index].free else 0 if self._watched[group] else 1
 
-    def _put(self, item: int, room: NodeState, number: int, limits: dict[DomainCounts, int]) -> int:
+    def _put(self, item: int, node: NodeState, number: int, limits: dict[DomainCounts, int]) -> int:
         """Place as many pods of the item on the node as rules allow; return how many."""
         queue, tried, wished = self._queues[item], 0, number
         while number > 0 and queue and tried < min(TRIED, len(queue)):
             group, there = queue[0]
-            wanted = min(number, there, self._allowed_by_neighbors(group, room, limits))
-            placed = self._state.put(group, room, wanted) if wanted > 0 else 0
+            wanted = min(number, there, self._allowed_by_neighbors(group, node, limits))
+            placed = self._state.put(group, node, wanted) if wanted > 0 else 0
             if not placed:
                 queue.rotate(-1)
                 tried += 1
@@ -260,14 +260,14 @@ class PackingRealizer:
             self._mark_placed(queue, placed)
         return wished - number
 
-    def _allowed_by_neighbors(self, group: PodGroup, room: NodeState, limits: dict[DomainCounts, int]) -> int:
+    def _allowed_by_neighbors(self, group: PodGroup, node: NodeState, limits: dict[DomainCounts, int]) -> int:
         """Return how many pods of the group the spreads of pods on this node still allow. The scheduler does not check
         these spreads."""
         most = 1 << 30
-        host = room.labels[names.HOSTNAME]
-        for tally in self._counted[group]:
-            if tally in limits:
-                most = min(most, limits[tally] - tally.by_domain.get(host, 0))
+        host = node.labels[names.HOSTNAME]
+        for counts in self._counted[group]:
+            if counts in limits:
+                most = min(most, limits[counts] - counts.by_domain.get(host, 0))
         return most
 
 
@@ -280,4 +280,4 @@ def _plain_enough(state: PlanState, group: PodGroup, deal: DomainAssignment) -> 
     own = state.rules[group.index]
     if own.together or own.alone or own.stock or (own.affinity and group not in deal.shares_of):
         return False
-    return all(tally.key == names.HOSTNAME for tallies in (own.away, own.unwanted) for tally in tallies)
+    return all(counts.key == names.HOSTNAME for counts in (*own.away, *own.unwanted))

@@ -44,7 +44,7 @@ class PlacementStrategy:
 
     order: str = "worth"
     largest: int | None = None
-    dealt: bool = False
+    assigned: bool = False
     sharing: bool = True
     last_resort: bool = False
 
@@ -53,7 +53,7 @@ class PlacementStrategy:
 class ClosingNode:
     """One more node for all remaining pods: after how many nodes, and the resulting total price."""
 
-    rooms: int
+    nodes: int
     price: float
     choice: OfferChoice
 
@@ -78,13 +78,13 @@ class SequentialPlacer:
         self.order = order_groups(state, self.shares, approach.order)
         self.has_affinity = any(state.rules[group.index].affinity for group in self.order)
         self._followers = [group for group in self.order if self._follows(group)] if self.has_affinity else []
-        self._has_soft_taints = any(not taint.hard for room in state.existing for taint in room.taints)
+        self._has_soft_taints = any(not taint.hard for node in state.existing for taint in node.taints)
         self.plain = all(state.rules[group.index].free for group in self.order)
         self.ending: ClosingNode | None = None
         self.unplaceable = {
             group
             for group in self.order
-            if frontier and not any(fits(group, one.one.room) for one in frontier.of(group))
+            if frontier and not any(fits(group, one.one.free) for one in frontier.of(group))
         }
 
     @property
@@ -95,18 +95,18 @@ class SequentialPlacer:
 
     def fill(self) -> None:
         """Place all pods that can be placed."""
-        self._fill_rooms(self.state.existing)
+        self._fill_nodes(self.state.existing)
         stuck: set[PodGroup] = set()
         while True:
             waiting = [group for group in self.order if self.state.left[group] and group not in stuck]
             if not waiting:
                 break
-            self._fill_rooms(self.state.new, waiting[:1])
+            self._fill_nodes(self.state.new, waiting[:1])
             if not self.state.left[waiting[0]]:
                 continue
             if self._open_for(waiting[0]):
                 stuck.clear()  # A pod that required another pod may find it now.
-                self._fill_rooms(
+                self._fill_nodes(
                     [*self.state.existing, *self.state.new],
                     [group for group in self.order if self.state.rules[group.index].affinity],
                 )
@@ -122,35 +122,35 @@ class SequentialPlacer:
 
     def fill_existing_nodes(self) -> None:
         """Place pods on existing nodes and in-flight claims."""
-        self._fill_rooms(self.state.existing)
+        self._fill_nodes(self.state.existing)
 
-    def _fill_rooms(self, rooms: Sequence[NodeState], groups: Sequence[PodGroup] | None = None) -> None:
+    def _fill_nodes(self, nodes: Sequence[NodeState], groups: Sequence[PodGroup] | None = None) -> None:
         """Fill the nodes repeatedly while pods are placed: a pod can require another pod that comes later in the
         order."""
         moved = True
         while moved:
             moved = False
-            vacancies = FreeCapacity(rooms) if len(rooms) > MANY_NODES else None
+            vacancies = FreeCapacity(nodes) if len(nodes) > MANY_NODES else None
             for group in groups if groups is not None else self.order:
-                for room in self._as_liked(group, vacancies.holding(group) if vacancies else rooms):
+                for node in self._as_liked(group, vacancies.holding(group) if vacancies else nodes):
                     if not self.state.left[group]:
                         break
-                    moved |= self.state.put(group, room, self.state.left[group]) > 0
+                    moved |= self.state.put(group, node, self.state.left[group]) > 0
 
-    def _as_liked(self, group: PodGroup, rooms: Iterable[NodeState]) -> Iterable[NodeState]:
+    def _as_liked(self, group: PodGroup, nodes: Iterable[NodeState]) -> Iterable[NodeState]:
         """Return the nodes with the highest preference score first; all of them are already paid for."""
         if group.constraints.preferences or self.state.rules[group.index].wishes or self._has_soft_taints:
-            return sorted(rooms, key=lambda room: -self._preference_score(group, room))
-        return rooms
+            return sorted(nodes, key=lambda node: -self._preference_score(group, node))
+        return nodes
 
     def _open_for(self, group: PodGroup) -> bool:
         """Open the best node for the group's pods; return False if no offer fits."""
-        dearest = self._under - self.state.price - 1e-9
+        limit = self._under - self.state.price - 1e-9
         for choices in self.frontier.by_weight(group):
             small = [one for one in choices if self._small_enough(one)]
             for among in (small, choices) if 0 < len(small) < len(choices) else (choices,):
-                allowed = [one for one in among if fits(group, one.one.room) and not self.state.over_limit(one)]
-                able = [one for one in allowed if one.one.offer.price_per_hour < dearest]
+                allowed = [one for one in among if fits(group, one.one.free) and not self.state.over_limit(one)]
+                able = [one for one in allowed if one.one.offer.price_per_hour < limit]
                 if allowed and not able:
                     return False  # An offer of a pool with lower weight is not an alternative, even if it is cheaper.
                 short = self._promising(group, able)
@@ -175,20 +175,20 @@ class SequentialPlacer:
         worth_all = float("inf") if self._one_host(seed) else left * (1 + 1e-9)
         for choice in choices:
             price = choice.one.offer.price_per_hour
-            dear = best is not None and not best[0] and price > best[2] * worth_all
-            if dear and self.ending is not None and before + price >= self.ending.price:
+            too_expensive = best is not None and not best[0] and price > best[2] * worth_all
+            if too_expensive and self.ending is not None and before + price >= self.ending.price:
                 continue  # Even with all remaining pods, this offer would be neither the best node nor the last one.
-            room = self.state.open(choice)
-            if self._stock(room, seed):
-                worth = sum(number * self.shares[group.index] for group, number in room.planned.items())
-                together = room.planned[seed] if self._one_host(seed) else 0
+            node = self.state.open(choice)
+            if self._stock(node, seed):
+                worth = sum(number * self.shares[group.index] for group, number in node.planned.items())
+                together = node.planned[seed] if self._one_host(seed) else 0
                 each = price / worth if worth > 0 else float("inf")
-                score = (self._count_stranded(room), -together, each, price, -self._preference_score(seed, room))
+                score = (self._count_stranded(node), -together, each, price, -self._preference_score(seed, node))
                 if best is None or score < best:
                     best, found = score, choice
                 if not self._more() and (self.ending is None or before + price < self.ending.price - 1e-12):
                     self.ending = ClosingNode(len(self.state.new) - 1, before + price, choice)
-            self.state.close(room)
+            self.state.close(node)
         return found
 
     def _promising(self, seed: PodGroup, choices: Sequence[OfferChoice]) -> Sequence[OfferChoice]:
@@ -198,8 +198,8 @@ class SequentialPlacer:
             return choices
         order = [seed, *(group for group in self.order if group is not seed and self.state.left[group])]
         caps = [self._cap(group) for group in order]
-        looks = sorted(range(len(choices)), key=lambda position: self._estimate(choices[position], order, caps))
-        return [choices[position] for position in looks[:SHORTLIST]]
+        by_estimate = sorted(range(len(choices)), key=lambda position: self._estimate(choices[position], order, caps))
+        return [choices[position] for position in by_estimate[:SHORTLIST]]
 
     def _cap(self, group: PodGroup) -> tuple[int, str, Mapping[str, int] | None]:
         """Return the maximum number of pods of the group on one new node: in total, and by domain where they are
@@ -209,7 +209,7 @@ class SequentialPlacer:
             if rule.universe is None:
                 most = min(most, rule.spread.max_skew)
         if group.constraints.host_ports or any(
-            tally.key == names.HOSTNAME and tally in own.feeds for tally in own.away
+            counts.key == names.HOSTNAME and counts in own.feeds for counts in own.away
         ):
             most = 1
         rule_dealt, quota = own.assigned_spread, self.state.quotas.get(group.index)
@@ -219,7 +219,7 @@ class SequentialPlacer:
         self, choice: OfferChoice, order: Sequence[PodGroup], caps: Sequence[tuple[int, str, Mapping[str, int] | None]]
     ) -> float:
         """Return the price for the worth of the pods, if only resources and caps mattered."""
-        free, worth = list(choice.one.room), 0.0
+        free, worth = list(choice.one.free), 0.0
         for group, (most, key, quota) in zip(order, caps, strict=True):
             if not choice.groups >> group.index & 1:
                 continue
@@ -236,59 +236,59 @@ class SequentialPlacer:
         """Return whether pods are left that a new node could hold."""
         return any(number for group, number in self.state.left.items() if number and group not in self.unplaceable)
 
-    def _stock(self, room: NodeState, seed: PodGroup) -> bool:
+    def _stock(self, node: NodeState, seed: PodGroup) -> bool:
         """Fill a new node, starting with the seed; return False if no pod of the seed may be placed there."""
-        if not self.state.put(seed, room, self.state.left[seed]) and not self._place_with_friend(room, seed):
+        if not self.state.put(seed, node, self.state.left[seed]) and not self._place_with_selected(node, seed):
             return False
         moved = True
         while moved:
             moved = False
             for group in self.order:
                 if self.state.left[group]:
-                    moved |= self.state.put(group, room, self.state.left[group]) > 0
+                    moved |= self.state.put(group, node, self.state.left[group]) > 0
             moved = moved and self.has_affinity
         if self._followers and self.approach.sharing:
-            self._leave_for_followers(room)
+            self._leave_for_followers(node)
         return True
 
-    def _leave_for_followers(self, room: NodeState) -> None:
+    def _leave_for_followers(self, node: NodeState) -> None:
         """Leave capacity for followers: followers that do not fit here may need another node, with a pod that they
         follow."""
         for group in self._followers:
-            for friend in self.state.rules[group.index].friends if room.planned.get(group) else ():
-                while room.planned.get(friend, 0) > 1 and self._short(group, room):
-                    self.state.take(friend, room, 1)
+            for selected in self.state.rules[group.index].selected_groups if node.planned.get(group) else ():
+                while node.planned.get(selected, 0) > 1 and self._short(group, node):
+                    self.state.take(selected, node, 1)
 
     def _one_host(self, group: PodGroup) -> bool:
         """Return whether all pods of the group must be on one node; the node must then hold as many of them as
         possible."""
         own = self.state.rules[group.index]
-        return own.selects_itself and any(tally.key == names.HOSTNAME for tally in own.affinity)
+        return own.selects_itself and any(counts.key == names.HOSTNAME for counts in own.affinity)
 
     def _follows(self, group: PodGroup) -> bool:
         """Return whether pods of the group must be on the same node as a pod of another group."""
         own = self.state.rules[group.index]
-        return not own.selects_itself and any(tally.key == names.HOSTNAME for tally in own.affinity)
+        return not own.selects_itself and any(counts.key == names.HOSTNAME for counts in own.affinity)
 
-    def _count_stranded(self, room: NodeState) -> int:
+    def _count_stranded(self, node: NodeState) -> int:
         """Count the followers that would not fit if all pods that they follow were on nodes like this one."""
-        return sum(self._short(group, room) for group in self._followers)
+        return sum(self._short(group, node) for group in self._followers)
 
-    def _short(self, group: PodGroup, room: NodeState) -> int:
+    def _short(self, group: PodGroup, node: NodeState) -> int:
         """Count such followers in one group."""
-        friends = self.state.rules[group.index].friends
-        if room.planned.get(group):
-            leaders = sum(self.state.left.get(friend, 0) for friend in friends)
-            return max(self.state.left[group] - leaders * room.planned[group], 0)
-        return self.state.left[group] if any(friend in room.planned for friend in friends) else 0
+        selected_groups = self.state.rules[group.index].selected_groups
+        if node.planned.get(group):
+            leaders = sum(self.state.left.get(selected, 0) for selected in selected_groups)
+            return max(self.state.left[group] - leaders * node.planned[group], 0)
+        return self.state.left[group] if any(selected in node.planned for selected in selected_groups) else 0
 
-    def _place_with_friend(self, room: NodeState, seed: PodGroup) -> bool:
+    def _place_with_selected(self, node: NodeState, seed: PodGroup) -> bool:
         """Place a seed that requires a pod which is not placed yet: that pod is placed first."""
-        for friend in self.state.rules[seed.index].friends:
-            if self.state.left.get(friend) and self.state.put(friend, room, 1):
-                if self.state.put(seed, room, self.state.left[seed]):
+        for selected in self.state.rules[seed.index].selected_groups:
+            if self.state.left.get(selected) and self.state.put(selected, node, 1):
+                if self.state.put(seed, node, self.state.left[seed]):
                     return True
-                self.state.take(friend, room, 1)
+                self.state.take(selected, node, 1)
         return False
 
     def _open_for_followers(self, stuck: Sequence[PodGroup]) -> None:
@@ -300,11 +300,11 @@ class SequentialPlacer:
             led = bool(own.affinity) and not own.selects_itself
             while led and self.state.left[group] and trials > 0:
                 led = False
-                for choice, friend in self._ways_for_two(group):
-                    crowd = [other for other in self.state.new if other.planned.get(friend)]
-                    asked = nlargest(min(FEW_CROWDS, trials), crowd, key=lambda one: one.planned[friend])
+                for choice, selected in self._ways_for_two(group):
+                    crowd = [other for other in self.state.new if other.planned.get(selected)]
+                    asked = nlargest(min(FEW_CROWDS, trials), crowd, key=lambda one: one.planned[selected])
                     trials -= len(asked)
-                    if led := self._move_friend(friend, group, choice, asked):
+                    if led := self._move_selected(selected, group, choice, asked):
                         break
 
     def _ways_for_two(self, group: PodGroup) -> Iterator[tuple[OfferChoice, PodGroup]]:
@@ -314,58 +314,66 @@ class SequentialPlacer:
         seen: set[tuple[str | None, ...]] = set()
         for choice in self.frontier.of(group):
             there = tuple(map(choice.label, keys))
-            for friend in (
-                self.state.rules[group.index].friends if there not in seen and not self.state.over_limit(choice) else ()
+            for selected in (
+                self.state.rules[group.index].selected_groups
+                if there not in seen and not self.state.over_limit(choice)
+                else ()
             ):
-                both = map(int.__add__, group.vector, friend.vector)
-                if friend.pods and choice.groups >> friend.index & 1 and all(map(int.__le__, both, choice.one.room)):
+                both = map(int.__add__, group.vector, selected.vector)
+                if (
+                    selected.pods
+                    and choice.groups >> selected.index & 1
+                    and all(map(int.__le__, both, choice.one.free))
+                ):
                     seen.add(there)
-                    yield choice, friend
+                    yield choice, selected
 
-    def _move_friend(self, friend: PodGroup, group: PodGroup, choice: OfferChoice, asked: Iterable[NodeState]) -> bool:
+    def _move_selected(
+        self, selected: PodGroup, group: PodGroup, choice: OfferChoice, asked: Iterable[NodeState]
+    ) -> bool:
         """Move one followed pod from one of these nodes to a new one, if no pod on its node requires it; return
         whether that succeeded."""
-        room = self.state.open(choice)
+        node = self.state.open(choice)
         for other in asked:
-            self.state.take(friend, other, 1)
-            if self.state.put(friend, room, 1):
-                placed = self.state.put(group, room, self.state.left[group])
+            self.state.take(selected, other, 1)
+            if self.state.put(selected, node, 1):
+                placed = self.state.put(group, node, self.state.left[group])
                 if placed and keeps_all_rules(self.state):
                     if not other.planned:
                         self.state.close(other)
                     return True
                 if placed:
-                    self.state.take(group, room, placed)
-                self.state.take(friend, room, 1)
-            self.state.take(friend, other, -1)
-        self.state.close(room)
+                    self.state.take(group, node, placed)
+                self.state.take(selected, node, 1)
+            self.state.take(selected, other, -1)
+        self.state.close(node)
         return False
 
     def _repeat(self, choice: OfferChoice, seed: PodGroup) -> None:
         """Open this node, and as many more nodes like it as would be filled in the same way."""
         while True:
-            room = self.state.open(choice)
-            self._stock(room, seed)
-            plain = all(self.state.rules[group.index].free for group in room.planned)
-            enough = all(self.state.left[group] >= number for group, number in room.planned.items())
+            node = self.state.open(choice)
+            self._stock(node, seed)
+            plain = all(self.state.rules[group.index].free for group in node.planned)
+            enough = all(self.state.left[group] >= number for group, number in node.planned.items())
             if not plain or not enough or self.state.over_limit(choice):
                 return
 
-    def _preference_score(self, group: PodGroup, room: NodeState) -> float:
+    def _preference_score(self, group: PodGroup, node: NodeState) -> float:
         """Return how well this node satisfies the preferences of the group, by weight, less the number of
         PreferNoSchedule taints that the group does not tolerate."""
-        shunned = sum(1 for taint in room.taints if not taint.hard and not group.constraints.tolerates(taint))
-        return preference_score(self.state, group, room.labels, room.name) - shunned
+        shunned = sum(1 for taint in node.taints if not taint.hard and not group.constraints.tolerates(taint))
+        return preference_score(self.state, group, node.labels, node.name) - shunned
 
     def _end_early(self) -> None:
         ending = self.ending
-        if ending is None or len(self.state.new) <= ending.rooms or ending.price >= self.state.price - 1e-12:
+        if ending is None or len(self.state.new) <= ending.nodes or ending.price >= self.state.price - 1e-12:
             return
-        kept = layout_of(self.state.new[ending.rooms :])
-        for room, _ in reversed(kept):
-            self.state.close(room)
+        kept = layout_of(self.state.new[ending.nodes :])
+        for node, _ in reversed(kept):
+            self.state.close(node)
         last = self.state.open(ending.choice)
-        self._fill_rooms([last])
+        self._fill_nodes([last])
         if self._more() or not (
             self.plain or keeps_all_rules(self.state)
         ):  # A pod was placed there because of another pod that has now moved elsewhere.
@@ -390,7 +398,7 @@ def order_groups(state: PlanState, shares: Mapping[int, float], order: str) -> l
 
     def key(group: PodGroup) -> tuple[float, ...]:
         own = state.rules[group.index]
-        ties = 0 if order == "scarce" or own.friends else 2 if own.free else 1
+        ties = 0 if order == "scarce" or own.selected_groups else 2 if own.free else 1
         return (-group.constraints.priority, offers[group] > 0, ties, -size(group), group.index)
 
     return sorted(state.left, key=key)

@@ -21,4 +21,4 @@ def spread_nodes(state: PlanState, share: float, before: tuple[int, int, float])
 
 
 def _types(state: PlanState) -> int:
-    return len({room.choice.one.model.name for room in state.new if room.choice})
+    return len({node.choice.one.model.name for node in state.new if node.choice})

@@ -39,29 +39,29 @@ class ZoneSpreading:
         self._pods: dict[int, Counts] = {}
         self._nodes: Counts = {}
         self._siblings: dict[tuple[int, str, str], list[NodeOffer]] = {}
-        for room in (*state.existing, *state.new):
-            self._count(room, room.labels.get(names.ZONE, ""), 1)
+        for node in (*state.existing, *state.new):
+            self._count(node, node.labels.get(names.ZONE, ""), 1)
 
     def run(self) -> int:
         """Move the nodes one after the other; nodes with many pods first, so that the small ones even out the rest."""
         moved = 0
-        able = [room for room in self._state.new if self._may_move(room)]
-        for room in sorted(able, key=lambda one: -sum(one.planned.values()))[:MOST_NODES]:
-            moved += self._move(room)
+        able = [node for node in self._state.new if self._may_move(node)]
+        for node in sorted(able, key=lambda one: -sum(one.planned.values()))[:MOST_NODES]:
+            moved += self._move(node)
         return moved + self._divide(able)
 
     def _divide(self, able: Sequence[NodeState]) -> int:
         """Divide the node with the most pods among two zones, if all nodes are in one."""
-        pods = sum(sum(room.planned.values()) for room in self._state.new)
-        able = [room for room in able if room in self._state.new and room.choice]
+        pods = sum(sum(node.planned.values()) for node in self._state.new)
+        able = [node for node in able if node in self._state.new and node.choice]
         if len({zone for zone, number in self._nodes.items() if number > 0}) != 1 or pods <= MOST_TOGETHER or not able:
             return 0
-        room = max(able, key=lambda one: sum(one.planned.values()))
-        choice = room.choice
+        node = max(able, key=lambda one: sum(one.planned.values()))
+        choice = node.choice
         if choice is None:
             return 0
-        half = {group: number // 2 for group, number in room.planned.items() if number // 2}
-        rest = {group: number - half.get(group, 0) for group, number in room.planned.items()}
+        half = {group: number // 2 for group, number in node.planned.items() if number // 2}
+        rest = {group: number - half.get(group, 0) for group, number in node.planned.items()}
         zone = choice.one.offering.zone
         near, far = (
             self._cheapest(choice, rest, lambda there: there == zone),
@@ -76,13 +76,13 @@ class ZoneSpreading:
             (OfferChoice(choice.market, choice.variant, one, choice.groups), inside)
             for one, inside in ((near, rest), (far, half))
         ]
-        return int(self._exchange.divide([room], parts))
+        return int(self._exchange.divide([node], parts))
 
     def _cheapest(
         self, choice: OfferChoice, inside: Mapping[PodGroup, int], zone: Callable[[str], bool]
     ) -> NodeOffer | None:
         """Return the cheapest offer in such a zone that holds these pods."""
-        need = [0] * len(choice.one.room)
+        need = [0] * len(choice.one.free)
         bits = -1
         for group, number in inside.items():
             bits &= choice.variant.bits[group.index]
@@ -95,22 +95,22 @@ class ZoneSpreading:
             and bits >> one.index & 1
             and zone(one.offering.zone)
             and one.offering.capacity_type == choice.one.offering.capacity_type
-            and all(map(int.__le__, need, one.room))
+            and all(map(int.__le__, need, one.free))
         )
         return min(able, key=lambda one: (one.offer, one.index), default=None)
 
-    def _may_move(self, room: NodeState) -> bool:
-        choice = room.choice
-        if choice is None or choice.one.supply is not None or not room.planned:
+    def _may_move(self, node: NodeState) -> bool:
+        choice = node.choice
+        if choice is None or choice.one.supply is not None or not node.planned:
             return False
-        return not any(self._state.keys_of(group) or has_preferences(self._state, group) for group in room.planned)
+        return not any(self._state.keys_of(group) or has_preferences(self._state, group) for group in node.planned)
 
-    def _move(self, room: NodeState) -> bool:
-        choice = room.choice
+    def _move(self, node: NodeState) -> bool:
+        choice = node.choice
         if choice is None:
             return False
-        planned, zone = dict(room.planned), choice.one.offering.zone
-        self._count(room, zone, -1)
+        planned, zone = dict(node.planned), choice.one.offering.zone
+        self._count(node, zone, -1)
         here = self._fullness(planned, zone)
         better = sorted(
             ((self._fullness(planned, one.offering.zone), one.offer, one.index, one) for one in self._others(choice)),
@@ -124,10 +124,10 @@ class ZoneSpreading:
                 continue
             if not all(choice.variant.bits[group.index] >> one.index & 1 for group in planned):
                 continue
-            if self._exchange.replace([room], OfferChoice(choice.market, choice.variant, one, choice.groups)):
+            if self._exchange.replace([node], OfferChoice(choice.market, choice.variant, one, choice.groups)):
                 self._count_pods(planned, one.offering.zone, 1)
                 return True
-        self._count(room, zone, 1)
+        self._count(node, zone, 1)
         return False
 
     def _others(self, choice: OfferChoice) -> list[NodeOffer]:
@@ -151,8 +151,8 @@ class ZoneSpreading:
         pods = sum(number / total * self._pods.get(group.index, {}).get(zone, 0.0) for group, number in planned.items())
         return round(pods, 6), self._nodes.get(zone, 0.0)
 
-    def _count(self, room: NodeState, zone: str, number: int) -> None:
-        inside = {**{group: each for group, each in room.held.items() if not room.choice}, **room.planned}
+    def _count(self, node: NodeState, zone: str, number: int) -> None:
+        inside = {**{group: each for group, each in node.held.items() if not node.choice}, **node.planned}
         self._count_pods(inside, zone, number)
 
     def _count_pods(self, inside: Mapping[PodGroup, int], zone: str, number: int) -> None:

@@ -76,14 +76,14 @@ class DemandView:
     def kinds(self) -> Whole:
         """Return a kind for each item. Items of one kind have a similar size, a similar mix of resources, and the same
         large offers; they are likely to flow together."""
-        need, room = self.need, self.problem.room
-        share = need / np.maximum(room[self.allowed].max(axis=0, initial=1.0), 1e-9)
+        need, free = self.need, self.problem.free
+        share = need / np.maximum(free[self.allowed].max(axis=0, initial=1.0), 1e-9)
         size = np.maximum(share.max(axis=1), 1e-12)
         mix = np.maximum(np.round(np.log(np.maximum(share / size[:, None], 1e-3)) / np.log(3.0)), -2)
-        roomy = self.allowed & (room >= need.max(axis=0, initial=0.0)).all(axis=1)
+        large_enough = self.allowed & (free >= need.max(axis=0, initial=0.0)).all(axis=1)
         level = np.floor(np.log(size) / np.log(6.0))
         welcome = self.open.T & (
-            roomy | ~self.open[roomy].any(axis=0)[:, None]
+            large_enough | ~self.open[large_enough].any(axis=0)[:, None]
         )  # Items without a large offer are bundled only with items that have equal offers.
         return number_rows(
             [np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(welcome, axis=1)]
@@ -161,8 +161,8 @@ class DemandView:
         pull = self._pull(found, worth, kept, others)
         rates, need = self._rates(found)[found.nodes > 0], self._need(found, kept)
         for other in others[np.argsort(-pull, kind="stable")[:WORST]][np.sort(-pull)[:WORST] < -(1 + slack / 2)]:
-            room = np.concatenate([self.problem.room[other], self.problem.caps[kept][found.caps]])
-            scaled = rates * (self.problem.price[other] / np.maximum(rates @ room, 1e-15))[:, None]
+            free = np.concatenate([self.problem.free[other], self.problem.caps[kept][found.caps]])
+            scaled = rates * (self.problem.price[other] / np.maximum(rates @ free, 1e-15))[:, None]
             gains = self.open[other][:, None] & (worth[:, None] > (need @ scaled.T) * (1 + slack / 2))
             marks.append(gains[:, gains.sum(axis=0).argmin()].astype(np.int64))
         return marks
@@ -174,10 +174,10 @@ class DemandView:
 
     def _pull(self, found: Relaxation, worth: Floats, kept: Marks, others: Whole) -> Floats:
         limits = np.tile(self.problem.caps[kept][found.caps], (len(others), 1))
-        room = np.concatenate([self.problem.room[others], limits], axis=1)
+        free = np.concatenate([self.problem.free[others], limits], axis=1)
         used = found.nodes > 0
         return worth_to_price_ratio(
-            room,
+            free,
             self.problem.price[others],
             self.open[others],
             need=self._need(found, kept),

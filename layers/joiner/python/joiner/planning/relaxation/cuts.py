@@ -18,19 +18,20 @@ EXACT: Final = 2.0**50
 """Amounts below it are multiplied without rounding errors."""
 
 
-def dual_feasible_shares(need: Floats, room: float) -> Floats:
-    """Return what one pod of each class counts (0 to 1) of a node with ``room`` of a resource, for each k up to FINEST
-    (one row each).
+def dual_feasible_shares(need: Floats, capacity: float) -> Floats:
+    """Return what one pod of each class counts (0 to 1) of a node with ``capacity`` of a resource.
+
+    There is one row for each k up to FINEST.
 
     >>> dual_feasible_shares(np.array([60.0, 50.0, 35.0, 10.0]), 100.0)[:2].tolist()
     [[1.0, 0.5, 0.0, 0.0], [0.5, 0.5, 0.5, 0.0]]
     """
     k = np.arange(1, FINEST + 1, dtype=np.int64)[:, None]
-    each, left = np.divmod((k + 1) * np.minimum(need, room).astype(np.int64), np.int64(max(room, 1.0)))
+    each, left = np.divmod((k + 1) * np.minimum(need, capacity).astype(np.int64), np.int64(max(capacity, 1.0)))
     shares: Floats = np.where(left == 0, each / (k + 1), each / k)
     return shares
 
 
-def countable_resources(need: Floats, room: Floats) -> Whole:
+def countable_resources(need: Floats, capacity: Floats) -> Whole:
     """Return the resources whose amounts can be counted in whole numbers."""
-    return np.flatnonzero(need.any(axis=0) & (need <= EXACT).all(axis=0) & (room.max(axis=0, initial=0.0) <= EXACT))
+    return np.flatnonzero(need.any(axis=0) & (need <= EXACT).all(axis=0) & (capacity.max(axis=0, initial=0.0) <= EXACT))

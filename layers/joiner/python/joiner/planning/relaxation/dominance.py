@@ -52,11 +52,11 @@ def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:
     rules and of volumes, and preferences."""
     found: set[str] = set()
     for group in groups.all:
-        said = group.constraints
-        found |= {spread.topology_key for spread in said.spreads if spread.hard or group.pods}
-        found |= {term.topology_key for term in pod_terms(said)}
+        constraints = group.constraints
+        found |= {spread.topology_key for spread in constraints.spreads if spread.hard or group.pods}
+        found |= {term.topology_key for term in pod_terms(constraints)}
         if group.pods:
-            found |= {key for wish in said.preferences for key in wish.term.labels}
+            found |= {key for wish in constraints.preferences for key in wish.term.labels}
         found |= {family.key for family in group.mounted.families}
         if group.mounted.shared:
             found.add(names.ZONE)

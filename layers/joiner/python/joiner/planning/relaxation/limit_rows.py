@@ -27,7 +27,9 @@ def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None
     return LimitRows(np.array(rows), np.array(left)) if rows else None
 
 
-def is_within_limits(toll: LimitRows | None, found: Relaxation) -> bool:
+def is_within_limits(limit_rows: LimitRows | None, found: Relaxation) -> bool:
     """Return whether these nodes are within the limits, so that a relaxation with the limits would not be more
     expensive."""
-    return toll is None or bool((toll.each[:, found.offers] @ found.nodes <= toll.left * (1 + 1e-9)).all())
+    return limit_rows is None or bool(
+        (limit_rows.each[:, found.offers] @ found.nodes <= limit_rows.left * (1 + 1e-9)).all()
+    )

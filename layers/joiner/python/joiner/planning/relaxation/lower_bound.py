@@ -38,10 +38,10 @@ def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool 
     if not groups or not any(market.launchable for market in state.markets):
         return LowerBound(0.0, {group.index: float("inf") for group in state.groups.pending})
     problem = compile_problem(state, DomainAssignment(), groups, overflow=limited)
-    toll = limit_rows_of(state, problem) if limited else None
+    limit_rows = limit_rows_of(state, problem) if limited else None
     able = problem.open.any(axis=0)
     spare = spare_capacity(state, problem)
-    relaxed = ResourceLp(problem, spare=spare, firm_only=True, toll=toll).solve(
+    relaxed = ResourceLp(problem, spare=spare, firm_only=True, limit_rows=limit_rows).solve(
         np.where(able, problem.demand, 0), whole=whole
     )
     shares = {group.index: float("inf") for group in state.groups.pending}
@@ -66,7 +66,7 @@ def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
         vacancies = FreeCapacity(state.existing)
         for item in able.tolist():
             group = problem.members[item][0][0]
-            hosts[item] = sum(1 for room in vacancies.holding(group) if state.suits(group, room))
+            hosts[item] = sum(1 for node in vacancies.holding(group) if state.suits(group, node))
     nodes = np.where(np.isfinite(caps), np.maximum(problem.demand / caps - hosts, 0.0), hosts == 0)
     return float((np.ceil(nodes[able] - 1e-9) * cheapest[able]).max(initial=0.0))
 
@@ -80,18 +80,18 @@ def spare_capacity(state: PlanState, problem: PackingProblem) -> SpareCapacity |
     vacancies = FreeCapacity(state.existing)
     fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(state.existing))
     for position in np.flatnonzero(fitting.any(axis=0)).tolist():
-        room = state.existing[position]
+        node = state.existing[position]
         welcome = fitting[:, position].copy()
         for item in np.flatnonzero(welcome).tolist():
-            welcome[item] = state.suits(samples[item], room)
+            welcome[item] = state.suits(samples[item], node)
         if welcome.any():
-            _add(found, welcome, problem.choices.amounts(room.free), most)
+            _add(found, welcome, problem.choices.amounts(node.free), most)
     for supply, amounts, open_to in problem.choices.supplies(samples):
         _add(found, open_to, [amount * supply for amount in amounts], most)
     if not found:
         return None
     return SpareCapacity(
-        np.array([room for room, _ in found.values()], float),
+        np.array([node for node, _ in found.values()], float),
         np.array([welcome for _, welcome in found.values()], bool),
     )
 

@@ -27,7 +27,7 @@ class OfferColumns:
 
     def __init__(self, stock: OfferSet) -> None:
         offers = stock.launchable
-        self.room: Floats = np.array([one.room for one in offers], float)
+        self.free: Floats = np.array([one.free for one in offers], float)
         self.price: Floats = np.array([one.offering.price_per_hour for one in offers], float)
         self.limited: Marks = np.array([one.supply is not None for one in offers], dtype=bool)
         self._offers = offers
@@ -71,7 +71,7 @@ class OfferTable:
 
     sections: tuple[tuple[PoolOffers, PoolVariant], ...]
     starts: Whole
-    room: Floats
+    free: Floats
     price: Floats
     limits: Floats
     tier: Whole
@@ -110,7 +110,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
     return OfferTable(
         sections=sections,
         starts=np.cumsum(sizes) - sizes,
-        room=np.concatenate([np.zeros((0, len(state.groups.resources))), *(part.room for part in parts)]),
+        free=np.concatenate([np.zeros((0, len(state.groups.resources))), *(part.free for part in parts)]),
         price=np.concatenate([np.zeros(0), *(part.price for part in parts)]),
         limits=_limits(sections),
         tier=np.repeat(np.array([weights.index(market.pool.weight) for market, _ in sections], dtype=np.int64), sizes),
@@ -203,7 +203,7 @@ def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
     covers: Marks = ~np.logical_or.reduce(
         ways[:, None, :] & ~ways[:, :, None], axis=0
     )  # [a, b]: a is open to all groups that b is open to
-    size = np.concatenate([np.minimum(table.room[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
+    size = np.concatenate([np.minimum(table.free[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
     size = size[:, size.min(axis=0) < size.max(axis=0)]
     price = table.price[usable]
     sections = (table.domain[usable] * (table.pool.max() + 1) + table.pool[usable]) * 2 + table.limited[usable]
@@ -293,7 +293,7 @@ class OfferChoices:
         for column in np.flatnonzero(self._table.limited).tolist():
             market, _, position = self._table.origin(column)
             one = market.launchable[position]
-            found.append((one.supply or 0, self.amounts(one.room), self._table.kinds[kinds, column]))
+            found.append((one.supply or 0, self.amounts(one.free), self._table.kinds[kinds, column]))
         return found
 
     def __getitem__(self, offer: int) -> OfferChoice:

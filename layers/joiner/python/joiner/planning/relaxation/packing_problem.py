@@ -43,7 +43,7 @@ class PackingProblem:
 
     need: Floats
     demand: Whole
-    room: Floats
+    free: Floats
     price: Floats
     open: Marks
     asks: Marks
@@ -131,24 +131,24 @@ def compile_problem(
     kept = undominated_offers(table, wanted)
     kept = kept[~table.limited[kept]]
     items = _items(state, deal, groups, table.kind_of)
-    room = table.room[kept]
+    free = table.free[kept]
     for number, market in enumerate(state.markets) if narrowed else ():
         mine = table.pool[kept] == number
-        room[mine] = np.minimum(room[mine], _held_by_enough(market, state.groups.resources))
-    vectors = np.array([one.group.vector for one in items], float).reshape(len(items), room.shape[1])
-    used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(room < UNBOUNDED_AMOUNT, axis=0)
+        free[mine] = np.minimum(free[mine], _held_by_enough(market, state.groups.resources))
+    vectors = np.array([one.group.vector for one in items], float).reshape(len(items), free.shape[1])
+    used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(free < UNBOUNDED_AMOUNT, axis=0)
     units = _coarse_units(vectors[:, used])
-    need, room = vectors[:, used] / units, np.floor(np.minimum(room[:, used], UNBOUNDED_AMOUNT) / units)
+    need, free = vectors[:, used] / units, np.floor(np.minimum(free[:, used], UNBOUNDED_AMOUNT) / units)
     open_to = table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy()
     for resource in range(need.shape[1]):
-        open_to &= need[None, :, resource] <= room[:, resource, None]
+        open_to &= need[None, :, resource] <= free[:, resource, None]
     limited = np.array([overflow and bool(market.pool.limits) for market in state.markets], bool)
     _heaviest_pools_only(open_to, table.tier[kept], limited[table.pool[kept]])
     asks, counts, caps, firm = _caps(items)
     whole = PackingProblem(
         need=need,
         demand=np.array([sum(number for _, number in one.members) for one in items], dtype=np.int64),
-        room=room,
+        free=free,
         price=table.price[kept],
         open=open_to,
         asks=asks,
@@ -170,20 +170,20 @@ def compile_problem(
 def _held_by_enough(market: PoolOffers, resources: Sequence[str]) -> Floats:
     """Return what each of the largest types of a pool can hold, for as many types as its minValues require; of
     resources that not all nodes have, any amount."""
-    room = np.full(len(resources), np.inf)
+    free = np.full(len(resources), np.inf)
     columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
     by_size = sorted(
-        market.launchable, key=lambda one: [-float(np.prod([one.room[column] for column in columns])), one.index]
+        market.launchable, key=lambda one: [-float(np.prod([one.free[column] for column in columns])), one.index]
     )
     for key, number in market.pool.min_values.items():
         largest: dict[str, tuple[int, ...]] = {}
         for one in by_size:
             value = one.label(key)
             if value is not None:
-                largest.setdefault(value, one.room)
+                largest.setdefault(value, one.free)
         for held in list(largest.values())[:number]:
-            room[columns] = np.minimum(room[columns], [held[column] for column in columns])
-    return room
+            free[columns] = np.minimum(free[columns], [held[column] for column in columns])
+    return free
 
 
 def _divided(
@@ -219,7 +219,7 @@ def _merged(
     domains = int(domain.max()) + 1 if len(domain) else 0
     shapes: dict[object, list[int]] = {}
     for offer in range(len(whole.price)):
-        shape = (whole.room[offer].tobytes(), whole.price[offer], pools[offer], whole.open[offer].tobytes())
+        shape = (whole.free[offer].tobytes(), whole.price[offer], pools[offer], whole.open[offer].tobytes())
         shapes.setdefault(shape, []).append(offer)
     if not domains or any(
         len(alike) != domains or len(set(domain[alike].tolist())) != domains for alike in shapes.values()
@@ -239,7 +239,7 @@ def _merged(
         whole,
         need=whole.need[sample],
         demand=np.bincount(item_of, weights=whole.demand, minlength=len(known)).astype(np.int64),
-        room=whole.room[first],
+        free=whole.free[first],
         price=whole.price[first],
         domain=np.zeros(len(first), np.int64),
         open=whole.open[np.ix_(first, sample)],
@@ -283,7 +283,7 @@ PRECISE_RULES_GROUPS: Final = 60
 """Up to this number of groups, they are distinguished for any number of pods."""
 
 HostRow = tuple[object, int, bool]
-"""A rule about hosts (its tally, or a port), how many of its pods may share a node, and whether it must hold in every
+"""A rule about hosts (its counts, or a port), how many of its pods may share a node, and whether it must hold in every
 plan."""
 
 
@@ -301,7 +301,7 @@ def _items(
         rows = tuple(row for row in host_rows(group, state.rules[group.index], addresses) if precise or row[1])
         feeds = state.rules[group.index].feeds
         counted = tuple(row for row in rows if not precise or not isinstance(row[0], DomainCounts) or row[0] in feeds)
-        counted += tuple(row for tally in feeds for row in asked.get(tally, ()) if row not in rows)
+        counted += tuple(row for counts in feeds for row in asked.get(counts, ()) if row not in rows)
         for key, value, number in deal.shares(group, state.left[group]):
             identity = (group.vector, kind_of[group], key, value, rows, counted)
             if identity not in found:
@@ -315,8 +315,8 @@ def host_rows(
 ) -> tuple[HostRow, ...]:
     """Return the rules that limit the pods of a group on one node. A port that is used on every address is used on
     each of ``addresses``."""
-    rows: list[HostRow] = [(rule.tally, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
-    rows += [(tally, 1 if tally in own.feeds else 0, True) for tally in own.away if tally.key == names.HOSTNAME]
+    rows: list[HostRow] = [(rule.counts, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
+    rows += [(counts, 1 if counts in own.feeds else 0, True) for counts in own.away if counts.key == names.HOSTNAME]
     taken: set[tuple[int, str, str]] = set()
     for port in group.constraints.host_ports:
         known = (port.port, port.protocol)
@@ -325,12 +325,12 @@ def host_rows(
 
 
 def _asked(state: PlanState, groups: Sequence[PodGroup]) -> dict[object, tuple[HostRow, ...]]:
-    """Return, by tally, the rules about hosts of some of these groups."""
+    """Return, by counts, the rules about hosts of some of these groups."""
     found: dict[object, dict[HostRow, None]] = {}
     for group in groups:
         for row in host_rows(group, state.rules[group.index], {}):
             found.setdefault(row[0], {})[row] = None
-    return {tally: tuple(rows) for tally, rows in found.items()}
+    return {counts: tuple(rows) for counts, rows in found.items()}
 
 
 def _caps(items: Sequence[ItemDraft]) -> tuple[Marks, Marks, Whole, Marks]:

@@ -63,7 +63,7 @@ class Relaxation:
 class SpareCapacity:
     """Existing capacity without cost: the free capacity of nodes, summed over nodes that take the same items."""
 
-    room: Floats
+    free: Floats
     open: Marks
 
 
@@ -85,8 +85,8 @@ class LimitRows:
 class ResourceLp:
     """The relaxation of one problem, for any demand.
 
-    With ``firm_only``, only caps that hold in every plan count: for bounds. With a ``toll``, limits count: they may
-    be exceeded at a prohibitive price, so that a solution always exists. Items with no difference in the program
+    With ``firm_only``, only caps that hold in every plan count: for bounds. With ``limit_rows``, limits count: they
+    may be exceeded at a prohibitive price, so that a solution always exists. Items with no difference in the program
     are one *class* in it. ``offers`` are in it from the beginning.
     """
 
@@ -97,16 +97,16 @@ class ResourceLp:
         spare: SpareCapacity | None = None,
         firm_only: bool = False,
         offers: Whole = NO_OFFERS,
-        toll: LimitRows | None = None,
+        limit_rows: LimitRows | None = None,
     ) -> None:
         self._problem = problem
-        self._toll = toll
+        self._limit_rows = limit_rows
         self._spare = spare
         self._resources = np.flatnonzero(problem.need.any(axis=0))
-        self._scale = np.maximum(problem.room[:, self._resources].max(axis=0, initial=1.0), 1.0)
+        self._scale = np.maximum(problem.free[:, self._resources].max(axis=0, initial=1.0), 1.0)
         self._candidates = problem.firm if firm_only else np.ones(len(problem.caps), bool)
         self._caps = np.zeros(0, np.int64)
-        self._counting = countable_resources(problem.need, problem.room).tolist()
+        self._counting = countable_resources(problem.need, problem.free).tolist()
         self._begin(offers)
 
     def _begin(self, offers: Whole) -> None:
@@ -146,35 +146,37 @@ class ResourceLp:
         empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
         empty.a_matrix_.start_ = [0]
         self._solver.passModel(empty)
-        self._tolled = np.zeros(0, np.int64)
-        if self._toll is not None:
-            self._add_toll(self._toll)
-        if self._spare is not None and len(self._spare.room):
-            room = self._spare.room[:, self._resources] / self._scale
+        self._limit_row_numbers = np.zeros(0, np.int64)
+        if self._limit_rows is not None:
+            self._add_limit_rows(self._limit_rows)
+        if self._spare is not None and len(self._spare.free):
+            free = self._spare.free[:, self._resources] / self._scale
             rows = self._add_nodes(
-                np.concatenate([room, np.full((len(room), len(self._caps)), 1e9)], axis=1),
-                np.zeros(len(room)),
+                np.concatenate([free, np.full((len(free), len(self._caps)), 1e9)], axis=1),
+                np.zeros(len(free)),
                 fixed=True,
             )
             at, item = np.nonzero(self._spare.open[:, sample])
             self._add_flows(rows[at], item)
         self._add(offers)
 
-    def _add_toll(self, toll: LimitRows) -> None:
+    def _add_limit_rows(self, limit_rows: LimitRows) -> None:
         """Add a row for each limit, and a column that exceeds it."""
-        number, none = len(toll.left), np.zeros(0, np.int32)
-        self._tolled = self._height + np.arange(number)
-        self._solver.addRows(number, np.full(number, -INFINITE), toll.left / toll.unit, 0, none, none, np.zeros(0))
-        dear = OVERRUN * float(self._problem.price.max(initial=0.0)) * np.ones(number)
+        number, none = len(limit_rows.left), np.zeros(0, np.int32)
+        self._limit_row_numbers = self._height + np.arange(number)
+        self._solver.addRows(
+            number, np.full(number, -INFINITE), limit_rows.left / limit_rows.unit, 0, none, none, np.zeros(0)
+        )
+        excess_price = OVERRUN * float(self._problem.price.max(initial=0.0)) * np.ones(number)
         every = np.arange(number, dtype=np.int32)
         self._solver.addCols(
             number,
-            dear,
+            excess_price,
             np.zeros(number),
             np.full(number, INFINITE),
             number,
             every,
-            self._tolled.astype(np.int32),
+            self._limit_row_numbers.astype(np.int32),
             -np.ones(number),
         )
         self._height += number
@@ -209,10 +211,10 @@ class ResourceLp:
                 continue
             active = np.flatnonzero(total > 0)
             worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
-            tolls, paid = self._tolls(duals)
+            limit_prices, paid = self._price_limits(duals)
             usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
             missing = np.setdiff1d(usable, self._offers, assume_unique=True)
-            pull = self._attraction(active, missing, worth, rates, price=(problem.price + tolls)[missing])
+            pull = self._attraction(active, missing, worth, rates, price=(problem.price + limit_prices)[missing])
             better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
             if not len(better):
                 if whole and turn < MOST_ROUNDS - 1 and self._cut(values, nodes):
@@ -242,10 +244,12 @@ class ResourceLp:
         if not len(offers):
             return
         problem = self._problem
-        room = problem.room[np.ix_(offers, self._resources)] / self._scale
+        free = problem.free[np.ix_(offers, self._resources)] / self._scale
         first, known = self._width, len(self._offers)
-        held = np.concatenate([room, np.tile(self._limits, (len(offers), 1))], axis=1)
-        taken = None if self._toll is None else (self._toll.each[:, offers] / self._toll.unit[:, None]).T
+        held = np.concatenate([free, np.tile(self._limits, (len(offers), 1))], axis=1)
+        taken = (
+            None if self._limit_rows is None else (self._limit_rows.each[:, offers] / self._limit_rows.unit[:, None]).T
+        )
         rows = self._add_nodes(held, problem.price[offers], fixed=False, taken=taken)
         self._columns = np.concatenate([self._columns, np.arange(first, first + len(offers))])
         self._offers = np.concatenate([self._offers, offers])
@@ -253,13 +257,13 @@ class ResourceLp:
         at, item = np.nonzero(self._open[offers])
         self._add_flows(rows[at], item, known + at)
 
-    def _add_nodes(self, room: Floats, price: Floats, *, fixed: bool, taken: Floats | None = None) -> Whole:
+    def _add_nodes(self, free: Floats, price: Floats, *, fixed: bool, taken: Floats | None = None) -> Whole:
         """Add columns and rows for nodes: number, capacity, and what they use of limits. Return the rows."""
-        number, width = room.shape
+        number, width = free.shape
         rows = self._height + np.arange(number * width).reshape(number, width)
         none = np.zeros(0, np.int32)
         index, entries = (
-            (rows, -room) if taken is None else (self._with_toll(rows), np.concatenate([taken, -room], axis=1))
+            (rows, -free) if taken is None else (self._with_limit_rows(rows), np.concatenate([taken, -free], axis=1))
         )
         self._solver.addRows(
             number * width, np.full(number * width, -INFINITE), np.zeros(number * width), 0, none, none, np.zeros(0)
@@ -278,8 +282,8 @@ class ResourceLp:
         self._height += number * width
         return rows
 
-    def _with_toll(self, rows: Whole) -> Whole:
-        return np.concatenate([np.tile(self._tolled, (len(rows), 1)), rows], axis=1)
+    def _with_limit_rows(self, rows: Whole) -> Whole:
+        return np.concatenate([np.tile(self._limit_row_numbers, (len(rows), 1)), rows], axis=1)
 
     def _add_flows(self, rows: Whole, item: Whole, at: Whole | None = None) -> None:
         """Add flows of classes to nodes with these rows; ``at`` are their positions among the offers, None for
@@ -319,7 +323,7 @@ class ResourceLp:
             for resource in self._counting:
                 if (at, resource) not in self._shares:
                     self._shares[at, resource] = dual_feasible_shares(
-                        self._need[mine, resource], problem.room[self._offers[at], resource]
+                        self._need[mine, resource], problem.free[self._offers[at], resource]
                     )
                 known = self._shares[at, resource]
                 broken = known @ flow[mine, at] > nodes[at] * (1 + BROKEN) + 1e-9
@@ -348,24 +352,24 @@ class ResourceLp:
         rates[:, self._resources] = prices[:, : len(self._resources)] / self._scale
         rates[:, self._need.shape[1] :] = prices[:, len(self._resources) :]
         for at, resource, row in self._counted:  # What counts against the node as a whole is paid for by its capacity.
-            rates[at, resource] += max(-duals[row], 0.0) / self._problem.room[self._offers[at], resource]
+            rates[at, resource] += max(-duals[row], 0.0) / self._problem.free[self._offers[at], resource]
         return np.where(allowed[self._offers][:, None], rates, 0.0)
 
-    def _tolls(self, duals: Floats) -> tuple[Floats, float]:
+    def _price_limits(self, duals: Floats) -> tuple[Floats, float]:
         """Return what limits add to the price of a node of each offer, and the total price of what is left of them."""
-        if self._toll is None:
+        if self._limit_rows is None:
             return np.zeros(len(self._problem.price)), 0.0
-        each = np.maximum(-duals[self._tolled], 0) / self._toll.unit
-        return each @ self._toll.each, float(each @ self._toll.left)
+        each = np.maximum(-duals[self._limit_row_numbers], 0) / self._limit_rows.unit
+        return each @ self._limit_rows.each, float(each @ self._limit_rows.left)
 
     def _attraction(self, active: Whole, missing: Whole, worth: Floats, rates: Floats, *, price: Floats) -> Floats:
         """Return for each offer outside the program by how much the worth of its pods exceeds its price, at the best
         of the known prices."""
         items = active[worth[active] > 1e-12]
-        room = np.concatenate([self._problem.room[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
+        free = np.concatenate([self._problem.free[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
         need = np.concatenate([self._need, self._under], axis=1)[items]
         return worth_to_price_ratio(
-            room, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates
+            free, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates
         )
 
     def _read(
@@ -401,14 +405,14 @@ class ResourceLp:
 
 
 def worth_to_price_ratio(
-    room: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
+    free: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
 ) -> Floats:
     """Return for each of these offers by how much the worth of its pods exceeds its price, with its capacity priced by
     the best of ``rates``. Divided by the largest of these ratios, worths are such that no offer earns more than its
     price."""
     # Any prices give a valid proof; the prices of one resource alone are used if no others exist.
     prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
-    whole, each = room @ prices.T, need @ prices.T
+    whole, each = free @ prices.T, need @ prices.T
     least: Floats = np.full(len(price), np.inf)
     for position in range(len(prices)):
         # An item without cost at these prices is worth more than that; prices at which the capacity costs nothing prove
@@ -425,7 +429,7 @@ def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:
     share = np.full((len(offers), len(need)), 1e-9)
     for resource in range(need.shape[1]):
         np.maximum(
-            share, need[:, resource][None, :] / np.maximum(problem.room[offers, resource], 1e-9)[:, None], out=share
+            share, need[:, resource][None, :] / np.maximum(problem.free[offers, resource], 1e-9)[:, None], out=share
         )
     cost: Floats = share * problem.price[offers][:, None]
     return cost

@@ -40,11 +40,11 @@ def build_state(
     return PlanState(
         groups,
         offered,
-        (*stands.rooms, *made),
+        (*stands.node_states, *made),
         namespaces=snapshot.namespaces,
         used=stands.used,
         ceilings=ceilings,
         nodes=stands.nodes + len(made),
-        price=stands.price + sum(room.made.one.offer.price_per_hour for room in made if room.made),
+        price=stands.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
         strict=strict,
     )

@@ -31,7 +31,7 @@ def count_missing(state: PlanState) -> tuple[float, ...]:
 
 def score_plan(state: PlanState) -> ScoredPlan:
     """Score the plan: pods left by priority, highest first; then price; then number of nodes."""
-    layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
+    layout = layout_of(node for node in (*state.existing, *state.new) if node.planned)
     # A plan made strictly pod after pod can still end with a skew that its first pods would not have accepted. Any plan
     # that keeps all rules is better.
     ordered_only = 0.0 if keeps_all_rules(state) else 1.0
@@ -50,33 +50,33 @@ def keep_better(state: PlanState, before: ScoredPlan) -> ScoredPlan:
     return before
 
 
-def layout_of(rooms: Iterable[NodeState]) -> Layout:
-    return tuple((room, dict(room.planned)) for room in rooms)
+def layout_of(nodes: Iterable[NodeState]) -> Layout:
+    return tuple((node, dict(node.planned)) for node in nodes)
 
 
 def clear_plan(state: PlanState) -> None:
     """Remove every planned pod and every new node."""
-    for room in reversed(list(state.new)):
-        state.close(room)
-    for room in state.existing:
-        for one, number in list(room.planned.items()):
-            state.take(one, room, number)
+    for node in reversed(list(state.new)):
+        state.close(node)
+    for node in state.existing:
+        for one, number in list(node.planned.items()):
+            state.take(one, node, number)
 
 
 def restore_layout(state: PlanState, layout: Layout) -> None:
     """Make an earlier plan, or a part of one, again. Its rules were checked when it was made and are not checked
     again."""
-    for room, planned in layout:
-        if room.choice:
-            state.reopen(room)
+    for node, planned in layout:
+        if node.choice:
+            state.reopen(node)
         for one, number in planned.items():
-            state.take(one, room, -number)
+            state.take(one, node, -number)
 
 
 @contextmanager
 def emptied(state: PlanState) -> Iterator[None]:
     """Remove every planned pod and every new node, and restore all of them at the end."""
-    layout = layout_of(room for room in (*state.existing, *state.new) if room.planned)
+    layout = layout_of(node for node in (*state.existing, *state.new) if node.planned)
     clear_plan(state)
     try:
         yield

@@ -13,27 +13,27 @@ from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadR
 
 def keeps_all_rules(state: PlanState) -> bool:
     """Return whether every pod of the plan is where its own rules and the rules of all other pods allow."""
-    rooms = [room for room in (*state.existing, *state.new) if room.planned]
+    nodes = [node for node in (*state.existing, *state.new) if node.planned]
     keys = {rule.spread.topology_key for group in state.left for rule in state.rules[group.index].spreads}
-    carried = {key for key in keys if all(key in room.labels for room in rooms)}
+    common_keys = {key for key in keys if all(key in node.labels for node in nodes)}
     most: dict[DomainCounts, int] = {}
-    bound = {group for group in state.left if not _anywhere(state.rules[group.index], carried, most)}
+    bound = {group for group in state.left if not _anywhere(state.rules[group.index], common_keys, most)}
     if not bound:
         return True
     known: dict[tuple[SpreadRule, str | None], bool] = {}
     beside: dict[PodGroup, list[NodeState]] = {group: [] for group in bound if state.rules[group.index].affinity}
-    for room in rooms:
-        for group in room.planned:
-            if group in bound and not _may_stay(state, group, room, known):
+    for node in nodes:
+        for group in node.planned:
+            if group in bound and not _may_stay(state, group, node, known):
                 return False
             if group in beside:
-                beside[group].append(room)
+                beside[group].append(node)
     return all(_one_beginning(state, group, there) for group, there in beside.items())
 
 
-def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts, int]) -> bool:
+def _anywhere(own: GroupRules, common_keys: Collection[str], most: dict[DomainCounts, int]) -> bool:
     """Return whether the group may stay on any of its nodes: no pod that it must be apart from is in any of its
-    domains, and its spreads are level. ``carried`` are the keys that every node has. ``most`` caches the count of
+    domains, and its spreads are level. ``common_keys`` are the keys that every node has. ``most`` caches the count of
     the fullest domain."""
     if own.free:
         return True
@@ -41,60 +41,60 @@ def _anywhere(own: GroupRules, carried: Collection[str], most: dict[DomainCounts
         own.affinity
         or own.together
         or own.stock
-        or any(rule.spread.topology_key not in carried for rule in own.spreads)
+        or any(rule.spread.topology_key not in common_keys for rule in own.spreads)
     ):
         return False
     apart = own.apart
-    for tally in (*(tally for tally, _ in apart), *(rule.tally for rule in own.spreads)):
-        if tally not in most:
-            most[tally] = max(tally.by_domain.values(), default=0)
-    level = all(rule.spread.allows(most[rule.tally], rule.lowest()) for rule in own.spreads)
-    return level and all(most[tally] <= allowed for tally, allowed in apart)
+    for counts in (*(counts for counts, _ in apart), *(rule.counts for rule in own.spreads)):
+        if counts not in most:
+            most[counts] = max(counts.by_domain.values(), default=0)
+    level = all(rule.spread.allows(most[rule.counts], rule.lowest()) for rule in own.spreads)
+    return level and all(most[counts] <= allowed for counts, allowed in apart)
 
 
 def _may_stay(
-    state: PlanState, group: PodGroup, room: NodeState, known: dict[tuple[SpreadRule, str | None], bool]
+    state: PlanState, group: PodGroup, node: NodeState, known: dict[tuple[SpreadRule, str | None], bool]
 ) -> bool:
     """Return whether the group may stay on this node. ``known`` caches which domains are level enough for a spread."""
     own = state.rules[group.index]
-    for tally in (*own.away, *own.unwanted):
-        domain = room.labels.get(tally.key)
-        if domain is not None and tally.by_domain.get(domain, 0) > (1 if tally in own.feeds else 0):
+    for counts in (*own.away, *own.unwanted):
+        domain = node.labels.get(counts.key)
+        if domain is not None and counts.by_domain.get(domain, 0) > (1 if counts in own.feeds else 0):
             return False
     for rule in own.spreads:
-        asked = (rule, room.labels.get(rule.spread.topology_key))
+        asked = (rule, node.labels.get(rule.spread.topology_key))
         level = known.get(asked)
         if level is None:
             level = known[asked] = asked[0].allows(asked[1])
         if not level:
             return False
-    if any(tally.total > tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.together):
+    if any(counts.total > counts.by_domain.get(node.labels.get(counts.key, ""), 0) for counts in own.together):
         return False
-    places = [(tally, there, room.labels.get(tally.key, "")) for tally, there in own.stock]
-    if any(tally.by_domain.get(domain, 0) > there.get(domain, 0) for tally, there, domain in places):
+    places = [(counts, there, node.labels.get(counts.key, "")) for counts, there in own.stock]
+    if any(counts.by_domain.get(domain, 0) > there.get(domain, 0) for counts, there, domain in places):
         return False
-    return all(tally.by_domain.get(room.labels.get(tally.key, ""), 0) for tally in own.affinity)
+    return all(counts.by_domain.get(node.labels.get(counts.key, ""), 0) for counts in own.affinity)
 
 
-def _one_beginning(state: PlanState, group: PodGroup, rooms: Iterable[NodeState]) -> bool:
+def _one_beginning(state: PlanState, group: PodGroup, nodes: Iterable[NodeState]) -> bool:
     """Return whether pods with affinity to their own kind start in one domain only. They may start only if no pod of
-    their kind exists anywhere; ``rooms`` are the nodes that have them."""
+    their kind exists anywhere; ``nodes`` are the nodes that have them."""
     own = state.rules[group.index]
     mine: dict[tuple[str, ...], int] = {}
-    for room in rooms:
-        where = tuple(room.labels.get(tally.key, "") for tally in own.affinity)
-        mine[where] = mine.get(where, 0) + room.planned[group]
+    for node in nodes:
+        where = tuple(node.labels.get(counts.key, "") for counts in own.affinity)
+        mine[where] = mine.get(where, 0) + node.planned[group]
     counted = 1 if own.affinity[0] in own.feeds else 0
     begun = [
         where
         for where, number in mine.items()
         if any(
-            tally.by_domain.get(domain, 0) <= counted * number
-            for tally, domain in zip(own.affinity, where, strict=True)
+            counts.by_domain.get(domain, 0) <= counted * number
+            for counts, domain in zip(own.affinity, where, strict=True)
         )
     ]
     if not begun:
         return True
     if len(begun) > 1 or not own.selects_itself:
         return False
-    return all(tally.total <= counted * mine[begun[0]] for tally in own.affinity)
+    return all(counts.total <= counted * mine[begun[0]] for counts in own.affinity)

@@ -38,15 +38,15 @@ class DomainAssignment:
 
 def assign_domains(state: PlanState, groups: Sequence[PodGroup], worth: Mapping[PodGroup, float]) -> DomainAssignment:
     """Assign groups to topology domains: first the groups whose rules require it, the largest first."""
-    dealer = DomainAssigner(state, groups, worth)
+    assigner = DomainAssigner(state, groups, worth)
     asking = [group for group in groups if state.rules[group.index].assigned_spread]
     counted = [group for group in groups if not state.rules[group.index].assigned_spread]
     for group in sorted(asking, key=lambda one: (-worth[one] * state.left[one], one.index)):
-        dealer.spread(group)
-    dealer.gather([group for group in counted if state.rules[group.index].affinity])
+        assigner.spread(group)
+    assigner.gather([group for group in counted if state.rules[group.index].affinity])
     for group in sorted(counted, key=lambda one: (-worth[one] * state.left[one], one.index)):
-        dealer.balance(group)
-    return DomainAssignment(dealer.shares)
+        assigner.balance(group)
+    return DomainAssignment(assigner.shares)
 
 
 class DomainAssigner:
@@ -60,13 +60,13 @@ class DomainAssigner:
         for group in groups:
             for rule in state.rules[group.index].spreads:
                 if rule.universe:
-                    self._watched.setdefault(rule.tally, rule)
+                    self._watched.setdefault(rule.counts, rule)
         self._counts = {
-            tally: {domain: tally.by_domain.get(domain, 0) for domain in sorted(rule.universe or ())}
-            for tally, rule in self._watched.items()
+            counts: {domain: counts.by_domain.get(domain, 0) for domain in sorted(rule.universe or ())}
+            for counts, rule in self._watched.items()
         }
         self._load: dict[tuple[str, str], float] = {}
-        self._dear: dict[str, Mapping[str, float]] = {}
+        self._prices: dict[str, Mapping[str, float]] = {}
         self._reach: dict[object, tuple[str, ...]] = {}
 
     def spread(self, group: PodGroup) -> None:
@@ -83,7 +83,7 @@ class DomainAssigner:
         excluded."""
         if group in self.shares:
             return
-        watched = [tally for tally in self._state.rules[group.index].feeds if tally in self._watched]
+        watched = [counts for counts in self._state.rules[group.index].feeds if counts in self._watched]
         if watched:
             rule = self._watched[watched[0]]
             key = rule.spread.topology_key
@@ -95,7 +95,7 @@ class DomainAssigner:
         """Assign groups with affinity to each other to one domain: all connected groups go to the domain that already
         has matching pods, or else to the one with the fewest assigned pods."""
         for tied in _tied(self._state, groups):
-            keys = {tally.key for group in tied for tally in self._state.rules[group.index].affinity}
+            keys = {affinity.key for group in tied for affinity in self._state.rules[group.index].affinity}
             if len(keys) != 1:
                 continue
             key = keys.pop()
@@ -112,8 +112,12 @@ class DomainAssigner:
         """Assign the group's pods to these domains, the emptiest first; with a ``rule``, only as far as its skew
         allows."""
         left = self._state.left[group]
-        counting = [self._counts[tally] for tally in self._state.rules[group.index].feeds if tally in self._counts]
-        own = self._counts[rule.tally] if rule else {}
+        counting = [
+            self._counts[domain_counts]
+            for domain_counts in self._state.rules[group.index].feeds
+            if domain_counts in self._counts
+        ]
+        own = self._counts[rule.counts] if rule else {}
         adds = 1 if rule and rule.counts_itself else 0
         given = dict.fromkeys(reach, 0)
         rounds = 0
@@ -130,7 +134,7 @@ class DomainAssigner:
             for counts in counting:
                 counts[domain] = counts.get(domain, 0) + rounds
         share = self._worth[group]
-        dear = self._price_by_domain(key) if left > rounds * len(reach) else {}
+        prices_by_domain = self._price_by_domain(key) if left > rounds * len(reach) else {}
         for _ in range(left - rounds * len(reach)):
             allowed = reach
             if rule is not None:
@@ -143,7 +147,7 @@ class DomainAssigner:
                 key=lambda one: (
                     own.get(one, 0) if adds else 0,
                     sum(counts.get(one, 0) for counts in counting),
-                    dear.get(one, 0.0),
+                    prices_by_domain.get(one, 0.0),
                     self._load.get((key, one), 0.0) + share * given[one],
                     one,
                 ),
@@ -156,7 +160,7 @@ class DomainAssigner:
     def _price_by_domain(self, key: str) -> Mapping[str, float]:
         """Return the price of all offers that exist in every domain, by domain. Remaining pods go to the cheapest
         domain."""
-        if key not in self._dear:
+        if key not in self._prices:
             prices: dict[object, dict[str, float]] = {}
             for market in self._state.markets:
                 for one in market.launchable:
@@ -167,19 +171,19 @@ class DomainAssigner:
                         )
             domains = {domain for by_domain in prices.values() for domain in by_domain}
             everywhere = [by_domain for by_domain in prices.values() if len(by_domain) == len(domains)]
-            self._dear[key] = {
+            self._prices[key] = {
                 domain: round(sum(by_domain[domain] for by_domain in everywhere), 6) for domain in domains
             }
-        return self._dear[key]
+        return self._prices[key]
 
     def _give(self, group: PodGroup, key: str, given: Mapping[str, int], *, counted: bool = False) -> None:
         self.shares[group] = (key, given)
         for domain, number in given.items():
             self._load[key, domain] = self._load.get((key, domain), 0.0) + number * self._worth[group]
             if not counted:
-                for tally in self._state.rules[group.index].feeds:
-                    if tally in self._counts:
-                        self._counts[tally][domain] = self._counts[tally].get(domain, 0) + number
+                for counts in self._state.rules[group.index].feeds:
+                    if counts in self._counts:
+                        self._counts[counts][domain] = self._counts[counts].get(domain, 0) + number
 
     def _reachable(self, group: PodGroup, key: str) -> tuple[str, ...]:
         """Return the domains in which the group has an offer, or a node with free capacity. Groups with equal offers
@@ -195,9 +199,9 @@ class DomainAssigner:
 def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
     """Return the domains in which the group has an offer, or a node with free capacity."""
     there = (
-        room for room in state.existing if key in room.labels and state.suits(group, room) and fits(group, room.free)
+        node for node in state.existing if key in node.labels and state.suits(group, node) and fits(group, node.free)
     )
-    return {room.labels[key] for room in there}.union(_offered(state, group, key))
+    return {node.labels[key] for node in there}.union(_offered(state, group, key))
 
 
 def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
@@ -209,7 +213,7 @@ def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
             own = variant.labels.get(key)
             for domain, offers in ({own: -1} if own is not None else market.domains(key)).items():
                 usable = bits & (offers if offers >= 0 else bits)
-                if any(fits(group, market.launchable[position].room) for position in bit_positions_descending(usable)):
+                if any(fits(group, market.launchable[position].free) for position in bit_positions_descending(usable)):
                     yield domain
 
 
@@ -224,15 +228,15 @@ def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
         tied, waiting, whole = [first], [first], True
         while waiting:
             own = state.rules[waiting.pop().index]
-            for friend in own.friends:
-                if friend in rest:
-                    del rest[friend]
-                    tied.append(friend)
-                    waiting.append(friend)
-                elif friend not in tied and state.left.get(friend):
+            for selected in own.selected_groups:
+                if selected in rest:
+                    del rest[selected]
+                    tied.append(selected)
+                    waiting.append(selected)
+                elif selected not in tied and state.left.get(selected):
                     whole = False
         if whole and any(
-            state.rules[one.index].selects_itself or any(tally.total for tally in state.rules[one.index].affinity)
+            state.rules[one.index].selects_itself or any(counts.total for counts in state.rules[one.index].affinity)
             for one in tied
         ):
             found.append(sorted(tied, key=lambda one: one.index))
@@ -252,7 +256,7 @@ def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
             continue
         counts = expected.setdefault(
             (rule.spread.topology_key, rule.spread.selector, group.namespace),
-            {domain: rule.tally.by_domain.get(domain, 0) for domain in rule.universe},
+            {domain: rule.counts.by_domain.get(domain, 0) for domain in rule.universe},
         )
         quota: dict[str, int] = {}
         open_to = sorted(reachable_domains(state, group, rule.spread.topology_key) & rule.universe)

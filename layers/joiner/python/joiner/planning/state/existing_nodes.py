@@ -41,7 +41,7 @@ class ExistingCapacity:
     ``staying`` counts the nodes that are not being removed. ``price`` is the price of all nodes that Joiner
     manages, in $/h."""
 
-    rooms: tuple[NodeState, ...]
+    node_states: tuple[NodeState, ...]
     used: Mapping[str, Mapping[str, int]]
     nodes: int
     price: float
@@ -65,24 +65,28 @@ def find_existing_capacity(
     for pod in placed_pods(snapshot):
         on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
     found: list[tuple[tuple[int, str], NodeState]] = []
-    told = attachable_by_type(snapshot.nodes, snapshot.volumes)
+    attachable = attachable_by_type(snapshot.nodes, snapshot.volumes)
     for node in snapshot.nodes:
         if node.name not in leaving:
             claim = claims.get(node.name)
-            like_it = told.get(claim.instance_type, {}) if claim and not claim.initialized else {}
-            room = _room_of_node(node, claim, on_node.get(node.name, []), groups, snapshot.volumes, like_it=like_it)
-            _reserve(room, waiting.reserved.get(claim.key, ()) if claim else (), groups, snapshot.volumes)
-            found.append(((1 if claim and not claim.initialized else 0, node.name), room))
+            type_limits = attachable.get(claim.instance_type, {}) if claim and not claim.initialized else {}
+            node_state = _state_of_node(
+                node, claim, on_node.get(node.name, []), groups, snapshot.volumes, type_limits=type_limits
+            )
+            _reserve(node_state, waiting.reserved.get(claim.key, ()) if claim else (), groups, snapshot.volumes)
+            found.append(((1 if claim and not claim.initialized else 0, node.name), node_state))
     pools = {pool.key: pool for pool in snapshot.pools}
     for claim in snapshot.claims:
         if claim.key not in joined and is_in_flight(claim, None, snapshot):
-            like_it = told.get(claim.instance_type, {})
-            room = _room_of_claim(claim, pools.get(claim.pool_key), snapshot, catalogue, groups, like_it=like_it)
-            _reserve(room, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
-            found.append(((2, claim.name), room))
+            type_limits = attachable.get(claim.instance_type, {})
+            node_state = _state_of_claim(
+                claim, pools.get(claim.pool_key), snapshot, catalogue, groups, type_limits=type_limits
+            )
+            _reserve(node_state, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
+            found.append(((2, claim.name), node_state))
     used, number, price = _usage(snapshot, joined, catalogue, classes)
-    rooms = tuple(room for _, room in sorted(found, key=lambda one: one[0]))
-    return ExistingCapacity(rooms, used, number, price, _staying(snapshot, joined, leaving))
+    node_states = tuple(node_state for _, node_state in sorted(found, key=lambda one: one[0]))
+    return ExistingCapacity(node_states, used, number, price, _staying(snapshot, joined, leaving))
 
 
 def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
@@ -97,14 +101,14 @@ def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection
     return dict(found)
 
 
-def _room_of_node(
+def _state_of_node(
     node: Node,
     claim: NodeClaim | None,
     pods: Sequence[Pod],
     groups: PodGroups,
     volumes: Volumes,
     *,
-    like_it: Mapping[str, int],
+    type_limits: Mapping[str, int],
 ) -> NodeState:
     joining = claim is not None and not claim.initialized
     known = node.allocatable
@@ -113,8 +117,8 @@ def _room_of_node(
             {**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}}
         )
     taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
-    told = {**like_it, **volumes.limits.get(node.name, {})}
-    room = NodeState(
+    attachable = {**type_limits, **volumes.limits.get(node.name, {})}
+    node_state = NodeState(
         name=node.name,
         labels={
             **(claim.labels if claim and joining else {}),
@@ -122,20 +126,20 @@ def _room_of_node(
             **_with_new_names(node.labels),
         },
         taints=(*taints, UNSCHEDULABLE) if node.unschedulable else taints,
-        free=[node_amount(name, known, told) for name in groups.resources],
-        node=node.name,
-        claim=claim.name if claim else "",
+        free=[node_amount(name, known, attachable) for name in groups.resources],
+        node_name=node.name,
+        claim_name=claim.name if claim else "",
     )
     for pod in pods:
-        _hold(room, pod, groups, volumes)
+        _hold(node_state, pod, groups, volumes)
     present = {(pod.namespace, pod.owner_name) for pod in pods if pod.owner_kind == "DaemonSet"}
     for daemon, own in groups.daemons:
         missing = (daemon.namespace, daemon.name) not in present
-        if missing and daemon.runs_on(room.labels, room.taints, node.name):
-            _occupy(room, own.vector)
-            room.held[own] = room.held.get(own, 0) + 1
-            room.ports.extend(own.constraints.host_ports)
-    return room
+        if missing and daemon.runs_on(node_state.labels, node_state.taints, node.name):
+            _occupy(node_state, own.vector)
+            node_state.held[own] = node_state.held.get(own, 0) + 1
+            node_state.ports.extend(own.constraints.host_ports)
+    return node_state
 
 
 def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
@@ -157,17 +161,17 @@ def _passes(taint: Taint, claim: NodeClaim) -> bool:
     )
 
 
-def _room_of_claim(
+def _state_of_claim(
     claim: NodeClaim,
     pool: NodePool | None,
     snapshot: Snapshot,
     catalogue: Catalogue,
     groups: PodGroups,
     *,
-    like_it: Mapping[str, int],
+    type_limits: Mapping[str, int],
 ) -> NodeState:
     """Return a node that has not joined. While its instance type is unknown (the launch has no answer yet), it has
-    capacity for its own pods only. ``like_it`` is how many volumes other nodes of its type can attach, by driver."""
+    capacity for its own pods only. ``type_limits`` is how many volumes a node of its type can attach, by driver."""
     known = catalogue.types.get(claim.instance_type)
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
     can = claim.allocatable if claim.launched else Resources()
@@ -177,47 +181,47 @@ def _room_of_claim(
         if claim.launched and not can:
             can = compute_allocatable(known, node_class, pool)
     name = f"{claim.kind}/{claim.name}"
-    room = NodeState(
+    node_state = NodeState(
         name=name,
         labels={**labels, names.HOSTNAME: name},
         taints=claim.taints,
-        free=[node_amount(resource, can, like_it) for resource in groups.resources],
-        claim=claim.name,
+        free=[node_amount(resource, can, type_limits) for resource in groups.resources],
+        claim_name=claim.name,
     )
     for daemon, own in groups.daemons:
-        if daemon.runs_on(room.labels, room.taints):
-            _occupy(room, own.vector)
-            room.held[own] = 1
-            room.ports.extend(own.constraints.host_ports)
-    return room
+        if daemon.runs_on(node_state.labels, node_state.taints):
+            _occupy(node_state, own.vector)
+            node_state.held[own] = 1
+            node_state.ports.extend(own.constraints.host_ports)
+    return node_state
 
 
-def _reserve(room: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: Volumes) -> None:
+def _reserve(node_state: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: Volumes) -> None:
     """Reserve on the node what an assignment keeps for pods that are not bound yet."""
     for pod in pods:
-        _hold(room, pod, groups, volumes)
+        _hold(node_state, pod, groups, volumes)
 
 
-def _hold(room: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
+def _hold(node_state: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
     """Count a pod that is bound to the node. A terminating pod uses its resources until it is deleted, and no rule
     counts it."""
-    _occupy(room, tuple(pod.requests.get(name, 0) for name in groups.resources))
+    _occupy(node_state, tuple(pod.requests.get(name, 0) for name in groups.resources))
     for driver, volume in (
         volumes.limited(pod.namespace, pod.constraints.volume_claims)
         if groups.drivers and pod.constraints.volume_claims
         else ()
     ):
         if driver in groups.drivers:
-            attach_volume(room, (groups.drivers[driver], volume), 1)
-    room.ports.extend(pod.constraints.host_ports)
+            attach_volume(node_state, (groups.drivers[driver], volume), 1)
+    node_state.ports.extend(pod.constraints.host_ports)
     if not pod.deletion:
         own = groups.of_pod[pod.key]
-        room.held[own] = room.held.get(own, 0) + 1
+        node_state.held[own] = node_state.held.get(own, 0) + 1
 
 
-def _occupy(room: NodeState, vector: Sequence[int]) -> None:
+def _occupy(node_state: NodeState, vector: Sequence[int]) -> None:
     for position, amount in enumerate(vector):
-        room.free[position] -= amount
+        node_state.free[position] -= amount
 
 
 def _usage(

@@ -24,7 +24,7 @@ class PoolLimitViolation:
         """Return the total with this node as a multiple of the limit."""
         return (self.used + self.more) / self.limit if self.limit > 0 else float("inf")
 
-    def told(self, wanted: Resources, planned: int) -> str:
+    def text(self, wanted: Resources, planned: int) -> str:
         """Describe the violation for a pod that requests ``wanted``. ``planned`` is the part of ``used`` that new
         nodes of this plan use."""
         of_plan = f" ({self._amount(planned)} of it by this plan)" if planned else ""
@@ -56,7 +56,7 @@ class ReservationViolation:
     def excess(self) -> float:
         return float("inf")
 
-    def told(self) -> str:
+    def text(self) -> str:
         left = f"the {self.instances} instances that are left of its capacity reservation"
         return f"{left} are planned for; enlarge the reservation, or let the pool use other capacity types"
 
@@ -74,16 +74,16 @@ class CeilingViolation:
     def excess(self) -> float:
         return float("inf")
 
-    def told(self) -> str:
+    def text(self) -> str:
         if self.of == "nodes":
-            said, field = (
+            usage, field = (
                 f"the cluster's ceiling of {self.limit:g} nodes: {self.used:g} are there or planned",
                 "ceilings.nodes",
             )
         else:
             spent = f"{self.used:.4f} $/h are there or planned, one more node costs {self.more:.4f}"
-            said, field = f"the cluster's ceiling of {self.limit:g} $/h: {spent}", "ceilings.pricePerHour"
-        return f"{said}; raise {field} in clusters/NAME.yaml and deploy, or free nodes"
+            usage, field = f"the cluster's ceiling of {self.limit:g} $/h: {spent}", "ceilings.pricePerHour"
+        return f"{usage}; raise {field} in clusters/NAME.yaml and deploy, or free nodes"
 
 
 LimitViolation = PoolLimitViolation | ReservationViolation | CeilingViolation

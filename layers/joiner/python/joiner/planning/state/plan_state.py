@@ -32,16 +32,17 @@ PORTS_TAKEN: Final = "its host ports are taken"
 
 @dataclass(slots=True, eq=False)
 class NodeState:
-    """One node, existing or planned. ``free`` is what its pods can still request. ``planned`` counts the pods that
-    this plan puts on it. ``attached`` counts the pods that use a volume there, by the position of its resource and
-    its name."""
+    """One node, existing or planned. ``node_name`` is the name of the Kubernetes node, and ``claim_name`` that of the
+    NodeClaim; both are empty for a planned node. ``free`` is what its pods can still request, in the order of the
+    plan's resources. ``planned`` counts the pods that this plan puts on it. ``attached`` counts the pods
+    that use a volume there, by the position of its resource and its name."""
 
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     free: list[int]
-    node: str = ""
-    claim: str = ""
+    node_name: str = ""
+    claim_name: str = ""
     held: dict[PodGroup, int] = field(default_factory=dict)
     planned: dict[PodGroup, int] = field(default_factory=dict)
     ports: list[HostPort] = field(default_factory=list)
@@ -56,19 +57,19 @@ class NodeState:
         return self.choice.one.offer.price_per_hour if self.choice else 0.0
 
 
-def attach_volume(room: NodeState, volume: tuple[int, str], number: int) -> None:
+def attach_volume(node: NodeState, volume: tuple[int, str], number: int) -> None:
     """Add ``number`` users of a volume on this node (a negative number removes users). The first user attaches the
     volume, the last one detaches it."""
-    before = room.attached.get(volume, 0)
-    room.attached[volume] = before + number
-    room.free[volume[0]] -= (before + number > 0) - (before > 0)
+    before = node.attached.get(volume, 0)
+    node.attached[volume] = before + number
+    node.free[volume[0]] -= (before + number > 0) - (before > 0)
 
 
-def _attachable(group: PodGroup, room: NodeState) -> int:
+def _attachable(group: PodGroup, node: NodeState) -> int:
     """Return how many more pods of the group can have their volumes on this node, including volumes that they share."""
-    most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not room.attached.get(volume))
+    most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not node.attached.get(volume))
     for position, number in missing.items():
-        left, each = room.free[position] - number, group.vector[position]
+        left, each = node.free[position] - number, group.vector[position]
         most = min(most, 0 if left < 0 else left // each if each else UNLIMITED)
     return most
 
@@ -123,53 +124,53 @@ class PlanState:
         """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
         self._offers: dict[PodGroup, int] = {}
-        for room in self.existing:
-            if room.made and room.made.one.supply is not None:
-                self._drawn[room.made.one.supply_key] = self._drawn.get(room.made.one.supply_key, 0) + 1
-        self.made_price = sum(room.made.one.offer.price_per_hour for room in self.existing if room.made)
-        for room in self.existing:
-            for group, number in room.held.items():
-                self._count(group, room, number)
+        for node in self.existing:
+            if node.made and node.made.one.supply is not None:
+                self._drawn[node.made.one.supply_key] = self._drawn.get(node.made.one.supply_key, 0) + 1
+        self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
+        for node in self.existing:
+            for group, number in node.held.items():
+                self._count(group, node, number)
 
     def open(self, choice: OfferChoice) -> NodeState:
         """Open a new node of this choice; it counts against limits immediately."""
         self.opened += 1
         name = f"new-{self.opened}"
-        room = NodeState(
+        node = NodeState(
             name=name,
             labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
             taints=choice.market.pool.taints,
-            free=list(choice.one.room),
+            free=list(choice.one.free),
             choice=choice,
         )
         for daemon in self.groups.daemons_at(choice.one.daemons):
-            room.held[daemon] = 1
-            room.ports.extend(daemon.constraints.host_ports)
-        self.reopen(room)
-        return room
+            node.held[daemon] = 1
+            node.ports.extend(daemon.constraints.host_ports)
+        self.reopen(node)
+        return node
 
-    def reopen(self, room: NodeState) -> None:
+    def reopen(self, node: NodeState) -> None:
         """Open a closed node again, empty."""
-        for daemon, number in room.held.items():
-            self._count(daemon, room, number)
-        self._use(room, 1)
-        self.new.append(room)
+        for daemon, number in node.held.items():
+            self._count(daemon, node, number)
+        self._use(node, 1)
+        self.new.append(node)
 
-    def close(self, room: NodeState) -> None:
+    def close(self, node: NodeState) -> None:
         """Close a node, the reverse of ``open``: its pods are left to place again."""
-        for group, number in list(room.planned.items()):
-            self.take(group, room, number)
-        for daemon, number in room.held.items():
-            self._count(daemon, room, -number)
-        self._use(room, -1)
-        self.new.remove(room)
+        for group, number in list(node.planned.items()):
+            self.take(group, node, number)
+        for daemon, number in node.held.items():
+            self._count(daemon, node, -number)
+        self._use(node, -1)
+        self.new.remove(node)
 
     def keep_new_nodes(self) -> list[NodeState]:
         """Return the new nodes, and keep them with their pods: a search after this one neither changes nor closes them,
         and they count against limits and ceilings."""
         kept, self.new = self.new, []
         self._nodes += len(kept)
-        self._price += sum(room.price for room in kept)
+        self._price += sum(node.price for node in kept)
         return kept
 
     def over_limit(self, choice: OfferChoice) -> LimitViolation | None:
@@ -202,109 +203,113 @@ class PlanState:
 
     def planned_of(self, pool: NodePool, resource: str) -> int:
         """Return how much of a resource (or how many nodes) the new nodes of a pool have."""
-        mine = [room.choice.one for room in self.new if room.choice and room.choice.market.pool.key == pool.key]
+        mine = [node.choice.one for node in self.new if node.choice and node.choice.market.pool.key == pool.key]
         return len(mine) if resource == "nodes" else sum(one.capacity.get(resource, 0) for one in mine)
 
     @property
     def price(self) -> float:
-        return sum(room.price for room in self.new)
+        return sum(node.price for node in self.new)
 
-    def _use(self, room: NodeState, number: int) -> None:
-        if room.choice:
-            pool = room.choice.market.pool
-            if room.choice.one.supply is not None:
-                known = room.choice.one.supply_key
+    def _use(self, node: NodeState, number: int) -> None:
+        if node.choice:
+            pool = node.choice.market.pool
+            if node.choice.one.supply is not None:
+                known = node.choice.one.supply_key
                 self._drawn[known] = self._drawn.get(known, 0) + number
             used = self.used.setdefault(pool.key, {})
             used["nodes"] = used.get("nodes", 0) + number
             for name in pool.limits:
                 if name != "nodes":
-                    used[name] = used.get(name, 0) + number * room.choice.one.capacity.get(name, 0)
+                    used[name] = used.get(name, 0) + number * node.choice.one.capacity.get(name, 0)
 
-    def suits(self, group: PodGroup, room: NodeState) -> bool:
+    def suits(self, group: PodGroup, node: NodeState) -> bool:
         """Return whether the node's taints, labels and name accept pods of the group."""
-        if room.choice:
-            return bool(room.choice.groups >> group.index & 1)
-        known = room.answers.get(group)
+        if node.choice:
+            return bool(node.choice.groups >> group.index & 1)
+        known = node.answers.get(group)
         if known is None:
-            said = group.constraints
-            known = said.untolerated(room.taints) is None and said.suits(room.labels, room.node or room.name)
-            known = known and any(place.allow(room.labels) for place in group.places)
-            room.answers[group] = known
+            constraints = group.constraints
+            known = constraints.untolerated(node.taints) is None and constraints.suits(
+                node.labels, node.node_name or node.name
+            )
+            known = known and any(place.allow(node.labels) for place in group.places)
+            node.answers[group] = known
         return known
 
     def offers(self, group: PodGroup) -> int:
         """Return how many offers match the group's labels and tolerations."""
         if group not in self._offers:
-            said = group.constraints
+            constraints = group.constraints
             open_to = (
                 market.variants
                 for market in self.markets
-                if market.launchable and said.untolerated(market.pool.taints) is None
+                if market.launchable and constraints.untolerated(market.pool.taints) is None
             )
             self._offers[group] = sum(
                 variant.bits[group.index].bit_count() for variants in open_to for variant in variants
             )
         return self._offers[group]
 
-    def put(self, group: PodGroup, room: NodeState, wanted: int) -> int:
+    def put(self, group: PodGroup, node: NodeState, wanted: int) -> int:
         """Place as many pods of the group on the node as rules and capacity allow, at most ``wanted``; return how
         many."""
-        if wanted <= 0 or group.refused or not self.suits(group, room):
+        if wanted <= 0 or group.refused or not self.suits(group, node):
             return 0
-        fitting, free = wanted, room.free
+        fitting, free = wanted, node.free
         for position, amount in group.needs:
             if amount * fitting > free[position]:
                 fitting = free[position] // amount
-        choice = room.choice
+        choice = node.choice
         bound = not self._carefree[group.index] or (
             choice is not None and self._strict and choice.market.pool.min_values
         )
         if fitting > 0 and bound:
-            fitting = min(fitting, self.limit(group, room)[0])
+            fitting = min(fitting, self.limit(group, node)[0])
         if fitting <= 0:
             return 0
-        self._move(group, room, fitting)
+        self._move(group, node, fitting)
         return fitting
 
-    def place_together(self, contents: Mapping[PodGroup, int], room: NodeState, choice: OfferChoice) -> bool:
+    def place_together(self, contents: Mapping[PodGroup, int], node: NodeState, choice: OfferChoice) -> bool:
         """Place all of these pods on an empty node of this choice, or none. All groups must be ``easy``. Their rules
         about each other are checked after all of them are placed."""
-        free, accepted = list(room.free), choice.groups
+        free, accepted = list(node.free), choice.groups
         for group, number in contents.items():
             if not accepted >> group.index & 1:
                 return False
             for position, amount in group.needs:
                 free[position] -= amount * number
-        if min(free, default=0) < 0 or not self._within_quotas(contents, room):
+        if min(free, default=0) < 0 or not self._within_quotas(contents, node):
             return False
-        room.free, room.planned = free, dict(contents)
-        left, host = self.left, room.labels[names.HOSTNAME]
+        node.free, node.planned = free, dict(contents)
+        left, host = self.left, node.labels[names.HOSTNAME]
         asking = []
         for group, number in contents.items():
             left[group] -= number
-            for tally in self._feeds[group.index]:
-                tally.add(room, number)
+            for counts in self._feeds[group.index]:
+                counts.add(node, number)
             if self._of_hosts[group.index]:
                 asking.append(group)
-        if any(tally.by_domain.get(host, 0) > most for group in asking for tally, most in self._of_hosts[group.index]):
+        if any(
+            counts.by_domain.get(host, 0) > most for group in asking for counts, most in self._of_hosts[group.index]
+        ):
             for group, number in contents.items():
-                self.take(group, room, number)
+                self.take(group, node, number)
             return False
         return True
 
-    def _within_quotas(self, contents: Mapping[PodGroup, int], room: NodeState) -> bool:
+    def _within_quotas(self, contents: Mapping[PodGroup, int], node: NodeState) -> bool:
         """Return whether the quota of each assigned group for this domain is large enough; if so, subtract the pods
         from it."""
-        dealt = [
+        assigned = [
             (self.quotas[group.index], rule, number)
             for group, number in contents.items()
             if (rule := self.assigned_spread[group.index])
         ]
-        domains = [room.labels.get(rule.spread.topology_key, "") for _, rule, _ in dealt]
-        if any(quota.get(domain, 0) < number for (quota, _, number), domain in zip(dealt, domains, strict=True)):
+        domains = [node.labels.get(rule.spread.topology_key, "") for _, rule, _ in assigned]
+        if any(quota.get(domain, 0) < number for (quota, _, number), domain in zip(assigned, domains, strict=True)):
             return False
-        for (quota, _, number), domain in zip(dealt, domains, strict=True):
+        for (quota, _, number), domain in zip(assigned, domains, strict=True):
             quota[domain] -= number
         return True
 
@@ -318,43 +323,43 @@ class PlanState:
             or own.together
             or own.alone
             or own.stock
-            or any(tally.key != names.HOSTNAME for tally in (*own.away, *own.unwanted))
+            or any(counts.key != names.HOSTNAME for counts in (*own.away, *own.unwanted))
         ):
             return False
-        dealt = self.assigned_spread[group.index] if group.index in self.quotas else None
-        return all(rule.universe is None or rule is dealt for rule in own.spreads)
+        assigned = self.assigned_spread[group.index] if group.index in self.quotas else None
+        return all(rule.universe is None or rule is assigned for rule in own.spreads)
 
-    def limit(self, group: PodGroup, room: NodeState) -> tuple[int, str]:
+    def limit(self, group: PodGroup, node: NodeState) -> tuple[int, str]:
         """Return how many more pods of the group ports and other pods' rules allow on this node; if none, also the
         reason."""
         ports, own = group.constraints.host_ports, self.rules[group.index]
-        if ports and any(port.conflicts(taken) for port in ports for taken in room.ports):
+        if ports and any(port.conflicts(taken) for port in ports for taken in node.ports):
             return 0, PORTS_TAKEN
         quota = self.quotas.get(group.index)
         most, why = (
             (UNLIMITED, "")
             if own.free
-            else own.limit(room, quota, self.assigned_spread[group.index] if quota is not None else None)
+            else own.limit(node, quota, self.assigned_spread[group.index] if quota is not None else None)
         )
         if most and group.attaches:
-            most = min(most, _attachable(group, room))
+            most = min(most, _attachable(group, node))
             why = why or ("" if most else TOO_MANY_VOLUMES)
-        if most and self._strict and room.choice and room.choice.market.pool.min_values:
-            most = min(most, self._flexible_for(group, room, room.choice))
+        if most and self._strict and node.choice and node.choice.market.pool.min_values:
+            most = min(most, self._flexible_for(group, node, node.choice))
             why = why or ("" if most else TOO_FEW_TYPES)
         return (min(most, 1) if ports else most), why
 
-    def _flexible_for(self, group: PodGroup, room: NodeState, choice: OfferChoice) -> int:
+    def _flexible_for(self, group: PodGroup, node: NodeState, choice: OfferChoice) -> int:
         """Return how many more pods of the group leave enough instance types that hold all pods of the node
         (minValues)."""
-        need = [before - after for before, after in zip(choice.one.room, room.free, strict=True)]
+        need = [before - after for before, after in zip(choice.one.free, node.free, strict=True)]
         for volume in group.attaches:
-            need[volume[0]] += not room.attached.get(volume)
+            need[volume[0]] += not node.attached.get(volume)
         open_to = [
-            one for one in self.replacement_offers(choice, (*room.planned, group)) if all(map(ge, one.room, need))
+            one for one in self.replacement_offers(choice, (*node.planned, group)) if all(map(ge, one.free, need))
         ]
         most = [
-            min([(one.room[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to
+            min([(one.free[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to
         ]
         for number in sorted({each for each in most if each > 0}, reverse=True):
             if meets_min_values(
@@ -384,47 +389,43 @@ class PlanState:
         known = self._domains.get(group)
         if known is None:
             own = self.rules[group.index]
-            counted = {
-                tally.key
-                for tallies in (own.feeds, own.affinity, own.away, own.unwanted, own.together)
-                for tally in tallies
-            }
+            counted = {counts.key for counts in (*own.feeds, *own.affinity, *own.away, *own.unwanted, *own.together)}
             known = self._domains[group] = frozenset(counted | {rule.spread.topology_key for rule in own.spreads}) - {
                 names.HOSTNAME
             }
         return known
 
-    def take(self, group: PodGroup, room: NodeState, number: int) -> None:
-        self._move(group, room, -number)
+    def take(self, group: PodGroup, node: NodeState, number: int) -> None:
+        self._move(group, node, -number)
 
-    def _move(self, group: PodGroup, room: NodeState, number: int) -> None:
+    def _move(self, group: PodGroup, node: NodeState, number: int) -> None:
         for position, amount in group.needs:
-            room.free[position] -= amount * number
-        after = room.planned.get(group, 0) + number
+            node.free[position] -= amount * number
+        after = node.planned.get(group, 0) + number
         if after:
-            room.planned[group] = after
+            node.planned[group] = after
         else:
-            del room.planned[group]
+            del node.planned[group]
         self.left[group] -= number
-        for tally in self._feeds[group.index]:
-            tally.add(room, number)
+        for counts in self._feeds[group.index]:
+            counts.add(node, number)
         for volume in group.attaches:
-            attach_volume(room, volume, number)
+            attach_volume(node, volume, number)
         for port in group.constraints.host_ports:
             if number > 0:
-                room.ports.append(port)
+                node.ports.append(port)
             else:
-                room.ports.remove(port)
+                node.ports.remove(port)
         quota = self.quotas.get(group.index) if self.quotas else None
         if quota is not None:
             rule = self.assigned_spread[group.index]
-            domain = room.labels.get(rule.spread.topology_key) if rule else None
+            domain = node.labels.get(rule.spread.topology_key) if rule else None
             if domain is not None:
                 quota[domain] = quota.get(domain, 0) - number
 
-    def _count(self, group: PodGroup, room: NodeState, number: int) -> None:
-        for tally in self._feeds[group.index]:
-            tally.add(room, number)
+    def _count(self, group: PodGroup, node: NodeState, number: int) -> None:
+        for counts in self._feeds[group.index]:
+            counts.add(node, number)
 
     @property
     def pods_left(self) -> int:

@@ -1,7 +1,7 @@
 """Rules between pods as running counts: spread, affinity and anti-affinity, exactly as kube-scheduler applies them.
 
-A *tally* counts pods by topology domain. The groups that it counts are determined once. Placing a pod adds one to a
-few tallies, and checking a node reads a few. Sources: Kubernetes, "Pod Topology Spread Constraints" and "Assigning
+``DomainCounts`` counts pods by topology domain. The groups that it counts are determined once. Placing a pod adds one
+to a few counts, and checking a node reads a few. Sources: Kubernetes, "Pod Topology Spread Constraints" and "Assigning
 Pods to Nodes". Where these pages do not specify a case, the scheduler's plugins of those names decide.
 
 * A spread counts pods of the pod's own namespace, on nodes with all its topology keys that its own rules allow.
@@ -65,7 +65,7 @@ class SpreadRule:
     pending pods."""
 
     spread: TopologySpreadConstraint
-    tally: DomainCounts
+    counts: DomainCounts
     counts_itself: bool
     universe: frozenset[str] | None
     moves: bool
@@ -75,20 +75,20 @@ class SpreadRule:
         minDomains."""
         if not self.universe:
             return 0
-        counted = self.tally.by_domain
+        counted = self.counts.by_domain
         counts = (counted.get(domain, 0) for domain in self.universe if domain != without)
         return self.spread.lowest_count(counts, len(self.universe), default=UNLIMITED)
 
     def allows(self, domain: str | None) -> bool:
         """Return whether the current skew of this domain is within maxSkew."""
-        return domain is not None and self.spread.allows(self.tally.by_domain.get(domain, 0), self.lowest())
+        return domain is not None and self.spread.allows(self.counts.by_domain.get(domain, 0), self.lowest())
 
     def limit(self, domain: str | None) -> int:
         """Return how many more pods may go to this domain one after the other, so that it stays at most maxSkew above
         the others."""
         if domain is None:
             return 0
-        here = self.tally.by_domain.get(domain, 0)
+        here = self.counts.by_domain.get(domain, 0)
         if not self.counts_itself:
             return UNLIMITED if self.allows(domain) else 0
         return max(self.lowest(without=domain) + self.spread.max_skew - here, 0)
@@ -96,10 +96,10 @@ class SpreadRule:
 
 @dataclass(slots=True, eq=False)
 class GroupRules:
-    """The rules of one group about other pods, and the tallies that its own pods change (``feeds``).
+    """The rules of one group about other pods, and the counts that its own pods change (``feeds``).
 
-    ``friends`` are the other groups that its affinity selects; ``selects_itself`` is whether it also selects its
-    own pods. ``together`` counts the pods that share a volume which does not exist yet: the volume is created in
+    ``selected_groups`` are the other groups that its affinity selects; ``selects_itself`` is whether it also selects
+    its own pods. ``together`` counts the pods that share a volume which does not exist yet: the volume is created in
     the domain of the first of them, and all others must go there. ``alone`` counts the pods that have a claim with
     access mode ReadWriteOncePod. ``stock`` counts the pods that use one of a family of manually created volumes,
     with the number of volumes in each domain.
@@ -107,7 +107,7 @@ class GroupRules:
 
     spreads: list[SpreadRule] = field(default_factory=list)
     affinity: list[DomainCounts] = field(default_factory=list)
-    friends: list[PodGroup] = field(default_factory=list)
+    selected_groups: list[PodGroup] = field(default_factory=list)
     selects_itself: bool = False
     away: list[DomainCounts] = field(default_factory=list)
     unwanted: list[DomainCounts] = field(default_factory=list)
@@ -119,15 +119,15 @@ class GroupRules:
 
     @property
     def apart(self) -> list[tuple[DomainCounts, int]]:
-        """Return what the group must be apart from: a tally, and the highest count allowed in the domain of a pod of
+        """Return what the group must be apart from: a counts, and the highest count allowed in the domain of a pod of
         the group, with that pod included."""
-        return [(tally, 1 if tally in self.feeds else 0) for tally in (*self.away, *self.unwanted)]
+        return [(counts, 1 if counts in self.feeds else 0) for counts in (*self.away, *self.unwanted)]
 
     @property
     def of_hosts(self) -> tuple[tuple[DomainCounts, int], ...]:
         """Return its rules about hosts, in the form of ``apart``."""
-        apart = [(tally, most) for tally, most in self.apart if tally.key == names.HOSTNAME]
-        return (*apart, *((rule.tally, rule.spread.max_skew) for rule in self.spreads if rule.universe is None))
+        apart = [(counts, most) for counts, most in self.apart if counts.key == names.HOSTNAME]
+        return (*apart, *((rule.counts, rule.spread.max_skew) for rule in self.spreads if rule.universe is None))
 
     @property
     def free(self) -> bool:
@@ -137,34 +137,34 @@ class GroupRules:
         )
 
     def limit(
-        self, place: TopologyNode, quota: Mapping[str, int] | None = None, dealt: SpreadRule | None = None
+        self, place: TopologyNode, quota: Mapping[str, int] | None = None, assigned: SpreadRule | None = None
     ) -> tuple[int, str]:
         """Return how many more pods of the group rules about other pods allow on this node; if none, also the rule
         that forbids it.
 
-        While a plan is made, ``quota`` replaces the live skew of the ``dealt`` spread: the number of pods that each
+        While a plan is made, ``quota`` replaces the live skew of the ``assigned`` spread: the number of pods that each
         domain may still accept.
         """
         most, labels = 1 if self.alone else UNLIMITED, place.labels
-        if any(tally.total for tally in self.alone):
+        if any(counts.total for counts in self.alone):
             return 0, CLAIM_TAKEN
-        for tallies, whose in ((self.away, "its anti-affinity"), (self.unwanted, "the anti-affinity of other pods")):
-            for tally in tallies:
-                domain = labels.get(tally.key)
+        for avoided, whose in ((self.away, "its anti-affinity"), (self.unwanted, "the anti-affinity of other pods")):
+            for counts in avoided:
+                domain = labels.get(counts.key)
                 if domain is not None:
-                    if tally.by_domain.get(domain, 0):
-                        return 0, f"{whose} on {tally.key}"
-                    if tally in self.feeds:
+                    if counts.by_domain.get(domain, 0):
+                        return 0, f"{whose} on {counts.key}"
+                    if counts in self.feeds:
                         most = 1
         if self.affinity and not self._beside(labels):
-            return 0, f"its affinity on {', '.join(dict.fromkeys(tally.key for tally in self.affinity))}"
+            return 0, f"its affinity on {', '.join(dict.fromkeys(counts.key for counts in self.affinity))}"
         if self.together or self.stock:
             most, why = min((most, ""), self._volumes(labels))
             if most <= 0:
                 return 0, why
         for rule in self.spreads:
             domain = labels.get(rule.spread.topology_key)
-            more = quota.get(domain or "", 0) if quota is not None and rule is dealt else rule.limit(domain)
+            more = quota.get(domain or "", 0) if quota is not None and rule is assigned else rule.limit(domain)
             if more <= 0:
                 return 0, f"its spread over {rule.spread.topology_key}"
             most = min(most, more)
@@ -172,22 +172,22 @@ class GroupRules:
 
     def _volumes(self, labels: Mapping[str, str]) -> tuple[int, str]:
         """Return how many more pods may go there with respect to shared volumes and volumes of limited number."""
-        if any(tally.total and not tally.by_domain.get(labels.get(tally.key, ""), 0) for tally in self.together):
+        if any(counts.total and not counts.by_domain.get(labels.get(counts.key, ""), 0) for counts in self.together):
             return 0, "a volume that it shares with pods elsewhere"
         left = [
-            there.get(domain, 0) - tally.by_domain.get(domain, 0)
-            for tally, there in self.stock
-            if (domain := labels.get(tally.key, ""))
+            there.get(domain, 0) - counts.by_domain.get(domain, 0)
+            for counts, there in self.stock
+            if (domain := labels.get(counts.key, ""))
         ]
         return min(left, default=UNLIMITED), VOLUMES_TAKEN
 
     def _beside(self, labels: Mapping[str, str]) -> bool:
-        domains = [labels.get(tally.key) for tally in self.affinity]
+        domains = [labels.get(counts.key) for counts in self.affinity]
         if None in domains:
             return False
-        if all(tally.by_domain.get(domain or "", 0) for tally, domain in zip(self.affinity, domains, strict=True)):
+        if all(counts.by_domain.get(domain or "", 0) for counts, domain in zip(self.affinity, domains, strict=True)):
             return True
-        return self.selects_itself and not any(tally.total for tally in self.affinity)
+        return self.selects_itself and not any(counts.total for counts in self.affinity)
 
     @property
     def assigned_spread(self) -> SpreadRule | None:
@@ -199,7 +199,7 @@ class GroupRules:
 def compile_rules(
     groups: Sequence[PodGroup], places: Sequence[TopologyNode], markets: Sequence[PoolOffers], namespaces: Namespaces
 ) -> tuple[GroupRules, ...]:
-    """Return the rules of every group, by its index, with empty tallies: no pod is counted yet.
+    """Return the rules of every group, by its index, with empty counts: no pod is counted yet.
 
     Running pods and daemon pods are not placed again. They matter only because the rules of other pods count them.
     """
@@ -214,7 +214,7 @@ def compile_rules(
 
 
 class RuleCompiler:
-    """Compiles the rules of all groups. Rules that count the same pods on the same nodes share one tally, so a placed
+    """Compiles the rules of all groups. Rules that count the same pods on the same nodes share one counts, so a placed
     pod is counted once for all of them. A selector is evaluated once for each kind of pod that some selector can
     distinguish."""
 
@@ -230,13 +230,13 @@ class RuleCompiler:
         self._markets = markets
         self._namespaces = namespaces
         self._found = tuple(GroupRules() for _ in groups)
-        self._tallies: dict[object, DomainCounts] = {}
+        self._counts: dict[object, DomainCounts] = {}
         self._meanings: dict[object, list[PodGroup]] = {}
         self._eligible: dict[object, Callable[[TopologyNode], bool]] = {}
         self._universes: dict[object, frozenset[str]] = {}
         self._wanted: dict[PoolVariant, int] = {}
         self._waiting = sorted((one for one in groups if one.pods), key=lambda one: one.vector)
-        self._head_room = any(group.head_room for group in groups)
+        self._has_buffers = any(group.is_buffer for group in groups)
         keys = sorted(label_keys_of_rules(one.constraints for one in groups))
         self._kinds: dict[object, list[PodGroup]] = {}
         for group in groups:
@@ -255,26 +255,28 @@ class RuleCompiler:
                 self._wishes(group)
                 for claim in group.mounted.shared:
                     sharing = [other for other in self._groups if claim in other.mounted.shared]
-                    self._found[group.index].together.append(self._tally(("shared", claim), names.ZONE, sharing))
+                    self._found[group.index].together.append(self._counts_of(("shared", claim), names.ZONE, sharing))
                 for claim in group.mounted.alone:
                     wanting = [other for other in self._groups if claim in other.mounted.alone]
-                    self._found[group.index].alone.append(self._tally(("alone", claim), names.HOSTNAME, wanting))
+                    self._found[group.index].alone.append(self._counts_of(("alone", claim), names.HOSTNAME, wanting))
                 for family in group.mounted.families:
                     taking = [other for other in self._groups if family in other.mounted.families]
-                    self._found[group.index].stock.append((self._tally(family, family.key, taking), dict(family.there)))
+                    self._found[group.index].stock.append(
+                        (self._counts_of(family, family.key, taking), dict(family.there))
+                    )
             self._anti_affinity(group)
         return self._found
 
-    def _tally(
+    def _counts_of(
         self, identity: object, key: str, meant: Iterable[PodGroup], only: Callable[[TopologyNode], bool] | None = None
     ) -> DomainCounts:
-        """Return the tally of this identity. At the first call, the groups that it counts are connected to it."""
-        tally = self._tallies.get(identity)
-        if tally is None:
-            tally = self._tallies[identity] = DomainCounts(key, only)
+        """Return the counts of this identity. At the first call, the groups that it counts are connected to it."""
+        counts = self._counts.get(identity)
+        if counts is None:
+            counts = self._counts[identity] = DomainCounts(key, only)
             for other in meant:
-                self._found[other.index].feeds.append(tally)
-        return tally
+                self._found[other.index].feeds.append(counts)
+        return counts
 
     def _spreads(self, group: PodGroup) -> None:
         hard = [spread for spread in group.constraints.spreads if spread.hard]
@@ -282,12 +284,12 @@ class RuleCompiler:
         for spread in hard:
             only, identity = self._eligibility(group, spread, keys)
             meant = self._real(group, self._selected(group.namespace, spread.selector))
-            known = (spread.topology_key, group.namespace, spread.selector, identity, group.head_room)
-            tally = self._tally(known, spread.topology_key, meant, only)
+            known = (spread.topology_key, group.namespace, spread.selector, identity, group.is_buffer)
+            counts = self._counts_of(known, spread.topology_key, meant, only)
             universe = None if spread.topology_key == names.HOSTNAME else self._universe(group, spread, only, identity)
             own = self._found[group.index]
             own.spreads.append(
-                SpreadRule(spread, tally, tally in own.feeds, universe, any(other.pods for other in meant))
+                SpreadRule(spread, counts, counts in own.feeds, universe, any(other.pods for other in meant))
             )
 
     def _affinity(self, group: PodGroup) -> None:
@@ -297,43 +299,45 @@ class RuleCompiler:
         own = self._found[group.index]
         meant = self._real(group, self._meant(wanted))
         own.selects_itself = group in meant
-        own.friends = [other for other in meant if other is not group]
-        known = ("beside", wanted, group.head_room)
-        own.affinity = [self._tally((*known, term.topology_key), term.topology_key, meant) for term in wanted]
+        own.selected_groups = [other for other in meant if other is not group]
+        known = ("beside", wanted, group.is_buffer)
+        own.affinity = [self._counts_of((*known, term.topology_key), term.topology_key, meant) for term in wanted]
 
     def _anti_affinity(self, group: PodGroup) -> None:
         own = self._found[group.index]
         for term in group.constraints.anti_affinity:
-            identity = ("owners", term, group.head_room)
-            known = identity in self._tallies
-            owners = self._tally(identity, term.topology_key, ())
+            identity = ("owners", term, group.is_buffer)
+            known = identity in self._counts
+            owners = self._counts_of(identity, term.topology_key, ())
             if owners not in own.feeds:
                 own.feeds.append(owners)
             if not known:
                 for other in self._meant((term,)):
-                    if other.pods and (other.head_room or not group.head_room):
+                    if other.pods and (other.is_buffer or not group.is_buffer):
                         self._found[other.index].unwanted.append(owners)
             if group.pods:
                 meant = self._real(group, self._meant((term,)))
-                own.away.append(self._tally(("away", term, group.head_room), term.topology_key, meant))
+                own.away.append(self._counts_of(("away", term, group.is_buffer), term.topology_key, meant))
 
     def _real(self, group: PodGroup, meant: list[PodGroup]) -> list[PodGroup]:
         """Return the groups that the group's rules count. Capacity buffers represent pods that do not exist; only
         rules of buffers count them."""
-        return meant if group.head_room or not self._head_room else [other for other in meant if not other.head_room]
+        return meant if group.is_buffer or not self._has_buffers else [other for other in meant if not other.is_buffer]
 
     def _wishes(self, group: PodGroup) -> None:
-        """Compile preferences about other pods and soft spreads into weighted tallies: more pods are better, or worse
+        """Compile preferences about other pods and soft spreads into weighted counts: more pods are better, or worse
         if the weight is negative."""
         own = self._found[group.index]
         for wish in group.constraints.pod_preferences:
-            tally = self._tally(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
-            own.wishes.append((-wish.weight if wish.away else wish.weight, tally))
+            counts = self._counts_of(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
+            own.wishes.append((-wish.weight if wish.away else wish.weight, counts))
         for spread in group.constraints.spreads:
             if not spread.hard:
                 meant = self._selected(group.namespace, spread.selector)
-                tally = self._tally((spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant)
-                own.wishes.append((-1, tally))
+                counts = self._counts_of(
+                    (spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant
+                )
+                own.wishes.append((-1, counts))
 
     def _meant(self, wanted: tuple[PodAffinityTerm, ...]) -> list[PodGroup]:
         """Return the groups that all these terms select."""
@@ -372,13 +376,13 @@ class RuleCompiler:
     ) -> tuple[Callable[[TopologyNode], bool], object]:
         """Return which nodes count for the spread, and the identity of that rule. Groups with equal identity share the
         result."""
-        said = group.constraints
+        constraints = group.constraints
         decides = (
             keys,
-            (said.selector, said.terms)
-            if spread.honors_affinity and (said.selector or said.terms is not None)
+            (constraints.selector, constraints.terms)
+            if spread.honors_affinity and (constraints.selector or constraints.terms is not None)
             else None,
-            said.tolerations if spread.honors_taints else None,
+            constraints.tolerations if spread.honors_taints else None,
         )
         if decides not in self._eligible:
             self._eligible[decides] = _eligible(group, spread, keys)
@@ -428,7 +432,7 @@ class RuleCompiler:
                     found |= sum(
                         1 << at
                         for at in bit_positions_descending(bits & ~found)
-                        if fits(group, market.launchable[at].room)
+                        if fits(group, market.launchable[at].free)
                     )
             self._wanted[variant] = found
         return self._wanted[variant]

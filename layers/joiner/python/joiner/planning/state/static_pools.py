@@ -37,7 +37,7 @@ def missing_static_nodes(
                 break
             drawn[one.supply_key] += 1
             choice = OfferChoice(market.fixed, market.fixed.variants[0], one, 0)
-            found.append(_room(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
+            found.append(_planned_node(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
     return found
 
 
@@ -48,15 +48,15 @@ def _missing(pool: NodePool, replicas: int, stands: ExistingCapacity) -> int:
     return max(missing, 0)
 
 
-def _room(name: str, choice: OfferChoice, daemons: Sequence[PodGroup]) -> NodeState:
-    room = NodeState(
+def _planned_node(name: str, choice: OfferChoice, daemons: Sequence[PodGroup]) -> NodeState:
+    node = NodeState(
         name=name,
         labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
         taints=choice.market.pool.taints,
-        free=list(choice.one.room),
+        free=list(choice.one.free),
         made=choice,
     )
     for daemon in daemons:
-        room.held[daemon] = 1
-        room.ports.extend(daemon.constraints.host_ports)
-    return room
+        node.held[daemon] = 1
+        node.ports.extend(daemon.constraints.host_ports)
+    return node

@@ -65,7 +65,7 @@ class ProblemStruct(ctypes.Structure):
         *((name, ctypes.c_longlong) for name in ("items", "resources", "caps", "width", "offers")),
         *(
             (name, ctypes.c_void_p)
-            for name in ("room", "open", "need", "most", "rules", "part", "limit", "price", "domain")
+            for name in ("free", "open", "need", "most", "rules", "part", "limit", "price", "domain")
         ),
     )
 
@@ -78,7 +78,7 @@ class Kernel:
         self,
         library: ctypes.CDLL,
         *,
-        room: Floats,
+        free: Floats,
         open_to: Marks,
         need: Floats,
         most: Floats,
@@ -96,7 +96,7 @@ class Kernel:
         )
         self._repack.restype, self._dearest.restype = ctypes.c_double, ctypes.c_longlong
         self._kept = [
-            np.ascontiguousarray(one) for one in (room, open_to, need, most, rules, part, caps, price, domain)
+            np.ascontiguousarray(one) for one in (free, open_to, need, most, rules, part, caps, price, domain)
         ]
         items, resources = need.shape
         self._laid = ProblemStruct(items, resources, len(caps), rules.shape[1], len(price), *map(_address, self._kept))

@@ -1,4 +1,4 @@
-"""When nodes are looked at for disruption: after a change of something that decides, and else ever more rarely."""
+"""When the cluster is surveyed for nodes to disrupt: after a change that matters, and otherwise less and less often."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joiner.cluster import Node, Pod, Taint
-from joiner.disruption.look_digest import digest_for_disruption, is_look_due
+from joiner.disruption.survey_digest import digest_for_disruption, is_survey_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
 from joiner.pools.consolidation_limits import ConsolidationLimits
 from joiner.pools.disruption_settings import DriftSettings, ExpirationSettings
@@ -54,7 +54,7 @@ def test_a_cluster_at_rest_has_the_same_digest_at_any_time() -> None:
     assert digest() == digest(now=LATER + timedelta(days=1)) != ""
 
 
-def test_no_node_that_may_be_disrupted_means_no_look() -> None:
+def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
     assert digest(now=NOON + timedelta(seconds=59)) == ""
     assert digest(claim=replace(CLAIM, deletion=NOON)) == ""
     assert digest(node=replace(NODE, taints=(Taint("karpenter.sh/disrupted", "NoSchedule"),))) == ""
@@ -82,14 +82,14 @@ def test_a_disruption_budget_matters_by_whether_it_allows_an_eviction() -> None:
     assert digest(budgets=[budget(1)]) == digest(budgets=[budget(2)]) != digest(budgets=[budget(0)])
 
 
-def test_a_pod_event_begins_the_time_again_in_which_nothing_is_looked_at() -> None:
+def test_a_pod_event_restarts_the_time_without_surveys() -> None:
     left = {CLAIM.key: NOON + timedelta(minutes=4, seconds=30)}
 
     assert digest(events=left) == ""
     assert digest(events=left, now=LATER + timedelta(seconds=30)) == digest()
 
 
-def test_a_recommendation_matters_if_the_pool_replaces_such_nodes_and_is_looked_at_at_once() -> None:
+def test_a_recommendation_starts_a_survey_at_once_if_the_pool_replaces_such_nodes() -> None:
     settings = replace(POOL.disruption.settings, rebalance="replace")
     following = replace(POOL, disruption=replace(POOL.disruption, settings=settings))
     within = NOON + timedelta(seconds=30)
@@ -97,12 +97,12 @@ def test_a_recommendation_matters_if_the_pool_replaces_such_nodes_and_is_looked_
     assert digest(recommended=["default-a"]) == digest()
     assert digest(recommended=["default-a"], pool=following) not in ("", digest(pool=following))
     assert digest(recommended=["default-a"], pool=following, now=within) != "" == digest(pool=following, now=within)
-    assert [is_look_due("b", "a", 900, 9, 931, urgent=urgent) for urgent in (False, True)] == [False, True]
-    assert not is_look_due("a", "a", 900, 9, 931, urgent=True), "a look at the same digest found nothing"
+    assert [is_survey_due("b", "a", 900, 9, 931, urgent=urgent) for urgent in (False, True)] == [False, True]
+    assert not is_survey_due("a", "a", 900, 9, 931, urgent=True), "a survey with the same digest found nothing"
 
 
-def with_settings(**said: Any) -> NodePool:
-    return replace(POOL, disruption=replace(POOL.disruption, settings=replace(POOL.disruption.settings, **said)))
+def with_settings(**fields: Any) -> NodePool:
+    return replace(POOL, disruption=replace(POOL.disruption, settings=replace(POOL.disruption.settings, **fields)))
 
 
 def test_the_end_of_a_pods_protection_changes_the_digest() -> None:
@@ -152,7 +152,7 @@ def test_a_pool_that_cannot_launch_and_the_least_age_of_a_node_matter() -> None:
     assert digest(claim=young, pool=aging) != digest(claim=young, pool=aging, now=NOON + timedelta(minutes=30))
 
 
-def test_the_end_of_consolidate_after_starts_a_look_although_nothing_else_changes() -> None:
+def test_the_end_of_consolidate_after_starts_a_survey_although_nothing_else_changes() -> None:
     young = digest(now=NOON + timedelta(seconds=59))
     settled = digest(now=NOON + timedelta(seconds=60))
 

@@ -1,10 +1,11 @@
-"""When to look for nodes to disrupt: a digest of what decides, compared with that of the last look.
+"""When to survey the cluster for nodes to disrupt: a digest of what decides, compared with that of the last survey.
 
-A look that finds nothing finds nothing again until something changes: a node, a pod on a node that may be disrupted, a
-pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection or of a budget's
-window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the digest, so there
-is no look while nothing changes. Prices, images and offerings change without a sign in the cluster. The same digest is
-therefore looked at again after 5 minutes, then after 10, 20, 40, and then every 60.
+After a survey that finds nothing, the next one finds nothing until something changes: a node, a pod on a node that may
+be disrupted, a pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection
+or of a budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the
+digest, so there is no survey while nothing changes. Prices, images and offerings change without a sign in the cluster.
+With the same digest, the cluster is therefore surveyed again after 5 minutes, then after 10, 20, 40, and then every
+60.
 """
 
 import hashlib
@@ -24,22 +25,24 @@ from joiner.pools.disruption_protection import find_protection
 from joiner.pools.expiration import replaced_at
 
 CHANGED_SECONDS: Final = (30, 60, 120, 300)
-"""Seconds from a look to the next one under another digest, after no, one, two and more looks in a row that found
-nothing. In a cluster that changes all the time, one look in five minutes is enough."""
+"""Seconds from a survey to the next one under another digest, after no, one, two and more surveys in a row that found
+nothing. In a cluster that changes all the time, one survey in five minutes is enough."""
 
 UNCHANGED_SECONDS: Final = (300, 600, 1200, 2400, 3600)
-"""Seconds from a look to the next one under the same digest, as above."""
+"""Seconds from a survey to the next one under the same digest, as above."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def is_look_due(digest: str, last: str, last_at: int, idle: int, now: int, *, urgent: bool = False) -> bool:
-    """Return whether to look now; times in epoch seconds. An empty digest means that no node may be disrupted. An
-    `urgent` change is looked at without regard to earlier looks that found nothing.
+def is_survey_due(digest: str, last: str, last_at: int, idle: int, now: int, *, urgent: bool = False) -> bool:
+    """Return whether to survey the cluster now. Times are epoch seconds.
 
-    >>> is_look_due("", "a", 0, 0, 1000), is_look_due("b", "a", 900, 1, 1000), is_look_due("a", "a", 900, 0, 1000)
+    An empty digest means that no node may be disrupted. `idle` is the number of surveys in a row that found nothing;
+    after an `urgent` change it does not count.
+
+    >>> is_survey_due("", "a", 0, 0, 1000), is_survey_due("b", "a", 900, 1, 1000), is_survey_due("a", "a", 900, 0, 1000)
     (False, True, False)
-    >>> [is_look_due("a", "a", 900, idle, 900 + 600) for idle in (0, 1, 2)]
+    >>> [is_survey_due("a", "a", 900, idle, 900 + 600) for idle in (0, 1, 2)]
     [True, True, False]
     """
     if not digest:
