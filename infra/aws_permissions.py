@@ -64,7 +64,6 @@ class AccountRegion:
         """Return the ARN pattern of images or snapshots, whose ARNs contain no account."""
         return f"arn:{self.partition}:ec2:{self.region}::{kind}/*"
 
-
     def shared_ec2(self, kind: str) -> str:
         """Return the ARN pattern of resources that other accounts may share, such as capacity reservations."""
         return f"arn:{self.partition}:ec2:{self.region}:*:{kind}/*"
@@ -162,13 +161,18 @@ def allow_keeping_node_access(
     settings: Settings, where: AccountRegion, node_roles: Sequence[str]
 ) -> list[iam.PolicyStatement]:
     """Allow creating access entries for the node roles of the settings, and removing what a deployment created."""
+    return [
+        *_allow_access_entries(settings, where, node_roles),
+        *_allow_removing_own_role(settings, where),
+        allow_describing(settings, "Instances"),
+    ]
+
+
+def _allow_access_entries(
+    settings: Settings, where: AccountRegion, node_roles: Sequence[str]
+) -> list[iam.PolicyStatement]:
     cluster = f"arn:{where.partition}:eks:{where.region}:{where.account}:cluster/{settings.cluster}"
     entries = f"arn:{where.partition}:eks:{where.region}:{where.account}:access-entry/{settings.cluster}/*"
-    # An ARN of IAM contains the path without its first slash; a call that lists by path passes the path itself
-    profiles = (
-        f"arn:{where.partition}:iam::{where.account}:instance-profile{profile_path(settings.cluster, settings.region)}*"
-    )
-    own_role = f"arn:{where.partition}:iam::{where.account}:role/{node_role_name(settings)}"
     marked = {f"aws:RequestTag/{CLUSTER_TAG}": settings.cluster}
     return [
         _allow(["eks:ListAccessEntries"], [cluster]),
@@ -185,6 +189,16 @@ def allow_keeping_node_access(
         _allow(
             ["eks:DeleteAccessEntry"], [entries], {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": settings.cluster}}
         ),
+    ]
+
+
+def _allow_removing_own_role(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
+    # An ARN of IAM contains the path without its first slash; a call that lists by path passes the path itself
+    profiles = (
+        f"arn:{where.partition}:iam::{where.account}:instance-profile{profile_path(settings.cluster, settings.region)}*"
+    )
+    own_role = f"arn:{where.partition}:iam::{where.account}:role/{node_role_name(settings)}"
+    return [
         _allow(
             [
                 "iam:ListInstanceProfiles",
@@ -205,7 +219,6 @@ def allow_keeping_node_access(
             ],
             [own_role],
         ),
-        allow_describing(settings, "Instances"),
     ]
 
 

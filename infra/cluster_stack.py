@@ -46,9 +46,7 @@ class ClusterStack(Stack):
         self.account_region = AccountRegion(self.partition, self.region, self.account)
         self.storage = Storage(self, "Memory", settings=settings)
         self.pause = PauseSsmParameter(self, "Pause", settings=settings)
-        interpreter = self.node.try_get_context("interpreter")
-        target = BundleTarget.of(settings.runtime, Path(interpreter) if interpreter else None)
-        dependencies = FunctionDependencies(settings, target, LambdaLayers(self, "Layers", target=target), self.storage)
+        dependencies = self._dependencies()
         self.nodes = NodeIdentity(self, "Nodes", dependencies=dependencies)
         self.scale_up = ScaleUpWorkflow(
             self, "ScaleUp", dependencies=dependencies, nodes=self.nodes.environment(settings)
@@ -60,34 +58,14 @@ class ClusterStack(Stack):
         self.disruption = DisruptionWorkflow(
             self, "Disruption", dependencies=dependencies, **machines, of_scale_ups=self.scale_up.functions
         )
-        self.sweep = SweepWorkflow(
-            self,
-            "Sweep",
-            dependencies=dependencies,
-            **machines,
-            retire_empty_arn=self.retirement.machine_for_empty.arn,
-            disrupt_arn=self.disruption.machine.arn,
-            of_scale_ups=self.scale_up.functions,
-        )
-        self.doorbell = DoorbellApi(
-            self,
-            "Doorbell",
-            dependencies=dependencies,
-            scale_up_arn=self.scale_up.machine.arn,
-            sweep_arn=self.sweep.machine.arn,
-        )
+        self.sweep = self._create_sweep(dependencies)
+        self.doorbell = self._create_doorbell(dependencies)
         self.interruption = InterruptionEventQueue(self, "Interruption", dependencies=dependencies, **machines)
         self.catalogue = CatalogueRefreshSchedule(self, "Catalogue", dependencies=dependencies)
         self.installation = ManifestInstallation(
             self, "Installation", dependencies=dependencies, doorbell_url=self.doorbell.url
         )
-        self.access = FunctionAccessEntries(
-            self,
-            "Access",
-            settings=settings,
-            functions=[each for each in self._functions_of_the_machines() if each.configuration.groups],
-            installer=self.installation.installer,
-        )
+        self.access = self._create_access_entries()
         self.alarms = Alarms(self, "Alarms", settings=settings, sources=self._alarm_sources())
         self.emptied = self._empty_bucket_on_deletion(dependencies)
         self.guard = DeletionGuard(self, "DeletionGuard", dependencies=dependencies, before=list(self.node.children))
@@ -95,6 +73,41 @@ class ClusterStack(Stack):
         self._order_resources()
         self._export_outputs()
         self._apply_tags_and_boundary()
+
+    def _dependencies(self) -> FunctionDependencies:
+        interpreter = self.node.try_get_context("interpreter")
+        target = BundleTarget.of(self.settings.runtime, Path(interpreter) if interpreter else None)
+        return FunctionDependencies(self.settings, target, LambdaLayers(self, "Layers", target=target), self.storage)
+
+    def _create_sweep(self, dependencies: FunctionDependencies) -> SweepWorkflow:
+        return SweepWorkflow(
+            self,
+            "Sweep",
+            dependencies=dependencies,
+            scale_up_arn=self.scale_up.machine.arn,
+            retire_arn=self.retirement.machine.arn,
+            retire_empty_arn=self.retirement.machine_for_empty.arn,
+            disrupt_arn=self.disruption.machine.arn,
+            of_scale_ups=self.scale_up.functions,
+        )
+
+    def _create_doorbell(self, dependencies: FunctionDependencies) -> DoorbellApi:
+        return DoorbellApi(
+            self,
+            "Doorbell",
+            dependencies=dependencies,
+            scale_up_arn=self.scale_up.machine.arn,
+            sweep_arn=self.sweep.machine.arn,
+        )
+
+    def _create_access_entries(self) -> FunctionAccessEntries:
+        return FunctionAccessEntries(
+            self,
+            "Access",
+            settings=self.settings,
+            functions=[each for each in self._functions_of_the_machines() if each.configuration.groups],
+            installer=self.installation.installer,
+        )
 
     def _alarm_sources(self) -> AlarmSources:
         return AlarmSources(
@@ -117,6 +130,15 @@ class ClusterStack(Stack):
         return [function for machine in machines for function in machine.functions.values()]
 
     def _grant_permissions(self) -> None:
+        self._grant_scale_up_functions()
+        self._grant_removing_functions()
+        for function in self._functions_of_the_machines():
+            if function.configuration.reads_pause:
+                function.grant(self.pause.allow_reading())
+        self._grant_other_functions()
+        self._grant_machines()
+
+    def _grant_scale_up_functions(self) -> None:
         settings, functions = self.settings, self.scale_up.functions
         functions["launch_instances"].grant(
             *aws_permissions.allow_launches(
@@ -126,16 +148,22 @@ class ClusterStack(Stack):
         functions["resolve_node_classes"].grant(
             *aws_permissions.allow_resolving_node_classes(settings, self.account_region)
         )
-        self.catalogue.function.grant(*aws_permissions.allow_reading_prices(settings))
-        self.sweep.functions["survey_instances"].grant(
+
+    def _grant_removing_functions(self) -> None:
+        settings, sweep, retirement = self.settings, self.sweep.functions, self.retirement.functions
+        sweep["survey_instances"].grant(
             # DescribeInstanceStatus: failing status checks and scheduled events; it has no resources
             aws_permissions.allow_describing(settings, "Instances", "InstanceStatus"),
             aws_permissions.allow_naming_instances(settings, self.account_region),
             self._describe_executions(),
         )
-        self.sweep.functions["collect_garbage"].grant(
-            *aws_permissions.allow_terminations(settings, self.account_region)
-        )
+        sweep["collect_garbage"].grant(*aws_permissions.allow_terminations(settings, self.account_region))
+        retirement["terminate_instances"].grant(*aws_permissions.allow_terminations(settings, self.account_region))
+        retirement["confirm_termination"].grant(aws_permissions.allow_describing(settings, "Instances"))
+
+    def _grant_other_functions(self) -> None:
+        settings = self.settings
+        self.catalogue.function.grant(*aws_permissions.allow_reading_prices(settings))
         awaiting = [self.scale_up.machine.arn, self.disruption.machine.arn]
         wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=awaiting)
         self.doorbell.function.grant(_allow_starting(self.scale_up.machine, self.sweep.machine), wake)
@@ -152,7 +180,9 @@ class ClusterStack(Stack):
             self.pause.allow_reading(),
             self.pause.allow_writing(),
         )
-        self._grant_machine(self.scale_up.machine, list(functions.values()))
+
+    def _grant_machines(self) -> None:
+        self._grant_machine(self.scale_up.machine, list(self.scale_up.functions.values()))
         for retirement in (self.retirement.machine, self.retirement.machine_for_empty):
             self._grant_machine(retirement, list(self.retirement.functions.values()))
             self.storage.grant_updates(retirement.machine, "LEASE")
@@ -164,13 +194,6 @@ class ClusterStack(Stack):
             self.disruption.machine, [*self.disruption.functions.values(), *self.disruption.shared.values()]
         )
         self.disruption.machine.grant(_allow_starting(self.retirement.machine))
-        self.retirement.functions["terminate_instances"].grant(
-            *aws_permissions.allow_terminations(settings, self.account_region)
-        )
-        self.retirement.functions["confirm_termination"].grant(aws_permissions.allow_describing(settings, "Instances"))
-        for function in self._functions_of_the_machines():
-            if function.configuration.reads_pause:
-                function.grant(self.pause.allow_reading())
         self.storage.grant_updates(self.scale_up.machine.machine, "LEASE", "WAVE")
         self.storage.grant_updates(self.disruption.machine.machine, "LEASE", "WAVE")
         self.storage.grant_updates(self.sweep.machine.machine, "LEASE")

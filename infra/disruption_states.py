@@ -24,10 +24,11 @@ from infra.disruption_expressions import (
     SUMMARY,
     TURN_SECONDS,
 )
-from infra.launch_states import APPEND_EVENTS, LaunchStates
-from infra.lease_states import LEASE_LOST, LeaseStates, attribute
+from infra.launch_states import APPEND_EVENTS
+from infra.lease_states import LEASE_LOST, attribute
+from infra.machine_parts import MachineParts
 from infra.scale_up_states import NO_CATALOGUE
-from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations, execution_name
+from infra.service_integrations import ItemUpdate, execution_name
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -54,25 +55,11 @@ SETTLE: Final = "Settle disruptions"
 
 
 @dataclass(frozen=True, slots=True)
-class DisruptionParts:
+class DisruptionParts(MachineParts):
     """What the states refer to."""
 
-    integrations: ServiceIntegrations
-    cluster: str
-    table: str
     scale_up_arn: str
     retire_arn: str
-    functions: Mapping[str, CalledFunction]
-
-    @property
-    def lease(self) -> LeaseStates:
-        """The states of the lease."""
-        return LeaseStates(self.integrations, self.table)
-
-    @property
-    def launches(self) -> LaunchStates:
-        """The states that launch and await nodes."""
-        return LaunchStates(self.integrations, self.table, self.functions)
 
 
 def disruption_definition(parts: DisruptionParts) -> State:
@@ -87,6 +74,7 @@ def disruption_definition(parts: DisruptionParts) -> State:
         **paused,
         **_turn_states(parts),
         **_proposal_states(parts),
+        **_lease_states(parts),
         **_validation_states(parts),
         **_launch_states(parts),
         **_release_states(parts),
@@ -167,7 +155,7 @@ def _proposal_states(parts: DisruptionParts) -> States:
     }
 
 
-def _validation_states(parts: DisruptionParts) -> States:
+def _lease_states(parts: DisruptionParts) -> States:
     return {
         "Take the lease": parts.lease.take(
             next="Find candidates again",
@@ -181,6 +169,11 @@ def _validation_states(parts: DisruptionParts) -> States:
             {f"$tries < {LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise=GIVE_BACK_TURN
         ),
         "Wait for the lease": wait_state(RETRY_SECONDS, next="Take the lease", assign={"tries": jsonata("$tries + 1")}),
+    }
+
+
+def _validation_states(parts: DisruptionParts) -> States:
+    return {
         "Find candidates again": _invoke_under_lease(
             parts,
             "find_candidates",
@@ -339,9 +332,9 @@ def _invoke_under_lease(
 ) -> State:
     """Invoke a function that renews the lease first. Another execution that took the lease plans without these nodes
     if they are marked; what was begun is settled later."""
-    return parts.integrations.invoke(
-        parts.functions[name],
-        {"lease": {"number": jsonata("$leaseNumber")}, **payload},
+    return parts.invoke_under_lease(
+        name,
+        payload,
         next=next,
         assign=assign,
         catch=[Catch(LEASE_LOST, GIVE_BACK_TURN, kept=False), Catch([EVERY_ERROR], END_LEASE)],

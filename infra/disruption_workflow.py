@@ -10,8 +10,8 @@ from constructs import Construct
 from infra.disruption_states import DisruptionParts, disruption_definition
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
-from infra.scale_up_workflow import called_function, construct_id
 from infra.service_integrations import ServiceIntegrations
+from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("find_candidates", "propose_disruption", "report_candidates", "mark_nodes", "settle_disruptions")
 
@@ -46,12 +46,7 @@ class DisruptionWorkflow(Construct):
                 "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),
             }
         }
-        self.functions = {
-            name: LambdaFunction(
-                self, construct_id(name), name=name, dependencies=dependencies, environment=environments.get(name)
-            )
-            for name in FUNCTIONS
-        }
+        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
         self.name = f"joiner-disrupt-{settings.cluster}"
         parts = DisruptionParts(
@@ -60,7 +55,7 @@ class DisruptionWorkflow(Construct):
             table=dependencies.storage.table.table_name,
             scale_up_arn=scale_up_arn,
             retire_arn=retire_arn,
-            functions={name: called_function(each) for name, each in {**self.functions, **self.shared}.items()},
+            functions=called_functions({**self.functions, **self.shared}),
         )
         self.machine = LoggedStateMachine(
             self,

@@ -21,7 +21,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies, LambdaFunction, log_retention
-from infra.settings import POOLS_THROTTLE, RouteThrottle
+from infra.settings import POOLS_THROTTLE, DoorbellSettings
 
 ROUTES: Final = ("pods", "nodes", "pools", "deletions")
 
@@ -48,49 +48,44 @@ class DoorbellApi(Construct):
         self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str, sweep_arn: str
     ) -> None:
         super().__init__(scope, id)
-        settings = dependencies.settings.doorbell
+        settings = dependencies.settings
         self.function = LambdaFunction(
             self,
             "RingDoorbell",
             name="ring_doorbell",
             dependencies=dependencies,
             environment={"SCALE_UP_ARN": scale_up_arn, "SWEEP_ARN": sweep_arn},
-            reserved_concurrency=settings.concurrency,
+            reserved_concurrency=settings.doorbell.concurrency,
         )
         self.api = http.HttpApi(
             self, "Api", create_default_stage=False, description="Called by the API server of the cluster"
         )
-        integration = integrations.HttpLambdaIntegration("Integration", self.function.function)
-        routes = [
-            route
-            for kind in ROUTES
-            for route in self.api.add_routes(
-                path=f"/ring/{{token}}/{kind}", methods=[http.HttpMethod.POST], integration=integration
-            )
-        ]
+        routes = self._add_routes()
         stage = http.HttpStage(self, "Stage", http_api=self.api, stage_name="$default", auto_deploy=True)
         # Log groups with this prefix need no statement in CloudWatch Logs' resource policy, whose size is limited
         self.access_log = logs.LogGroup(
             self,
             "AccessLog",
-            log_group_name=f"/aws/vendedlogs/http-apis/joiner-doorbell-{dependencies.settings.cluster}",
-            retention=log_retention(dependencies.settings.logs.retention_days),
+            log_group_name=f"/aws/vendedlogs/http-apis/joiner-doorbell-{settings.cluster}",
+            retention=log_retention(settings.logs.retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
         resource = cast(http.CfnStage, stage.node.default_child)  # the L2 construct has one throttle for all routes
         resource.access_log_settings = http.CfnStage.AccessLogSettingsProperty(
             destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FORMAT)
         )
-        throttles = {
-            "pods": settings.pods,
-            "nodes": settings.nodes,
-            "pools": POOLS_THROTTLE,
-            "deletions": settings.nodes,
-        }
-        resource.route_settings = {
-            f"POST /ring/{{token}}/{kind}": _render_throttle(throttle) for kind, throttle in throttles.items()
-        }
+        resource.route_settings = _render_throttles(settings.doorbell)
         stage.node.add_dependency(*routes)  # API Gateway refuses settings of a route that does not exist
+
+    def _add_routes(self) -> list[http.HttpRoute]:
+        integration = integrations.HttpLambdaIntegration("Integration", self.function.function)
+        return [
+            route
+            for kind in ROUTES
+            for route in self.api.add_routes(
+                path=f"/ring/{{token}}/{kind}", methods=[http.HttpMethod.POST], integration=integration
+            )
+        ]
 
     @property
     def url(self) -> str:
@@ -98,5 +93,14 @@ class DoorbellApi(Construct):
         return f"{self.api.api_endpoint}/ring"
 
 
-def _render_throttle(throttle: RouteThrottle) -> dict[str, int]:
-    return {"ThrottlingRateLimit": throttle.rate, "ThrottlingBurstLimit": throttle.burst}
+def _render_throttles(settings: DoorbellSettings) -> dict[str, dict[str, int]]:
+    throttles = {
+        "pods": settings.pods,
+        "nodes": settings.nodes,
+        "pools": POOLS_THROTTLE,
+        "deletions": settings.nodes,
+    }
+    return {
+        f"POST /ring/{{token}}/{kind}": {"ThrottlingRateLimit": each.rate, "ThrottlingBurstLimit": each.burst}
+        for kind, each in throttles.items()
+    }

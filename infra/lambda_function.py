@@ -119,26 +119,13 @@ class LambdaFunction(Construct):
             log_group=self.log_group,
             timeout=Duration.seconds(self.configuration.timeout_seconds),
             memory_size=self.configuration.memory_mb,
-            environment={
-                "JOINER_CLUSTER": settings.cluster,
-                **(
-                    {"JOINER_LOOPBACK_ENDPOINT": "true"}
-                    if settings.loopback_endpoint and self.configuration.calls is CalledApi.KUBERNETES
-                    else {}
-                ),
-                "JOINER_TABLE": dependencies.storage.table.table_name,
-                "JOINER_BUCKET": dependencies.storage.bucket.bucket_name,
-                "POWERTOOLS_SERVICE_NAME": name,
-                "POWERTOOLS_METRICS_NAMESPACE": "Joiner",
-                "POWERTOOLS_LOG_LEVEL": settings.logs.level,
-                **(environment or {}),
-            },
+            environment={**self._environment(dependencies), **(environment or {})},
             reserved_concurrent_executions=reserved_concurrency,
             # An execution invokes the version with which it started, so versions are retained as long as the function
             current_version_options=lambda_.VersionOptions(removal_policy=RemovalPolicy.RETAIN),
         )
         if self.configuration.calls is CalledApi.KUBERNETES and settings.vpc is not None:
-            self._sit_in(settings.vpc.subnets, settings.vpc.security_group)
+            self._place_in_vpc(settings.vpc.subnets, settings.vpc.security_group)
         dependencies.storage.grant(self.role, self.configuration)
 
     @property
@@ -157,6 +144,19 @@ class LambdaFunction(Construct):
         for statement in statements:
             self.role.add_to_policy(statement)
 
+    def _environment(self, dependencies: FunctionDependencies) -> dict[str, str]:
+        settings = dependencies.settings
+        local = settings.loopback_endpoint and self.configuration.calls is CalledApi.KUBERNETES
+        return {
+            "JOINER_CLUSTER": settings.cluster,
+            **({"JOINER_LOOPBACK_ENDPOINT": "true"} if local else {}),
+            "JOINER_TABLE": dependencies.storage.table.table_name,
+            "JOINER_BUCKET": dependencies.storage.bucket.bucket_name,
+            "POWERTOOLS_SERVICE_NAME": self.name,
+            "POWERTOOLS_METRICS_NAMESPACE": "Joiner",
+            "POWERTOOLS_LOG_LEVEL": settings.logs.level,
+        }
+
     def _role(self, settings: Settings) -> iam.Role:
         role = iam.Role(
             self,
@@ -171,7 +171,7 @@ class LambdaFunction(Construct):
         )
         return role
 
-    def _sit_in(self, subnets: tuple[str, ...], security_group: str) -> None:
+    def _place_in_vpc(self, subnets: tuple[str, ...], security_group: str) -> None:
         # Ids through the L1 construct: the L2 construct needs the zones of all subnets, which only a query of the
         # account could find.
         resource = cast(lambda_.CfnFunction, self.function.node.default_child)

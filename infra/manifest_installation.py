@@ -63,7 +63,6 @@ class ManifestInstallation(Construct):
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, doorbell_url: str) -> None:
         super().__init__(scope, id)
-        rotation = rotation_digest(dependencies.settings, str(self.node.try_get_context("rotate") or ""))
         settings = dependencies.settings
         self.describer = LambdaFunction(self, "DescribeCluster", name="describe_cluster", dependencies=dependencies)
         self.installer = LambdaFunction(
@@ -73,7 +72,6 @@ class ManifestInstallation(Construct):
             dependencies=dependencies,
             files={"manifests": MANIFESTS},
         )
-        partition = Stack.of(self).partition
         self.elevator = LambdaFunction(
             self,
             "ElevateInstaller",
@@ -81,26 +79,13 @@ class ManifestInstallation(Construct):
             dependencies=dependencies,
             environment={
                 "JOINER_INSTALLER": self.installer.role.role_arn,
-                "JOINER_INSTALLER_POLICY": f"arn:{partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR_POLICY}",
+                "JOINER_INSTALLER_POLICY": self._administrator_policy(),
             },
         )
         digest = manifests_digest(MANIFESTS)
+        rotation = rotation_digest(settings, str(self.node.try_get_context("rotate") or ""))
         parameter = settings.doorbell.ca_parameter
-        self.cluster = CustomResource(
-            self,
-            "Cluster",
-            service_token=self.describer.function.function_arn,
-            resource_type="Custom::ClusterDescription",
-            service_timeout=Duration.seconds(self.describer.configuration.timeout_seconds + 30),
-            # Describes the cluster whenever there is something to install: EKS may have rotated the CA
-            properties={
-                "Cluster": settings.cluster,
-                "Manifests": digest,
-                "Attributes": ",".join(DESCRIBED_ATTRIBUTES),
-                "Rotation": rotation,
-                **({"CaParameter": parameter} if parameter else {}),
-            },
-        )
+        self.cluster = self._describe_cluster(settings.cluster, digest, rotation, parameter)
         installed = {
             "Cluster": settings.cluster,
             "Endpoint": self.cluster.get_att_string("Endpoint"),
@@ -111,14 +96,7 @@ class ManifestInstallation(Construct):
             **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
         }
         self.granted = self._installer_access("Granted", "before", installed)
-        self.manifests = CustomResource(
-            self,
-            "Manifests",
-            service_token=self.installer.function.function_arn,
-            resource_type="Custom::Manifests",
-            service_timeout=Duration.seconds(self.installer.configuration.timeout_seconds + 30),
-            properties=installed,
-        )
+        self.manifests = _custom_resource(self, "Manifests", self.installer, "Custom::Manifests", installed)
         self.revoked = self._installer_access("Revoked", "after", installed)
         self.manifests.node.add_dependency(self.granted)
         self.revoked.node.add_dependency(self.manifests)
@@ -131,17 +109,25 @@ class ManifestInstallation(Construct):
             self._schedule("Revoking", self.elevator, "An installer that is an administrator no longer than it runs")
         )
 
+    def _describe_cluster(self, cluster: str, digest: str, rotation: str, ca_parameter: str | None) -> CustomResource:
+        """Return the custom resource that describes the cluster whenever there is something to install: EKS may have
+        rotated the CA."""
+        properties = {
+            "Cluster": cluster,
+            "Manifests": digest,
+            "Attributes": ",".join(DESCRIBED_ATTRIBUTES),
+            "Rotation": rotation,
+            **({"CaParameter": ca_parameter} if ca_parameter else {}),
+        }
+        return _custom_resource(self, "Cluster", self.describer, "Custom::ClusterDescription", properties)
+
+    def _administrator_policy(self) -> str:
+        return f"arn:{Stack.of(self).partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR_POLICY}"
+
     def _installer_access(self, id: str, place: str, installed: Mapping[str, str]) -> CustomResource:
         """Return the custom resource that grants the installer's access, or the one that revokes it; they run whenever
         the installer runs."""
-        return CustomResource(
-            self,
-            id,
-            service_token=self.elevator.function.function_arn,
-            resource_type="Custom::InstallerAccess",
-            service_timeout=Duration.seconds(self.elevator.configuration.timeout_seconds + 30),
-            properties={**installed, "Place": place},
-        )
+        return _custom_resource(self, id, self.elevator, "Custom::InstallerAccess", {**installed, "Place": place})
 
     def _schedule(self, id: str, function: LambdaFunction, description: str) -> scheduler.Schedule:
         return scheduler.Schedule(
@@ -160,12 +146,13 @@ class ManifestInstallation(Construct):
             resource="access-entry",
             resource_name=f"{cluster}/role/{stack.account}/{self.installer.role.role_name}/*",
         )
-        policy = f"arn:{stack.partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR_POLICY}"
         self.elevator.grant(
             iam.PolicyStatement(
                 actions=["eks:AssociateAccessPolicy"],
                 resources=[entry],
-                conditions={"StringEquals": {"eks:policyArn": policy, "eks:accessScope": "cluster"}},
+                conditions={
+                    "StringEquals": {"eks:policyArn": self._administrator_policy(), "eks:accessScope": "cluster"}
+                },
             ),
             iam.PolicyStatement(
                 actions=["eks:DisassociateAccessPolicy", "eks:ListAssociatedAccessPolicies"], resources=[entry]
@@ -192,10 +179,23 @@ class ManifestInstallation(Construct):
             self.describer.grant(iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[arn]))
 
 
-def rotation_digest(settings: Settings, asked: str) -> str:
-    """Return a digest that changes with everything from which a template is made, and with `asked` (`cdk deploy -c
+def _custom_resource(
+    scope: Construct, id: str, function: LambdaFunction, resource_type: str, properties: Mapping[str, str]
+) -> CustomResource:
+    return CustomResource(
+        scope,
+        id,
+        service_token=function.function.function_arn,
+        resource_type=resource_type,
+        service_timeout=Duration.seconds(function.configuration.timeout_seconds + 30),
+        properties=dict(properties),
+    )
+
+
+def rotation_digest(settings: Settings, word: str) -> str:
+    """Return a digest that changes with everything from which a template is made, and with `word` (`cdk deploy -c
     rotate=WORD`)."""
-    digest = hashlib.sha256(f"{settings!r} {asked} {manifests_digest(MANIFESTS)}".encode())
+    digest = hashlib.sha256(f"{settings!r} {word} {manifests_digest(MANIFESTS)}".encode())
     for path in sorted({path for pattern in TEMPLATE_SOURCES for path in ROOT.glob(pattern)}):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]

@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.lease_states import LEASE_LOST, LeaseStates, attribute
+from infra.lease_states import LEASE_LOST, attribute
+from infra.machine_parts import MachineParts
 from infra.retirement_expressions import (
     CLAIM_GROUPS,
     CONCURRENT_WAVES,
@@ -36,7 +37,7 @@ from infra.retirement_expressions import (
     RetirementLimits,
 )
 from infra.retirement_wave_states import wave_states
-from infra.service_integrations import CalledFunction, ServiceIntegrations, execution_name
+from infra.service_integrations import execution_name
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -85,20 +86,11 @@ AFTER_BEGINNING: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RetirementParts:
+class RetirementParts(MachineParts):
     """What the states refer to."""
 
-    integrations: ServiceIntegrations
-    cluster: str
-    table: str
     scale_up_arn: str
-    functions: Mapping[str, CalledFunction]
     limits: RetirementLimits = STANDARD_LIMITS
-
-    @property
-    def lease(self) -> LeaseStates:
-        """The states of the lease."""
-        return LeaseStates(self.integrations, self.table)
 
 
 def retirement_definition(parts: RetirementParts) -> State:

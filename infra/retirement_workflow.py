@@ -9,12 +9,12 @@ from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
 from infra.retirement_expressions import EXPRESS_LIMITS
 from infra.retirement_states import RetirementParts, retirement_definition
-from infra.scale_up_workflow import called_function, construct_id
 from infra.service_integrations import ServiceIntegrations
+from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes")
 
@@ -27,16 +27,14 @@ class RetirementWorkflow(Construct):
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str) -> None:
         super().__init__(scope, id)
         settings = dependencies.settings
-        self.functions = {
-            name: LambdaFunction(self, construct_id(name), name=name, dependencies=dependencies) for name in FUNCTIONS
-        }
+        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies)
         self.name = f"joiner-retire-{settings.cluster}"
         parts = RetirementParts(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             table=dependencies.storage.table.table_name,
             scale_up_arn=scale_up_arn,
-            functions={name: called_function(function) for name, function in self.functions.items()},
+            functions=called_functions(self.functions),
         )
         self.machine = LoggedStateMachine(
             self,

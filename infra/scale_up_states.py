@@ -6,11 +6,11 @@ for its nodes: their rings wake it, and a timeout does.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.launch_states import APPEND_EVENTS, LaunchStates
-from infra.lease_states import LEASE_LOST, LeaseStates, attribute
+from infra.launch_states import APPEND_EVENTS
+from infra.lease_states import LEASE_LOST, attribute
+from infra.machine_parts import MachineParts
 from infra.scale_up_expressions import (
     EXECUTION_SECONDS,
     INITIAL_VARIABLES,
@@ -22,7 +22,7 @@ from infra.scale_up_expressions import (
     SUMMARY,
     THROTTLE_BACKOFF_SECONDS,
 )
-from infra.service_integrations import CalledFunction, ServiceIntegrations, execution_name
+from infra.service_integrations import execution_name
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -46,27 +46,7 @@ NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleUpParts:
-    """What the states refer to."""
-
-    integrations: ServiceIntegrations
-    cluster: str
-    table: str
-    functions: Mapping[str, CalledFunction]
-
-    @property
-    def lease(self) -> LeaseStates:
-        """The states of the lease."""
-        return LeaseStates(self.integrations, self.table)
-
-    @property
-    def launches(self) -> LaunchStates:
-        """The states that launch and await nodes."""
-        return LaunchStates(self.integrations, self.table, self.functions)
-
-
-def scale_up_definition(parts: ScaleUpParts) -> State:
+def scale_up_definition(parts: MachineParts) -> State:
     """Return the definition of the machine."""
     paused = parts.integrations.unless_paused(
         parts.cluster, next="Describe the cluster", catch=[Catch([EVERY_ERROR], "The scale-up failed")], launching=True
@@ -83,7 +63,7 @@ def scale_up_definition(parts: ScaleUpParts) -> State:
     return state_machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)
 
 
-def _take_lease_states(parts: ScaleUpParts) -> States:
+def _take_lease_states(parts: MachineParts) -> States:
     return {
         "Describe the cluster": parts.integrations.describe_cluster(
             parts.cluster,
@@ -108,7 +88,7 @@ def _take_lease_states(parts: ScaleUpParts) -> States:
     }
 
 
-def _refusal_states(parts: ScaleUpParts) -> States:
+def _refusal_states(parts: MachineParts) -> States:
     return {
         "Give up the lease": _give_up_lease(parts, next="Why was it refused?", on_error="Why was it refused?"),
         "Why was it refused?": choice_state(refusal_branches("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
@@ -117,7 +97,7 @@ def _refusal_states(parts: ScaleUpParts) -> States:
     }
 
 
-def _launch_states(parts: ScaleUpParts) -> States:
+def _launch_states(parts: MachineParts) -> States:
     return {
         "Resolve node classes": _resolve_node_classes(parts),
         "Plan capacity": _plan_capacity(parts),
@@ -141,7 +121,7 @@ def _launch_states(parts: ScaleUpParts) -> States:
     }
 
 
-def _release_states(parts: ScaleUpParts) -> States:
+def _release_states(parts: MachineParts) -> States:
     return {
         "Release the lease": _release_lease(parts, next="Check registration"),
         "May it plan again?": choice_state(
@@ -154,7 +134,7 @@ def _release_states(parts: ScaleUpParts) -> States:
     }
 
 
-def _registration_states(parts: ScaleUpParts) -> States:
+def _registration_states(parts: MachineParts) -> States:
     return {
         "Are nodes on their way?": choice_state({"$watching": "Check registration"}, otherwise="Summarise"),
         "Check registration": parts.launches.check_registration(
@@ -166,7 +146,7 @@ def _registration_states(parts: ScaleUpParts) -> States:
     }
 
 
-def _failure_states(parts: ScaleUpParts) -> States:
+def _failure_states(parts: MachineParts) -> States:
     return {
         "Release after a failure": _give_up_lease(parts, next="Did it ring meanwhile?", on_error="The scale-up failed"),
         "Did it ring meanwhile?": choice_state(
@@ -177,7 +157,7 @@ def _failure_states(parts: ScaleUpParts) -> States:
     }
 
 
-def _find_pending_pods(parts: ScaleUpParts) -> State:
+def _find_pending_pods(parts: MachineParts) -> State:
     return _invoke_under_lease(
         parts,
         "find_pending_pods",
@@ -192,7 +172,7 @@ def _find_pending_pods(parts: ScaleUpParts) -> State:
     )
 
 
-def _resolve_node_classes(parts: ScaleUpParts) -> State:
+def _resolve_node_classes(parts: MachineParts) -> State:
     return _invoke_under_lease(
         parts,
         "resolve_node_classes",
@@ -202,7 +182,7 @@ def _resolve_node_classes(parts: ScaleUpParts) -> State:
     )
 
 
-def _plan_capacity(parts: ScaleUpParts) -> State:
+def _plan_capacity(parts: MachineParts) -> State:
     return _invoke_under_lease(
         parts,
         "plan_capacity",
@@ -213,7 +193,7 @@ def _plan_capacity(parts: ScaleUpParts) -> State:
     )
 
 
-def _record_node_claims(parts: ScaleUpParts) -> State:
+def _record_node_claims(parts: MachineParts) -> State:
     return _invoke_under_lease(
         parts,
         "record_node_claims",
@@ -223,7 +203,7 @@ def _record_node_claims(parts: ScaleUpParts) -> State:
     )
 
 
-def _launch_instances(parts: ScaleUpParts) -> State:
+def _launch_instances(parts: MachineParts) -> State:
     # record_launches counts the groups that EC2 refused. A user who pauses Joiner meanwhile leaves claims without
     # instances
     return parts.launches.launch_groups(
@@ -237,7 +217,7 @@ def _launch_instances(parts: ScaleUpParts) -> State:
     )
 
 
-def _record_launches(parts: ScaleUpParts) -> State:
+def _record_launches(parts: MachineParts) -> State:
     return _invoke_under_lease(
         parts,
         "record_launches",
@@ -263,7 +243,7 @@ def _record_launches(parts: ScaleUpParts) -> State:
 
 
 def _invoke_under_lease(
-    parts: ScaleUpParts,
+    parts: MachineParts,
     name: str,
     payload: Mapping[str, Any],
     *,
@@ -272,9 +252,9 @@ def _invoke_under_lease(
     retry: Sequence[Retry] = (),
 ) -> State:
     """Invoke a function that renews the lease first. Every error but a lost lease leads to the release of the lease."""
-    return parts.integrations.invoke(
-        parts.functions[name],
-        {"lease": {"number": jsonata("$leaseNumber")}, **payload},
+    return parts.invoke_under_lease(
+        name,
+        payload,
         next=next,
         assign=assign,
         retry=retry,
@@ -282,7 +262,7 @@ def _invoke_under_lease(
     )
 
 
-def _take_lease(parts: ScaleUpParts) -> State:
+def _take_lease(parts: MachineParts) -> State:
     return parts.lease.take(
         next="Find pending pods",
         assign={"leaseNumber": attribute("leaseNumber"), "rings": attribute("rings")},
@@ -290,7 +270,7 @@ def _take_lease(parts: ScaleUpParts) -> State:
     )
 
 
-def _release_lease(parts: ScaleUpParts, *, next: str) -> State:
+def _release_lease(parts: MachineParts, *, next: str) -> State:
     """Release the lease only if the doorbell did not ring since the pods were read: no ring is lost."""
     return parts.lease.give_back(
         unless_rung_since="$rings",
@@ -303,7 +283,7 @@ def _release_lease(parts: ScaleUpParts, *, next: str) -> State:
     )
 
 
-def _give_up_lease(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
+def _give_up_lease(parts: MachineParts, *, next: str, on_error: str) -> State:
     """Release the lease whether or not the doorbell rang; a later state starts the next execution if one is needed."""
     return parts.lease.give_back(
         next=next,
@@ -312,7 +292,7 @@ def _give_up_lease(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
     )
 
 
-def _start_next_scale_up(parts: ScaleUpParts, *, next: str, on_error: str) -> State:
+def _start_next_scale_up(parts: MachineParts, *, next: str, on_error: str) -> State:
     return parts.integrations.start_execution(
         jsonata("$states.context.StateMachine.Id"),
         execution_name("up", "again"),

@@ -6,10 +6,12 @@ from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
-from infra.scale_up_states import ScaleUpParts, scale_up_definition
-from infra.service_integrations import CalledFunction, ServiceIntegrations
+from infra.machine_parts import MachineParts
+from infra.scale_up_states import scale_up_definition
+from infra.service_integrations import ServiceIntegrations
+from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = (
     "find_pending_pods",
@@ -46,18 +48,13 @@ class ScaleUpWorkflow(Construct):
                 "JOINER_ZONE_SPREAD_PERCENT": str(settings.planning.zone_spread_tolerance_percent),
             },
         }
-        self.functions = {
-            name: LambdaFunction(
-                self, construct_id(name), name=name, dependencies=dependencies, environment=environments.get(name)
-            )
-            for name in FUNCTIONS
-        }
+        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
         self.name = f"joiner-scale-up-{settings.cluster}"
-        parts = ScaleUpParts(
+        parts = MachineParts(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             table=dependencies.storage.table.table_name,
-            functions={name: called_function(function) for name, function in self.functions.items()},
+            functions=called_functions(self.functions),
         )
         self.machine = LoggedStateMachine(
             self,
@@ -67,17 +64,3 @@ class ScaleUpWorkflow(Construct):
             kind=sfn.StateMachineType.STANDARD,
             settings=settings,
         )
-
-
-def called_function(function: LambdaFunction) -> CalledFunction:
-    """Return a function as its state machine invokes it."""
-    return CalledFunction(function.published.function_arn, function.configuration.timeout_seconds)
-
-
-def construct_id(function_name: str) -> str:
-    """Return the construct id of a function.
-
-    >>> construct_id("find_pending_pods")
-    'FindPendingPods'
-    """
-    return "".join(word.capitalize() for word in function_name.split("_"))

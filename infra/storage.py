@@ -64,7 +64,10 @@ class Storage(Construct):
             deletion_protection=settings.deletion_protection,
             removal_policy=removal,
         )
-        self.bucket = s3.Bucket(
+        self.bucket = self._create_bucket(settings, removal)
+
+    def _create_bucket(self, settings: Settings, removal: RemovalPolicy) -> s3.Bucket:
+        bucket = s3.Bucket(
             self,
             "Decisions",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
@@ -81,15 +84,16 @@ class Storage(Construct):
             removal_policy=removal,
         )
         if settings.deletion_protection:
-            self.bucket.add_to_resource_policy(
+            bucket.add_to_resource_policy(
                 iam.PolicyStatement(
                     sid="DeletionProtection",
                     effect=iam.Effect.DENY,
                     principals=[iam.AnyPrincipal()],
                     actions=["s3:DeleteBucket"],
-                    resources=[self.bucket.bucket_arn],
+                    resources=[bucket.bucket_arn],
                 )
             )
+        return bucket
 
     def grant(self, role: iam.IGrantable, configuration: FunctionConfiguration) -> None:
         """Grant a role the kinds of items and documents of its function's configuration, and no others."""

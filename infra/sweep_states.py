@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.lease_states import LeaseStates
-from infra.service_integrations import CalledFunction, ServiceIntegrations, execution_name
+from infra.machine_parts import MachineParts
+from infra.service_integrations import execution_name
 from infra.states_language import (
     EVERY_ERROR,
     Catch,
@@ -90,18 +91,14 @@ ENOUGH_SEEN: Final = "Do more empty nodes wait?"
 
 
 @dataclass(frozen=True, slots=True)
-class SweepParts:
+class SweepParts(MachineParts):
     """What the states refer to."""
 
-    integrations: ServiceIntegrations
-    cluster: str
     scale_up_arn: str
     retire_arn: str
     retire_empty_arn: str
     disrupt_arn: str
     sweep_arn: str
-    table: str
-    functions: Mapping[str, CalledFunction]
 
     @property
     def turn(self) -> SweepTurnStates:

@@ -11,9 +11,9 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
-from infra.scale_up_workflow import called_function, construct_id
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
+from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
 
@@ -42,31 +42,19 @@ class SweepWorkflow(Construct):
             "survey_cluster": {"SWEEP_SECONDS": str(60 * settings.sweep.every_minutes)},
             "survey_instances": {"LOOKS_APART_SECONDS": str(settings.sweep.looks_apart_seconds)},
         }
-        self.functions = {
-            name: LambdaFunction(
-                self, construct_id(name), name=name, dependencies=dependencies, environment=environments.get(name)
-            )
-            for name in FUNCTIONS
-        }
+        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
         self.name = f"joiner-sweep-{settings.cluster}"
-        stack = Stack.of(self)
         parts = SweepParts(
-            integrations=ServiceIntegrations(stack.partition),
+            integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
             retire_arn=retire_arn,
             retire_empty_arn=retire_empty_arn,
             disrupt_arn=disrupt_arn,
-            # By name: a definition cannot refer to its own machine
-            sweep_arn=stack.format_arn(
-                service="states",
-                resource="stateMachine",
-                resource_name=self.name,
-                arn_format=ArnFormat.COLON_RESOURCE_NAME,
-            ),
+            sweep_arn=self._own_arn(),
             table=dependencies.storage.table.table_name,
-            functions={name: called_function(function) for name, function in {**self.functions, **self.shared}.items()},
+            functions=called_functions({**self.functions, **self.shared}),
         )
         self.machine = LoggedStateMachine(
             self,
@@ -76,10 +64,22 @@ class SweepWorkflow(Construct):
             kind=sfn.StateMachineType.EXPRESS,
             settings=settings,
         )
-        self.schedule = scheduler.Schedule(
+        self.schedule = self._create_schedule(settings.sweep.every_minutes)
+
+    def _own_arn(self) -> str:
+        """Return the ARN of the machine by its name: a definition cannot refer to its own machine."""
+        return Stack.of(self).format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=self.name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def _create_schedule(self, minutes: int) -> scheduler.Schedule:
+        return scheduler.Schedule(
             self,
             "Schedule",
-            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(settings.sweep.every_minutes)),
+            schedule=scheduler.ScheduleExpression.rate(Duration.minutes(minutes)),
             # The next sweep retries what this one missed
             target=targets.StepFunctionsStartExecution(
                 self.machine.machine, retry_attempts=0, max_event_age=Duration.minutes(1)

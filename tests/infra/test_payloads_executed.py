@@ -22,9 +22,10 @@ from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
 from infra.lease_states import LEASE_SECONDS
+from infra.machine_parts import MachineParts
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
-from infra.scale_up_states import ScaleUpParts, scale_up_definition
+from infra.scale_up_states import scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
@@ -240,7 +241,7 @@ class World(Scripted):
             "table": self.table,
             "functions": self.functions,
         }
-        self.scale_up = self.machine("scale-up", scale_up_definition(ScaleUpParts(**common)))
+        self.scale_up = self.machine("scale-up", scale_up_definition(MachineParts(**common)))
         quiet = self.machine("quiet")
         self.retire = self.machine("retire", retirement_definition(RetirementParts(**common, scale_up_arn=quiet)))
         started: Mapping[str, Any] = dict.fromkeys(STARTED_BY_SWEEPS, quiet)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from infra.scale_up_states import ScaleUpParts, scale_up_definition
+from infra.machine_parts import MachineParts
+from infra.scale_up_states import scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
@@ -85,7 +86,7 @@ class World(Scripted):
             **self.scripts,
             "find_pending_pods": [noting_rings(line) for line in self.scripts["find_pending_pods"]],
         }
-        parts = ScaleUpParts(
+        parts = MachineParts(
             integrations=ServiceIntegrations("aws"), cluster=self.cluster, table=self.table, functions=self.functions
         )
         self.arn = self.machine("scale-up", scale_up_definition(parts))
