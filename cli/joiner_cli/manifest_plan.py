@@ -50,9 +50,9 @@ class PlanRequest:
 class ManifestPlan:
     """A plan and what it was made from. ``errors`` are the objects that it leaves out; durations are in seconds."""
 
-    question: PlanRequest
-    world: ManifestSet
-    market: LoadedCatalogue
+    request: PlanRequest
+    manifests: ManifestSet
+    catalogue: LoadedCatalogue
     classes: Mapping[str, ResolvedNodeClass]
     plan: Plan
     read_seconds: float
@@ -60,7 +60,7 @@ class ManifestPlan:
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
-        return self.world.errors
+        return self.manifests.errors
 
     @property
     def exit_code(self) -> int:
@@ -78,7 +78,7 @@ class ManifestPlan:
         return {**self.plan.to_json(), "seconds": seconds}
 
 
-def plan_manifests(question: PlanRequest) -> ManifestPlan:
+def plan_manifests(request: PlanRequest) -> ManifestPlan:
     """Read the files and make the plan.
 
     Raises ``UnreadableInput`` if the catalogue cannot be read; unreadable manifests become ``errors`` of the result.
@@ -86,44 +86,46 @@ def plan_manifests(question: PlanRequest) -> ManifestPlan:
     for module in SLOW_IMPORTS:
         importlib.import_module(module)
     began = time.perf_counter()
-    found = load_catalogue(question.catalogue, question.region)
+    found = load_catalogue(request.catalogue, request.region)
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
-        world = read_manifest_set(read_documents(question.files))
-    manifests = [each for plural in NODE_CLASS_RESOURCES for each in world.lists.get(plural, ())]
+        manifest_set = read_manifest_set(read_documents(request.files))
+    manifests = [each for plural in NODE_CLASS_RESOURCES for each in manifest_set.lists.get(plural, ())]
     classes = assume_resolved_classes(
-        world.snapshot,
+        manifest_set.snapshot,
         manifests,
         found.zones,
-        unready=world.unready_classes,
-        ceilings=question.limits.policy,
-        overhead_price=question.limits.overhead_price,
+        unready=manifest_set.unready_classes,
+        ceilings=request.limits.policy,
+        overhead_price=request.limits.overhead_price,
     )
-    if question.instance_prices:
+    if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
-    snapshot = replace(world.snapshot, problems=(*world.snapshot.problems, *class_problems(classes.values())))
+    snapshot = replace(
+        manifest_set.snapshot, problems=(*manifest_set.snapshot.problems, *class_problems(classes.values()))
+    )
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:
         snapshot = close_spot_pools(snapshot)
-    world = replace(world, snapshot=snapshot)
+    manifest_set = replace(manifest_set, snapshot=snapshot)
     read = time.perf_counter()
-    made = add_unplanned_pods(plan_snapshot(question, snapshot, found, classes), snapshot)
+    made = add_unplanned_pods(plan_snapshot(request, snapshot, found, classes), snapshot)
     if without_spot:
         made = report_missing_prices(made, snapshot)
-    return ManifestPlan(question, world, found, classes, made, read - began, time.perf_counter() - read)
+    return ManifestPlan(request, manifest_set, found, classes, made, read - began, time.perf_counter() - read)
 
 
 def plan_snapshot(
-    question: PlanRequest, snapshot: Snapshot, found: LoadedCatalogue, classes: Mapping[str, ResolvedNodeClass]
+    request: PlanRequest, snapshot: Snapshot, found: LoadedCatalogue, classes: Mapping[str, ResolvedNodeClass]
 ) -> Plan:
     """Return the plan for a snapshot, with the request's deadline and seed."""
-    effort = Effort(seconds=question.deadline, seed=question.seed, clock=time.perf_counter)
+    effort = Effort(seconds=request.deadline, seed=request.seed, clock=time.perf_counter)
     return plan(
         snapshot,
         found.catalogue,
         classes=classes,
-        ceilings=question.limits.ceilings,
+        ceilings=request.limits.ceilings,
         effort=effort,
-        tolerances=question.limits.tolerances,
+        tolerances=request.limits.tolerances,
     )
 
 

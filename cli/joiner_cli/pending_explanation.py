@@ -58,7 +58,7 @@ def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan
 def _closed(pool: NodePool, found: ManifestPlan) -> bool:
     """Return whether the pool has no nodes in this plan, whatever the pod requires."""
     resolved = found.classes.get(pool.class_ref.key)
-    unusable = resolved is None or not resolved.ready or pool.key in found.world.snapshot.closed_pools
+    unusable = resolved is None or not resolved.ready or pool.key in found.manifests.snapshot.closed_pools
     return unusable or pool.deleting or pool.replicas is not None
 
 
@@ -70,13 +70,13 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
     """Group all instance types of the catalogue by the rule that excludes the pod, in the order of the planner."""
     if pool is None:
         return []
-    wanted = _pod_requirements(pod, found.world.snapshot)
-    daemons = found.world.snapshot.daemon_sets
+    wanted = _pod_requirements(pod, found.manifests.snapshot)
+    daemons = found.manifests.snapshot.daemon_sets
     grouped: dict[tuple[int, str], list[str]] = {}
-    for known in found.market.catalogue.types.values():
+    for known in found.catalogue.catalogue.types.values():
         stage, rule = _first_failed_rule(pod, pool, known, wanted, found)
         if stage == FITS:
-            own = found.world.snapshot.node_class(pool)
+            own = found.manifests.snapshot.node_class(pool)
             labels = node_labels(pool, own, known, "", "")
             overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
             lacks = pod.requests.lacking(compute_allocatable(known, own, pool) - overhead)
@@ -103,7 +103,7 @@ def _first_failed_rule(
     pod: Pod, pool: NodePool, known: InstanceType, wanted: Sequence[Requirements], found: ManifestPlan
 ) -> tuple[int, str]:
     """Return the stage and the rule for one type; the pod's size is not checked here."""
-    labels = node_labels(pool, found.world.snapshot.node_class(pool), known, "", "")
+    labels = node_labels(pool, found.manifests.snapshot.node_class(pool), known, "", "")
     open_keys = {key for key in pool.requirements if not INSTANCE_LABELS.fullmatch(key) and key not in pool.labels}
     place = {names.ZONE, names.CAPACITY_TYPE, names.REGION, names.HOSTNAME}
     if key := _unmet_key(pool.requirements, labels, place | open_keys):
@@ -163,7 +163,7 @@ def _offering_labels(offering: Offering) -> dict[str, str]:
 
 
 def find_pool(key: str, found: ManifestPlan) -> NodePool | None:
-    return next((pool for pool in found.world.snapshot.pools if key in (pool.key, pool.name)), None)
+    return next((pool for pool in found.manifests.snapshot.pools if key in (pool.key, pool.name)), None)
 
 
 def _summarize_types(types: Sequence[str]) -> str:

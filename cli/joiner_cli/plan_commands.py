@@ -173,8 +173,8 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
         case PlanFormat.yaml:
             return yaml.safe_dump(found.to_json(), sort_keys=False, allow_unicode=True, width=200).rstrip()
         case PlanFormat.html:
-            snapshot = found.world.snapshot
-            notes = problem_lines(found.plan.problems, found.world.where)
+            snapshot = found.manifests.snapshot
+            notes = problem_lines(found.plan.problems, found.manifests.where)
             return render_plan_page(
                 found.plan, snapshot.pods, {node.name: node.allocatable for node in snapshot.nodes}, notes=notes
             )
@@ -184,7 +184,7 @@ def _print_commentary(found: ManifestPlan) -> None:
     """Print problems, the catalogue's source, and durations on stderr."""
     problems = sorted(found.plan.problems, key=lambda one: one.severity != "error")
     shown = problems[:MAX_REPORTED_PROBLEMS]
-    for one, line in zip(shown, problem_lines(shown, found.world.where), strict=True):
+    for one, line in zip(shown, problem_lines(shown, found.manifests.where), strict=True):
         _print_to_stderr(f"joiner: {'' if one.severity == 'error' else 'note: '}{line}")
     if len(problems) > MAX_REPORTED_PROBLEMS:
         _print_to_stderr(f"joiner: and {len(problems) - MAX_REPORTED_PROBLEMS} more")
@@ -192,28 +192,28 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr(
             f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}"
         )
-    elif not (found.world.where or found.world.passed_over):
+    elif not (found.manifests.where or found.manifests.passed_over):
         _print_to_stderr("joiner: the input holds no manifests")
     for warning in found.plan.warnings:
         _print_to_stderr(f"joiner: warning: {warning}")
     if found.plan.cut_short:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
-    if found.world.passed_over:
+    if found.manifests.passed_over:
         _print_to_stderr(
-            f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.world.passed_over.items())}"
+            f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.manifests.passed_over.items())}"
         )
-    facts = [f"facts of {found.market.dated}"] if found.market.dated else []
-    if lacks_spot_prices(found.market.catalogue):
+    facts = [f"facts of {found.catalogue.dated}"] if found.catalogue.dated else []
+    if lacks_spot_prices(found.catalogue.catalogue):
         facts.append("without spot prices: this plan has on-demand nodes only; give spot prices with --catalogue")
     about = f" ({'; '.join(facts)})" if facts else ""
-    _print_to_stderr(f"catalogue: {found.market.source}{about}")
+    _print_to_stderr(f"catalogue: {found.catalogue.source}{about}")
     _print_to_stderr(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
 
 def _count_omissions(found: ManifestPlan) -> str:
     """Return how many objects are left out, and how many files could not be read completely."""
-    files = len(set(found.world.unreadable))
-    objects = len({one.object for one in found.errors} - {*found.world.unreadable})
+    files = len(set(found.manifests.unreadable))
+    objects = len({one.object for one in found.errors} - {*found.manifests.unreadable})
     parts = [f"{_number(objects, 'invalid object')}"] if objects else []
     parts += [f"the unreadable parts of {_number(files, 'file')}"] if files else []
     return " and ".join(parts)

@@ -37,7 +37,7 @@ class PodExplanation:
 
 
 def explain_pod(name: str, found: ManifestPlan) -> PodExplanation:
-    pod = _find_pod(name, found.world.snapshot.pods)
+    pod = _find_pod(name, found.manifests.snapshot.pods)
     if pod.node_name:
         return PodExplanation(f"{pod.key} runs on node {pod.node_name}.", placed=True)
     for node in found.plan.nodes:
@@ -121,10 +121,10 @@ def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:
     short = [(capacity_type, node.instance_type, EVERY_ZONE) for capacity_type in names.CAPACITY_TYPES]
     other = plan(
         snapshot,
-        found.market.catalogue,
+        found.catalogue.catalogue,
         short,
         classes=found.classes,
-        ceilings=found.question.limits.ceilings,
+        ceilings=found.request.limits.ceilings,
         effort=what_if_effort(found),
     )
     mine = set(node.pods)
@@ -154,9 +154,9 @@ def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -
     others = tuple(one for one in snapshot.claims if there.node or one.name != there.claim)
     other = plan(
         replace(snapshot, nodes=closed, claims=others),
-        found.market.catalogue,
+        found.catalogue.catalogue,
         classes=found.classes,
-        ceilings=found.question.limits.ceilings,
+        ceilings=found.request.limits.ceilings,
         effort=what_if_effort(found),
     )
     where = f"node {there.node}" if there.node else _describe_joining_node(there.claim, snapshot)

@@ -49,7 +49,7 @@ class RemedySearch:
     @classmethod
     def of(cls, pod: Pod, pool: NodePool, reason: Reason, found: ManifestPlan) -> "RemedySearch":
         """Start a search. Without spot prices, it assumes Spot Instances for a pod that requires them."""
-        catalogue = found.market.catalogue
+        catalogue = found.catalogue.catalogue
         assumed = requires_spot(pod) and lacks_spot_prices(catalogue)
         return cls(pod, pool, reason, found, assume_spot_offerings(catalogue) if assumed else catalogue)
 
@@ -109,12 +109,12 @@ class RemedySearch:
             replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,)),
             self.catalogue,
             classes=self.found.classes,
-            ceilings=self.found.question.limits.ceilings,
+            ceilings=self.found.request.limits.ceilings,
             effort=what_if_effort(self.found),
         )
         there = next((node for node in made.nodes if pod.key in node.pods), None)
         if there:
-            known = self.catalogue is self.found.market.catalogue
+            known = self.catalogue is self.found.catalogue.catalogue
             price = f", {format_dollars(there.price_per_hour)}/h" if known else ""
             return WhatIfOutcome(True, f"{there.instance_type} in {there.zone}, {there.capacity_type}{price}")
         if any(pod.key in one.pods for one in made.existing):

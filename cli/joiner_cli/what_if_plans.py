@@ -14,13 +14,13 @@ WHAT_IF_SECONDS: Final = 0.5  # a what-if plan concerns a few pods
 
 
 def what_if_effort(found: ManifestPlan) -> Effort:
-    seconds = min(found.question.deadline, WHAT_IF_SECONDS)
-    return Effort(seconds=seconds, seed=found.question.seed, clock=time.perf_counter)
+    seconds = min(found.request.deadline, WHAT_IF_SECONDS)
+    return Effort(seconds=seconds, seed=found.request.seed, clock=time.perf_counter)
 
 
 def apply_plan(found: ManifestPlan, *, without: str = "", pending: str = "") -> Snapshot:
     """Return the snapshot after the plan, without the planned node `without`, and with the pod `pending` unplaced."""
-    before = found.world.snapshot
+    before = found.manifests.snapshot
     planned = [node for node in found.plan.nodes if node.name != without]
     place = {pod: node.name for node in planned for pod in node.pods} | {
         pod: one.node for one in found.plan.existing for pod in one.pods

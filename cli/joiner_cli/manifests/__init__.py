@@ -1,12 +1,13 @@
 """Reads manifests from files into a snapshot, with the API server's rules.
 
-documents   files, folders and stdin -> documents, each with its place
-schemas     types, unknown fields and ranges: what the API server's decoder and the CRDs refuse
-rules       what the API server's validation refuses beyond that, where a plan depends on it
-admission   what admission plugins fill in: limit ranges, tolerations, the default storage class
-conditions  warnings about pools and node classes whose status is not ready
-workloads   Deployments, StatefulSets and Jobs -> their missing pods
-world       the snapshot of all valid objects, and the problems of the others
+manifest_documents   files, folders and stdin -> documents, each with its place
+manifest_kinds       which kinds a plan reads, which it ignores, and which do not exist
+openapi_schemas      types, unknown fields and ranges: what the API server's decoder and the CRDs refuse
+validation           what the API server's validation refuses beyond that, where a plan depends on it
+admission_defaults   what admission plugins fill in: limit ranges, tolerations, the default storage class
+readiness            warnings about pools and node classes whose status is not ready
+workload_replicas    Deployments, StatefulSets and Jobs -> their missing pods
+manifest_set         the snapshot of all valid objects, and the problems of the others
 """
 
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput, read_documents

@@ -26,7 +26,7 @@ def node_class(kubelet: dict[str, Any] | None = None, **fields: Any) -> NodeClas
     return NodeClass("default", kubelet=KubeletConfiguration(kubelet) if kubelet else None, **fields)
 
 
-def test_a_class_that_says_nothing_leaves_the_defaults() -> None:
+def test_a_class_without_settings_keeps_the_defaults() -> None:
     assert compute_allocatable(LARGE, node_class()).to_kube() == USUAL
     assert compute_allocatable(LARGE).to_kube() == USUAL
 

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from joiner_cli.commands import app
 
+AMD64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -61,4 +63,22 @@ def deployment(name: str, replicas: int, cpu: str = "100m", memory: str = "128Mi
         "kind": "Deployment",
         "metadata": {"name": name, "namespace": "shop"},
         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
+    }
+
+
+def node_class(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the class of `pool` with the status of a cluster."""
+    tags = [{"tags": {"a": "b"}}]
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": tags,
+        "securityGroupSelectorTerms": tags,
+    }
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": spec,
+        "status": status,
     }

@@ -21,11 +21,12 @@ TYPES = (
 )
 
 
-def small() -> Catalogue:
-    return Catalogue.of(packaged_catalogue().types[name] for name in TYPES)
+def small(*more: str) -> Catalogue:
+    """Return these types and ``more``."""
+    return Catalogue.of(packaged_catalogue().types[name] for name in (*TYPES, *more))
 
 
-def written(folder: Path) -> Path:
+def written(folder: Path, *more: str) -> Path:
     path = folder / "catalogue.json"
-    path.write_text(json.dumps(small().to_json()), encoding="utf-8")
+    path.write_text(json.dumps(small(*more).to_json()), encoding="utf-8")
     return path

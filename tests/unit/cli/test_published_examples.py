@@ -11,23 +11,10 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.launching import NodeClassAnswers, NodeClassPolicy, resolve_node_class
 from joiner.pools import NodeClass, read_manifests
-from joiner_cli.catalogue_files import packaged_catalogue
 from tests.unit.cli.running import deployment, joiner, pool, write
+from tests.unit.cli.small_catalogue import small
 
-TYPES = (
-    "m5.large",
-    "m5.2xlarge",
-    "m5d.xlarge",
-    "m6i.2xlarge",
-    "m7g.large",
-    "c6i.large",
-    "c6i.4xlarge",
-    "c7g.xlarge",
-    "r5.xlarge",
-    "r6g.2xlarge",
-    "g4dn.xlarge",
-    "inf2.xlarge",
-)
+MORE_TYPES = ("m5.2xlarge", "m5d.xlarge", "inf2.xlarge")
 DISCOVERY = {"tags": {"karpenter.sh/discovery": "demo"}}
 LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
 AMD64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
@@ -134,14 +121,12 @@ EXAMPLES: Mapping[str, Example] = {
 
 @pytest.fixture(scope="module")
 def types(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    known = packaged_catalogue().types
     path = tmp_path_factory.mktemp("types") / "catalogue.json"
-    chosen = [known[name] for name in TYPES]
     with_spot = (
         one.with_offerings(
             (*one.offerings, *(replace(each, capacity_type="spot", price_per_hour=0.01) for each in one.offerings))
         )
-        for one in chosen
+        for one in small(*MORE_TYPES).types.values()
     )
     path.write_text(json.dumps(Catalogue.of(with_spot).to_json()), encoding="utf-8")
     return path

@@ -69,7 +69,7 @@ def test_a_pod_that_is_too_large_beside_another_rule_also_requests_less(tmp_path
     assert is_placed(tmp_path, catalogue, amd, pod("a", cpu="15890m"))
 
 
-def test_a_pod_that_needs_a_device_is_not_told_to_do_without(tmp_path: Path, catalogue: Path) -> None:
+def test_no_remedy_removes_a_device_that_a_pod_requests(tmp_path: Path, catalogue: Path) -> None:
     gpu = pod("a")
     gpu["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpu": "1"}
     general = pool(requirements=[only(CATEGORY, "c", "m", "r")])

@@ -74,7 +74,7 @@ def test_an_expected_end_of_a_command_is_unchanged(code: int, message: str, capf
     assert (ended.value.code, capfd.readouterr().err) == (code, message)
 
 
-def test_an_interrupted_command_says_so(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_command_reports_it(capfd: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
         raise KeyboardInterrupt
 
@@ -127,7 +127,7 @@ def test_an_encoding_without_some_characters_escapes_them(shop: Path) -> None:
     assert "shop/web-0\\u20262\n" in ended.stdout
 
 
-def test_a_result_that_nobody_can_read_is_a_failure(shop: Path) -> None:
+def test_a_result_that_cannot_be_read_by_anyone_is_a_failure(shop: Path) -> None:
     ended = joined("plan", "-f", shop, before="import os, sys; os.close(1); sys.stdout = None")
 
     assert ended.returncode == 1

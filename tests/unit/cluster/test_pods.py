@@ -27,7 +27,7 @@ def manifest(
     }
 
 
-def test_a_pod_that_no_node_has_room_for_is_provisionable() -> None:
+def test_a_pod_that_fits_on_no_node_is_provisionable() -> None:
     assert Pod.from_kube(manifest()).provisionable
 
 
@@ -63,7 +63,7 @@ def test_a_pod_that_no_node_has_room_for_is_provisionable() -> None:
         "being deleted",
     ],
 )
-def test_a_pod_that_no_new_node_would_help_is_not(other: dict[str, Any]) -> None:
+def test_a_pod_that_no_new_node_would_help_is_not_provisionable(other: dict[str, Any]) -> None:
     assert not Pod.from_kube(other).provisionable
 
 
@@ -131,7 +131,7 @@ def test_revisions_that_spread_apart_from_each_other_are_two_classes() -> None:
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]},
     ],
 )
-def test_whatever_decides_where_a_pod_may_run_makes_a_class(changed: dict[str, Any]) -> None:
+def test_each_field_that_decides_where_a_pod_may_run_changes_its_class(changed: dict[str, Any]) -> None:
     assert Pod.from_kube(manifest()).class_key != Pod.from_kube(manifest(**changed)).class_key
 
 
@@ -142,7 +142,7 @@ def test_whatever_decides_where_a_pod_may_run_makes_a_class(changed: dict[str, A
         {"dnsPolicy": "None"},
     ],
 )
-def test_nothing_else_makes_a_class(changed: dict[str, Any]) -> None:
+def test_no_other_field_changes_the_class_of_a_pod(changed: dict[str, Any]) -> None:
     assert Pod.from_kube(manifest()).class_key == Pod.from_kube(manifest(**changed)).class_key
 
 
@@ -170,18 +170,18 @@ def test_any_one_of_several_affinity_terms_is_enough() -> None:
     assert len(either.on_new_nodes()) == 1, "no new node is called node-7"
 
 
-def test_a_term_that_says_nothing_suits_no_node() -> None:
+def test_an_empty_term_matches_no_node() -> None:
     assert not Pod.from_kube(manifest(**node_affinity({}))).constraints.suits({"disk": "ssd"}, "node-1")
 
 
-def test_host_ports_clash_on_all_addresses_and_on_the_same() -> None:
+def test_host_ports_conflict_on_the_same_address_and_on_all_addresses() -> None:
     everywhere, here, there = HostPort(80), HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.2")
 
     assert everywhere.conflicts(here) and here.conflicts(everywhere) and here.conflicts(here)
     assert not here.conflicts(there)
 
 
-def test_a_pod_on_the_hosts_network_takes_all_its_ports_there() -> None:
+def test_a_pod_on_the_network_of_the_host_uses_its_container_ports_as_host_ports() -> None:
     container = {"ports": [{"containerPort": 9100}]}
 
     assert Pod.from_kube(manifest(containers=[container], hostNetwork=True)).constraints.host_ports == (HostPort(9100),)
@@ -238,7 +238,7 @@ def test_a_daemon_set_runs_where_its_template_lets_it_and_tolerates_what_its_con
     assert not agent.runs_on({"kubernetes.io/os": "linux"}, (Taint("dedicated", "NoSchedule"),))
 
 
-def test_a_node_is_read_with_what_matters_of_it() -> None:
+def test_a_node_is_read_with_all_fields_that_plans_use() -> None:
     node = Node.from_kube(
         {
             "metadata": {"name": "node-1", "labels": {"topology.kubernetes.io/zone": "a"}},

@@ -112,7 +112,7 @@ def test_requests_are_counted_as_the_scheduler_counts_them(spec: dict[str, objec
         "a higher limit",
     ],
 )
-def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
+def test_pod_level_resources_below_the_sum_of_the_containers_are_refused(
     spec: dict[str, object], field: str, value: str, remedy: str
 ) -> None:
     with pytest.raises(InvalidField) as refused:
@@ -159,27 +159,27 @@ def test_a_pod_that_gives_itself_less_than_its_containers_ask_for_is_refused(
         "a limit of an init container may be above the pod's",
     ],
 )
-def test_a_pod_that_gives_itself_enough_counts_with_what_it_gives(
+def test_sufficient_pod_level_resources_replace_the_sum_of_the_containers(
     spec: dict[str, object], asked: dict[str, str]
 ) -> None:
     assert sum_pod_requests(spec).to_kube() == {**asked, "pods": "1"}
 
 
-def test_a_resize_that_is_under_way_makes_no_pod_impossible() -> None:
+def test_a_resize_in_progress_makes_no_pod_invalid() -> None:
     spec = {"containers": [{"name": "main", **container("1")}], "resources": {"requests": {"cpu": "1"}}}
     status = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
 
     assert sum_pod_requests(spec, status).to_kube() == {"cpu": "1", "pods": "1"}
 
 
-def test_a_pod_that_is_resized_counts_with_the_larger_of_what_it_wants_and_has() -> None:
+def test_a_pod_in_a_resize_counts_with_the_larger_of_requested_and_allocated() -> None:
     spec = {"containers": [{"name": "main", **container("1")}]}
     status = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
 
     assert sum_pod_requests(spec, status).to_kube() == {"cpu": "2", "pods": "1"}
 
 
-def test_a_resize_that_is_infeasible_counts_with_what_the_pod_has() -> None:
+def test_a_pod_with_an_infeasible_resize_counts_with_its_allocated_resources() -> None:
     spec = {"containers": [{"name": "main", **container("64")}]}
     status = {
         "conditions": [{"type": "PodResizePending", "reason": "Infeasible"}],

@@ -23,7 +23,7 @@ def test_cpu_is_counted_in_millicores_rounded_up(quantity: str, millicores: int)
 
 
 @pytest.mark.parametrize("quantity", ["", "1 Gi", "Gi", "1GiB", "1e", "--1", "0x10", "1_000", None, True, [], {}])
-def test_what_is_no_quantity_is_refused_with_its_name(quantity: object) -> None:
+def test_an_invalid_quantity_is_refused_with_its_resource(quantity: object) -> None:
     with pytest.raises(InvalidField) as refused:
         Resources.from_kube({"memory": quantity})
 
@@ -31,7 +31,7 @@ def test_what_is_no_quantity_is_refused_with_its_name(quantity: object) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(sorted(SUFFIXES)))
-def test_a_quantity_is_never_read_as_less_than_it_says(number: int, suffix: str) -> None:
+def test_a_quantity_is_never_rounded_down(number: int, suffix: str) -> None:
     exact = number * SUFFIXES[suffix]
     read = parse_amount(f"{number}{suffix}")
 
@@ -39,18 +39,18 @@ def test_a_quantity_is_never_read_as_less_than_it_says(number: int, suffix: str)
 
 
 @given(amounts)
-def test_what_is_written_is_read_back_the_same(some: Resources) -> None:
+def test_written_resources_are_read_back_unchanged(some: Resources) -> None:
     assert Resources.from_kube(some.to_kube()) == some
 
 
 @given(amounts, amounts)
-def test_what_is_taken_can_be_given_back(some: Resources, more: Resources) -> None:
+def test_subtraction_is_the_inverse_of_addition(some: Resources, more: Resources) -> None:
     assert (some + more - more).without_zeros() == some.without_zeros()
     assert sum_resources([some, more]).without_zeros() == (some + more).without_zeros()
 
 
 @given(amounts, amounts)
-def test_it_fits_exactly_if_nothing_is_lacking(asked: Resources, free: Resources) -> None:
+def test_resources_fit_exactly_if_nothing_is_lacking(asked: Resources, free: Resources) -> None:
     assert asked.fits(free) == (not asked.lacking(free))
     assert asked.fits(free + asked)
 

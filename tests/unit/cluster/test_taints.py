@@ -36,16 +36,14 @@ def test_numbers_are_compared_as_numbers(operator: str, levels: list[str]) -> No
 @pytest.mark.parametrize(
     ("seconds", "borne"), [([0, None], False), ([300, 0], False), ([300], True), ([None], True), ([], False)]
 )
-def test_a_pod_bears_a_taint_as_long_as_every_toleration_that_matches_lets_it(
-    seconds: list[int | None], borne: bool
-) -> None:
+def test_a_pod_tolerates_a_taint_for_the_shortest_matching_toleration(seconds: list[int | None], borne: bool) -> None:
     tolerations = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": each} for each in seconds]
     pod = Pod.from_kube({"metadata": {"name": "one"}, "spec": {"containers": [], "tolerations": tolerations}})
 
     assert pod.constraints.bears(Taint("maintenance", "NoExecute"), 60) is borne
 
 
-def test_a_wish_keeps_nobody_away() -> None:
+def test_prefer_no_schedule_excludes_no_pod() -> None:
     preferred = Taint("slow", "PreferNoSchedule")
 
     assert find_untolerated([], [preferred]) is None
@@ -55,7 +53,7 @@ def test_a_wish_keeps_nobody_away() -> None:
 @pytest.mark.parametrize(
     ("raw", "field"), [({"key": "a", "effect": "NoWay"}, "effect"), ({"effect": "NoSchedule"}, "key")]
 )
-def test_a_taint_that_is_none_names_its_field(raw: dict[str, str], field: str) -> None:
+def test_an_invalid_taint_names_its_field(raw: dict[str, str], field: str) -> None:
     with pytest.raises(InvalidField) as refused:
         Taint.from_kube(raw)
 

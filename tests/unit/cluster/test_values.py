@@ -62,7 +62,7 @@ def test_every_operator_is_a_set(operator: str, values: list[str]) -> None:
     ]
 
 
-def test_any_two_operators_on_one_key_mean_both() -> None:
+def test_two_operators_on_one_key_mean_their_intersection() -> None:
     wrong = [
         (first, second, value)
         for first, second in product(EXPRESSIONS, repeat=2)
@@ -107,7 +107,7 @@ def test_operators_on_sets_are_those_of_logic(one: ValueSet, two: ValueSet, valu
 
 
 @given(sets, sets, sets)
-def test_equal_sets_have_one_form_whatever_way_they_were_made(one: ValueSet, two: ValueSet, three: ValueSet) -> None:
+def test_equal_sets_have_the_same_form(one: ValueSet, two: ValueSet, three: ValueSet) -> None:
     assert one & two == two & one
     assert (one & two) & three == one & (two & three)
     assert one & (two | three) == (one & two) | (one & three)
@@ -117,7 +117,7 @@ def test_equal_sets_have_one_form_whatever_way_they_were_made(one: ValueSet, two
 
 
 @given(sets)
-def test_a_set_is_empty_exactly_if_no_value_can_be_named(one: ValueSet) -> None:
+def test_a_set_is_empty_exactly_if_it_has_no_value(one: ValueSet) -> None:
     if one:
         assert one.any_value() in one
     else:

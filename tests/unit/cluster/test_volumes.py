@@ -28,20 +28,20 @@ LATER = {"metadata": {"name": "ebs"}, "volumeBindingMode": "WaitForFirstConsumer
 IN_ONE_ZONE = {**LATER, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]}
 
 
-def test_a_volume_that_exists_holds_its_pod_in_its_zone() -> None:
+def test_a_pod_runs_in_the_zone_of_its_existing_volume() -> None:
     known = Volumes.from_lists([claim(volume="pv-1")], [volume("pv-1", "a")], [LATER])
 
     assert known.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "a"}),)
 
 
-def test_a_volume_that_comes_later_goes_where_its_class_allows() -> None:
+def test_a_volume_to_be_provisioned_follows_the_topologies_of_its_class() -> None:
     assert Volumes.from_lists([claim()], [], [LATER]).where("shop", ["data"]) == (Requirements(),)
     assert Volumes.from_lists([claim()], [], [IN_ONE_ZONE]).where("shop", ["data"]) == (
         Requirements.from_labels({ZONE: "b"}),
     )
 
 
-def test_a_volume_whose_node_affinity_means_nothing_helps_no_pod() -> None:
+def test_a_volume_with_an_unreadable_node_affinity_can_be_used_nowhere() -> None:
     broken = volume("pv-1")
     broken["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] = [
         {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["large"]}]}
@@ -52,7 +52,7 @@ def test_a_volume_whose_node_affinity_means_nothing_helps_no_pod() -> None:
         known.where("shop", ["data"])
 
 
-def test_what_cannot_be_read_of_one_volume_spoils_no_other_term_and_no_other_volume() -> None:
+def test_an_unreadable_term_affects_no_other_term_and_no_other_volume() -> None:
     unreadable = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["large"]}]}
     half, broken, good = volume("pv-half", "a"), volume("pv-broken"), volume("pv-good", "b")
     half["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"].append(unreadable)
@@ -67,7 +67,7 @@ def test_what_cannot_be_read_of_one_volume_spoils_no_other_term_and_no_other_vol
     assert waiting.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "b"}),)
 
 
-def test_two_volumes_in_two_zones_let_their_pod_run_nowhere() -> None:
+def test_a_pod_with_volumes_in_two_zones_can_run_nowhere() -> None:
     known = Volumes.from_lists(
         [claim("one", volume="pv-1"), claim("two", volume="pv-2")], [volume("pv-1", "a"), volume("pv-2", "b")], [LATER]
     )
@@ -88,7 +88,7 @@ def test_two_volumes_in_two_zones_let_their_pod_run_nowhere() -> None:
         ([claim(storage_class="at-once")], "not bound yet"),
     ],
 )
-def test_a_claim_that_no_node_would_help_says_why(claims: list[dict[str, Any]], why: str) -> None:
+def test_a_volume_claim_that_no_node_can_use_has_a_reason(claims: list[dict[str, Any]], why: str) -> None:
     known = Volumes.from_lists(claims, [], [LATER, {"metadata": {"name": "at-once"}}])
 
     with pytest.raises(VolumeUnusable, match=why):

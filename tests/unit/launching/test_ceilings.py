@@ -30,7 +30,7 @@ def refusals(node_class: NodeClass, ceilings: NodeClassPolicy = CEILINGS, **answ
     return [(each.condition, each.reason, each.message) for each in there.problems if each.severity == "error"]
 
 
-def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_is_found() -> None:
+def test_an_owner_outside_the_settings_is_queried_as_named_and_refused() -> None:
     greedy = replace(
         MODERN, image_terms=(ImageTerm(name="ubuntu-*", owner=FOREIGN), ImageTerm(name="mine-*", owner="self"))
     )
@@ -55,7 +55,7 @@ def test_an_owner_beyond_the_ceiling_is_asked_for_as_named_and_refused_whatever_
         ]
 
 
-def test_an_old_selectors_owner_is_refused_as_well() -> None:
+def test_an_owner_in_a_legacy_selector_is_refused() -> None:
     old = replace(TEMPLATE, image_terms=(ImageTerm(name="x", owner=FOREIGN),))
 
     assert refusals(old, images=[image("ami-1", FOREIGN)])[0][2].startswith(
@@ -198,7 +198,7 @@ def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_
     ]
 
 
-def test_settings_that_say_nothing_allow_nothing() -> None:
+def test_empty_settings_allow_nothing() -> None:
     bare = NodeClassPolicy(("r",), "p").with_limits({})
 
     assert [reason for _, reason, _ in refusals(TEMPLATE, bare)] == ["SubnetNotAllowed", "SecurityGroupNotAllowed"]

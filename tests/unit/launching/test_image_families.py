@@ -241,7 +241,7 @@ def test_user_data_that_a_family_cannot_use_is_reported(
     assert found.message.startswith("spec.userData: ")
 
 
-def test_pods_per_core_is_nothing_to_bottlerocket() -> None:
+def test_bottlerocket_reports_pods_per_core_without_effect() -> None:
     node_class = replace(TEMPLATE, ami_family="Bottlerocket", kubelet=KubeletConfiguration({"podsPerCore": 5}))
 
     (found,) = [problem for problem in resolved(node_class).problems if problem.reason == "WithoutEffect"]

@@ -37,7 +37,7 @@ def template(node_class: NodeClass = TEMPLATE) -> dict[str, Any]:
     return dict(launches(wanted("x", node_class=node_class))[0].templates[0].data)
 
 
-def test_scenario_cs_first_node_is_asked_for_exactly_so() -> None:
+def test_the_request_for_the_first_node_of_scenario_c() -> None:
     launch = launches(wanted("x", M5, C5))[0]
 
     request = dict(launch.request)
@@ -102,7 +102,7 @@ def test_scenario_cs_template_has_its_40_gib_volume_profile_and_groups() -> None
     assert launch.templates[0].name.startswith("joiner/prod/")
 
 
-def test_spot_is_asked_for_by_price_and_capacity_and_never_with_a_maximum_price() -> None:
+def test_a_spot_request_is_price_capacity_optimized_without_a_maximum_price() -> None:
     request = launches(wanted("x", capacity_type="spot"))[0].request
 
     assert request["SpotOptions"] == {"AllocationStrategy": "price-capacity-optimized"}
@@ -133,7 +133,7 @@ def test_claims_of_two_capacity_types_never_share_a_fleet_or_a_template() -> Non
     assert not {one.name for one in both[0].templates} & {one.name for one in both[1].templates}
 
 
-def test_no_request_has_more_overrides_than_ec2_takes() -> None:
+def test_a_request_has_at_most_as_many_overrides_as_ec2_allows() -> None:
     offers = [
         LaunchOffering(0.1 + index / 1000, "m5.large", f"us-east-1{zone}") for index in range(200) for zone in "abc"
     ]
@@ -142,7 +142,7 @@ def test_no_request_has_more_overrides_than_ec2_takes() -> None:
     assert sum(len(config["Overrides"]) for config in launch.request["LaunchTemplateConfigs"]) == 300
 
 
-def test_a_pool_of_today_carries_no_provisioner_tag() -> None:
+def test_a_node_pool_has_no_provisioner_tag() -> None:
     launch = launches(wanted("x", pool=MODERN, node_class=NodeClass("default")))[0]
 
     assert launch.templates[0].tags == {
@@ -158,7 +158,7 @@ def test_the_users_tags_never_replace_ours() -> None:
     assert launch.templates[0].tags == {**TAGS, "team": "a"}
 
 
-def test_where_no_volume_is_named_the_familys_is_made() -> None:
+def test_without_block_devices_the_volumes_of_the_family_are_used() -> None:
     assert template(replace(TEMPLATE, block_devices=()))["BlockDeviceMappings"] == [
         {
             "DeviceName": "/dev/xvda",
@@ -207,7 +207,7 @@ def test_a_type_with_gpus_starts_from_the_image_with_their_driver() -> None:
     assert launches(wanted("x", GPU))[0].image_of("g5.xlarge") == "ami-x86_64-nvidia"
 
 
-def test_an_offer_in_a_zone_without_subnet_is_not_asked_for() -> None:
+def test_an_offering_in_a_zone_without_a_subnet_is_not_requested() -> None:
     launch = launches(wanted("x", LaunchOffering(0.01, "m5.large", "us-east-1f"), M5))[0]
 
     assert [one["AvailabilityZone"] for one in launch.request["LaunchTemplateConfigs"][0]["Overrides"]] == [
@@ -326,13 +326,13 @@ def test_another_round_is_another_launch() -> None:
     assert len(first[0].token) <= 64
 
 
-def test_what_changes_the_template_changes_its_name() -> None:
+def test_each_change_of_a_template_changes_its_name() -> None:
     bigger = replace(TEMPLATE, block_devices=(BlockDevice("/dev/xvda", 50, "gp3"),))
 
     assert launches(wanted("a"))[0].templates[0].name != launches(wanted("a", node_class=bigger))[0].templates[0].name
 
 
-def test_an_unresolved_class_launches_nothing() -> None:
+def test_a_class_that_is_not_resolved_launches_nothing() -> None:
     _, refused = group_launches([wanted("a", resolved=resolved(subnets=()))], CATALOGUE, CLUSTER, execution="up-1")
 
     assert [one.reason for one in refused] == ["NothingToLaunch"]

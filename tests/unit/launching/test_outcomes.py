@@ -49,7 +49,7 @@ def test_every_claim_gets_an_instance() -> None:
     assert not outcome.again
 
 
-def test_a_part_comes_and_the_rest_is_short() -> None:
+def test_a_partly_fulfilled_launch_has_instances_and_a_shortage() -> None:
     outcome = read_fleet_answer(
         LAUNCH, {"Instances": [instances(M5, "i-1")], "Errors": [error("InsufficientInstanceCapacity", C5)]}
     )
@@ -60,7 +60,7 @@ def test_a_part_comes_and_the_rest_is_short() -> None:
     assert outcome.again
 
 
-def test_a_throttle_inside_an_answer_is_no_shortage() -> None:
+def test_throttling_in_a_successful_response_is_no_shortage() -> None:
     outcome = read_fleet_answer(
         LAUNCH, {"Instances": [], "Errors": [error("RequestLimitExceeded"), error("RequestLimitExceeded", C5)]}
     )
@@ -69,13 +69,13 @@ def test_a_throttle_inside_an_answer_is_no_shortage() -> None:
     assert outcome.codes == ("RequestLimitExceeded",)
 
 
-def test_a_full_subnet_stops_its_zone_for_every_type() -> None:
+def test_a_full_subnet_is_a_shortage_of_every_type_in_its_zone() -> None:
     outcome = read_fleet_answer(LAUNCH, {"Errors": [error("InsufficientFreeAddressesInSubnet")]})
 
     assert outcome.short == (CapacityShortage("on-demand", "*", "us-east-1a", "InsufficientFreeAddressesInSubnet"),)
 
 
-def test_without_the_role_for_spot_no_spot_is_tried_again() -> None:
+def test_without_the_role_for_spot_every_spot_offering_is_unavailable() -> None:
     spot = launches(wanted("a", capacity_type="spot"))[0]
 
     outcome = read_fleet_answer(spot, {"Errors": [error("AuthFailure.ServiceLinkedRoleCreationNotPermitted")]})
@@ -83,7 +83,7 @@ def test_without_the_role_for_spot_no_spot_is_tried_again() -> None:
     assert outcome.short == (CapacityShortage("spot", "*", "*", "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),)
 
 
-def test_an_error_that_names_no_zone_is_understood_by_its_subnet() -> None:
+def test_an_error_without_a_zone_has_the_zone_of_its_subnet() -> None:
     refusal = error("InsufficientInstanceCapacity", C5)
     del refusal["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"]
 
@@ -92,7 +92,7 @@ def test_an_error_that_names_no_zone_is_understood_by_its_subnet() -> None:
     )
 
 
-def test_an_error_that_names_nothing_is_about_all_offers() -> None:
+def test_an_error_without_an_offering_concerns_every_offering() -> None:
     outcome = read_fleet_answer(LAUNCH, {"Errors": [{"ErrorCode": "Unsupported", "ErrorMessage": ""}]})
 
     assert [(one.instance_type, one.zone) for one in outcome.short] == [
@@ -121,7 +121,7 @@ def test_an_error_that_names_nothing_is_about_all_offers() -> None:
         ("SomethingNew", "never seen", "LaunchFailed"),
     ],
 )
-def test_a_mistake_has_a_name_and_a_remedy(code: str, message: str, reason: str) -> None:
+def test_a_failure_has_a_reason_and_a_remedy(code: str, message: str, reason: str) -> None:
     inside = read_fleet_answer(LAUNCH, {"Errors": [error(code, message=message)]})
     whole = read_fleet_refusal(LAUNCH, code, message)
 
@@ -131,14 +131,14 @@ def test_a_mistake_has_a_name_and_a_remedy(code: str, message: str, reason: str)
     assert (whole.unmet, whole.again) == (LAUNCH.claims, False)
 
 
-def test_a_refused_call_that_was_throttled_says_nothing_of_capacity() -> None:
+def test_a_throttled_call_is_no_information_about_capacity() -> None:
     assert read_fleet_refusal(LAUNCH, "RequestLimitExceeded", "slow down") == LaunchOutcome(
         unmet=LAUNCH.claims, throttled=True
     )
 
 
 @pytest.mark.parametrize("code", ["InternalError", "InvalidLaunchTemplateName.NotFoundException"])
-def test_trouble_that_passes_is_worth_another_try(code: str) -> None:
+def test_a_temporary_error_is_tried_again(code: str) -> None:
     assert read_fleet_refusal(LAUNCH, code, "").again
 
 
@@ -146,7 +146,7 @@ def test_a_quota_that_refuses_the_whole_call_is_short_on_all_its_offers() -> Non
     assert len(read_fleet_refusal(LAUNCH, "VcpuLimitExceeded", "").short) == 2
 
 
-def test_an_answer_that_was_lost_is_made_up_for_by_the_launchs_tag() -> None:
+def test_a_lost_response_is_replaced_by_the_instances_with_the_tag_of_the_launch() -> None:
     by_tag = {"i-2": ("c5.large", "us-east-1b", "on-demand"), "i-1": ("m5.large", "us-east-1a", "on-demand")}
 
     assert read_instances(LAUNCH, by_tag) == read_fleet_answer(
@@ -165,7 +165,7 @@ def test_an_answer_that_was_lost_is_made_up_for_by_the_launchs_tag() -> None:
         LaunchOutcome(failed=(LaunchFailure("a", "b", "c", "d"),), unmet=("x",), throttled=True),
     ],
 )
-def test_an_outcome_reads_back_as_it_was_kept(outcome: LaunchOutcome) -> None:
+def test_a_stored_outcome_is_read_back_unchanged(outcome: LaunchOutcome) -> None:
     assert LaunchOutcome.from_json(outcome.to_json()) == outcome
 
 

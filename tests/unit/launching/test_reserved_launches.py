@@ -61,7 +61,7 @@ def test_a_class_uses_active_reservations_for_linux_that_do_not_end_now(
     assert read_reservations([raw, raw], NOW) == ((expected,) if expected else ())
 
 
-def test_each_term_is_one_question() -> None:
+def test_each_reservation_term_is_one_query() -> None:
     terms = (
         CapacityReservationTerm(id="cr-1"),
         CapacityReservationTerm({"team": "ml"}, owner="123456789012", match="targeted"),
@@ -96,7 +96,7 @@ def test_a_class_without_a_matching_reservation_is_ready_and_warns() -> None:
     assert resolved(node_class, reservations=[described()]).reservations == (ODCR,)
 
 
-def test_a_resolved_class_reads_back_as_it_was_kept() -> None:
+def test_a_stored_resolved_class_is_read_back_unchanged() -> None:
     one = replace(
         resolved(), reservations=(ODCR, replace(ODCR, id="cr-2", interruptible=True, ends_at="2027-01-01T00:00:00Z"))
     )
@@ -114,7 +114,7 @@ def target(launch: Launch) -> Any:
     return launch.templates[0].data["CapacityReservationSpecification"]
 
 
-def test_a_reserved_node_is_asked_for_in_its_reservation_and_nowhere_else() -> None:
+def test_a_reserved_node_is_launched_in_its_reservation_only() -> None:
     (launch,) = launches(claim_in(ODCR, "a"), claim_in(ODCR, "b"))
 
     assert target(launch) == {
@@ -136,7 +136,7 @@ def test_other_nodes_use_no_reservation_of_the_account(capacity_type: str) -> No
     assert target(launch) == {"CapacityReservationPreference": "none"}
 
 
-def test_a_capacity_block_is_asked_for_by_its_market() -> None:
+def test_a_launch_into_a_capacity_block_names_its_market_type() -> None:
     (launch,) = launches(claim_in(replace(ODCR, kind="capacity-block")))
 
     assert launch.templates[0].data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
@@ -144,7 +144,7 @@ def test_a_capacity_block_is_asked_for_by_its_market() -> None:
     assert not {"OnDemandOptions", "SpotOptions", "ReservedCapacityOptions"} & launch.request.keys()
 
 
-def test_an_interruptible_reservation_is_asked_for_by_its_market() -> None:
+def test_a_launch_into_an_interruptible_reservation_names_its_market_type() -> None:
     (launch,) = launches(claim_in(replace(ODCR, interruptible=True)))
 
     market = "interruptible-capacity-reservation"

@@ -68,7 +68,7 @@ def test_the_default_family_is_al2023_and_is_reported() -> None:
         ),
     ],
 )
-def test_what_is_not_there_is_reported_with_its_remedy(
+def test_a_missing_resource_is_reported_with_its_remedy(
     answers: dict[str, Any], condition: tuple[str, str], words: str
 ) -> None:
     there = resolved(**answers)
@@ -102,7 +102,7 @@ def test_more_security_groups_than_an_interface_can_have_are_reported(
     assert all(words in one.message for one in found)
 
 
-def test_all_that_is_missing_is_reported_at_once() -> None:
+def test_all_missing_resources_are_reported_at_once() -> None:
     bare = resolved(replace(TEMPLATE, instance_profile="gone"), subnets=(), security_groups=(), parameters={})
 
     assert [condition for condition, _ in errors(bare.problems)] == [
@@ -135,7 +135,7 @@ def test_no_node_gets_a_role_that_the_settings_do_not_name(node_class: NodeClass
     assert [found_reason for _, found_reason in errors(there.problems)] == ([reason] if reason else [])
 
 
-def test_roles_may_stand_in_the_settings_as_arns() -> None:
+def test_the_settings_may_name_roles_by_arn() -> None:
     ceilings = replace(
         CEILINGS, node_roles=("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), instance_profile="p"
     )
@@ -152,7 +152,7 @@ def test_roles_may_stand_in_the_settings_as_arns() -> None:
     )
 
 
-def test_without_any_profile_the_class_says_so() -> None:
+def test_a_class_without_an_instance_profile_reports_it() -> None:
     there = resolve_node_class(
         TEMPLATE, found(), replace(CEILINGS, instance_profile=""), cluster="prod", kubernetes_version=VERSION
     )
@@ -235,7 +235,7 @@ def test_an_inline_provider_names_the_tag_that_no_subnet_and_no_group_has() -> N
     ]
 
 
-def test_questions_are_what_the_describe_calls_take() -> None:
+def test_queries_have_the_form_of_the_describe_calls() -> None:
     asked = build_queries(
         replace(
             TEMPLATE,

@@ -37,12 +37,12 @@ def as_ec2_shows(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_template_as_ec2_shows_it_is_no_other() -> None:
+def test_a_template_in_the_form_of_ec2_is_equal() -> None:
     assert compare_launch_templates(DATA, DATA) == ()
     assert compare_launch_templates(DATA, as_ec2_shows(DATA)) == ()
 
 
-def test_an_interface_with_the_values_of_unset_fields_is_no_other() -> None:
+def test_an_interface_with_default_values_of_unset_fields_is_equal() -> None:
     (interface,) = PUBLIC["NetworkInterfaces"]
     shown = {
         **interface,
@@ -86,7 +86,7 @@ def test_an_interface_with_the_values_of_unset_fields_is_no_other() -> None:
         ({"InstanceMarketOptions": {"MarketType": "spot"}}, "InstanceMarketOptions"),
     ],
 )
-def test_what_another_hand_changed_is_named(changes: dict[str, Any], field: str) -> None:
+def test_each_changed_field_of_a_template_is_named(changes: dict[str, Any], field: str) -> None:
     found = compare_launch_templates(DATA, {**as_ec2_shows(DATA), **changes})
 
     assert [each for each in found if each.startswith(field)] == list(found) != []

@@ -62,7 +62,7 @@ def test_a_node_of_scenario_c_joins_its_cluster() -> None:
     }
 
 
-def test_taints_of_the_pool_come_before_the_guards() -> None:
+def test_taints_of_the_pool_precede_the_registration_taints() -> None:
     pool = replace(
         MODERN, taints=(Taint("dedicated", "NoSchedule", "a"),), startup_taints=(Taint("agent", "NoExecute"),)
     )
@@ -72,7 +72,7 @@ def test_taints_of_the_pool_come_before_the_guards() -> None:
     assert [taint["key"] for taint in taints] == ["dedicated", "agent", "karpenter.sh/unregistered"]
 
 
-def test_a_pool_that_leaves_placing_to_the_scheduler_has_no_filling_taint() -> None:
+def test_a_pool_with_placing_schedule_has_no_filling_taint() -> None:
     pool = replace(POOL, own_annotations={"joiner.dev/placing": "schedule"})
 
     taints = config(written(pool=pool))["spec"]["kubelet"]["config"]["registerWithTaints"]
@@ -102,7 +102,7 @@ def test_labels_that_a_kubelet_may_not_set_are_left_to_registration() -> None:
     ]
 
 
-def test_a_provisioners_kubelet_settings_win_over_its_classs() -> None:
+def test_kubelet_settings_of_a_provisioner_replace_those_of_its_class() -> None:
     node_class = replace(TEMPLATE, kubelet=KubeletConfiguration({"maxPods": 110}))
     pool = replace(POOL, kubelet=KubeletConfiguration({"maxPods": 20, "kubeReserved": {"cpu": "100m"}}))
 
@@ -111,7 +111,7 @@ def test_a_provisioners_kubelet_settings_win_over_its_classs() -> None:
     assert (read["maxPods"], read["kubeReserved"]) == (20, {"cpu": "100m"})
 
 
-def test_own_disks_make_one_file_system() -> None:
+def test_instance_store_volumes_make_one_file_system() -> None:
     node_class = replace(TEMPLATE, instance_store_policy="RAID0")
 
     assert config(written(node_class))["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
@@ -127,7 +127,7 @@ def test_own_disks_make_one_file_system() -> None:
         ("  \n", []),
     ],
 )
-def test_the_users_own_comes_first_so_that_ours_wins(own: str, types: list[str]) -> None:
+def test_the_part_of_joiner_is_last_so_that_it_takes_precedence(own: str, types: list[str]) -> None:
     text = written(replace(TEMPLATE, user_data=own))
 
     assert [content_type for content_type, _ in parts(text)] == [*types, "application/node.eks.aws"]
@@ -175,7 +175,7 @@ def test_a_script_that_holds_the_boundary_stays_one_part() -> None:
 
 
 @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc"], include_characters="\n-/"), max_size=200))
-def test_no_script_breaks_out_of_its_part(text: str) -> None:
+def test_no_user_script_ends_its_mime_part(text: str) -> None:
     script = f"#!/bin/sh\n{text}"
 
     found = parts(written(replace(TEMPLATE, user_data=script)))
@@ -192,7 +192,7 @@ def test_no_script_breaks_out_of_its_part(text: str) -> None:
         ({"service_cidr": ""}, "cannot be the cluster's service CIDR"),
     ],
 )
-def test_what_is_not_of_its_grammar_never_reaches_a_node(change: dict[str, str], words: str) -> None:
+def test_a_value_that_does_not_match_its_grammar_is_refused(change: dict[str, str], words: str) -> None:
     with pytest.raises(UserDataRefused, match=words):
         written(cluster=replace(CLUSTER, **change))
 
@@ -205,19 +205,19 @@ def test_no_label_reaches_the_kubelets_flags_unchecked(key: str, value: str) -> 
         written(pool=replace(POOL, labels={key: value}))
 
 
-def test_a_taint_of_a_strange_value_is_refused() -> None:
+def test_a_taint_with_an_invalid_value_is_refused() -> None:
     with pytest.raises(UserDataRefused, match="the value of taint a"):
         written(pool=replace(POOL, taints=(Taint("a", "NoSchedule", "b c"),)))
 
 
-def test_more_than_ec2_takes_is_refused_with_the_sizes() -> None:
+def test_user_data_beyond_the_limit_of_ec2_is_refused_with_both_sizes() -> None:
     with pytest.raises(UserDataRefused, match="EC2 takes 16384") as refused:
         written(replace(TEMPLATE, user_data="#!/bin/sh\n" + "x" * 16_384))
 
     assert refused.value.reason == "UserDataSizeLimitExceeded"
 
 
-def test_images_of_ones_own_get_user_data_of_ones_own() -> None:
+def test_custom_images_get_the_user_data_unchanged() -> None:
     own = replace(TEMPLATE, user_data="anything")
 
     assert build_user_data(CLUSTER, wanted("x").claim, POOL, own, "Custom") == "anything"

@@ -89,7 +89,7 @@ def test_ranges_and_ratios_of_each_type(device: BlockDevice, message: str) -> No
         BlockDevice("/dev/xvdb", 1),
     ],
 )
-def test_what_ebs_takes_is_no_problem(device: BlockDevice) -> None:
+def test_a_volume_that_ebs_accepts_has_no_problem(device: BlockDevice) -> None:
     assert problems_of(device) == []
 
 
@@ -110,7 +110,7 @@ def test_a_volume_too_small_for_some_of_the_images_only_is_reported_without_refu
     assert (problem.severity, problem.reason) == ("warning", "BlockDeviceInvalid")
 
 
-def test_a_device_has_a_name_of_ec2s_and_a_root_volume_boots() -> None:
+def test_a_device_name_must_be_known_to_ec2_and_a_root_volume_bootable() -> None:
     root = {"ImageId": "ami-1", "RootDeviceName": "/dev/xvda"}
 
     assert problems_of(BlockDevice("/dev/disk7", 40)) == [
@@ -163,7 +163,7 @@ def test_a_key_of_the_settings_may_be_named_by_arn_or_id(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["alias/mine", "not a key", KEY.replace("1234abcd", "ffff0000")])
-def test_another_key_is_refused_before_instances_end_by_it(key: str) -> None:
+def test_a_key_that_the_settings_do_not_name_is_refused(key: str) -> None:
     assert problems_of(replace(ROOT, encrypted=True, kms_key_id=key)) == [
         f"spec.blockDeviceMappings[0].ebs.kmsKeyID: {key}: the settings' kmsKeys name {KEY}, and without a "
         f"grant the instance would end "

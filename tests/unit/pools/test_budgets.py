@@ -39,18 +39,18 @@ def test_the_strictest_budget_counts() -> None:
     )
 
 
-def test_zero_lets_nothing_go() -> None:
+def test_a_budget_of_zero_allows_no_disruption() -> None:
     assert count_allowed_disruptions([DisruptionBudget("0")], "Empty", nodes=100, now=NOON) == 0
 
 
-def test_a_budget_for_other_reasons_says_nothing_of_this_one() -> None:
+def test_a_budget_for_other_reasons_does_not_count() -> None:
     budgets = [DisruptionBudget("0", reasons=("Drifted", "Underutilized")), DisruptionBudget("5", reasons=("Empty",))]
 
     assert count_allowed_disruptions(budgets, "Empty", nodes=100, now=NOON) == 5
     assert count_allowed_disruptions(budgets, "Drifted", nodes=100, now=NOON) == 0
 
 
-def test_without_a_budget_that_counts_all_may_go() -> None:
+def test_without_a_matching_budget_all_nodes_may_be_disrupted() -> None:
     assert (
         count_allowed_disruptions(
             [DisruptionBudget("0", schedule="0 9 * * mon-fri", duration=8 * HOURS)], "Empty", nodes=7, now=NOON
@@ -85,7 +85,7 @@ def test_without_a_budget_that_counts_all_may_go() -> None:
         ("0 12 * * 7", 24, False),
     ],
 )
-def test_a_schedule_says_when_a_budget_begins_and_its_duration_for_how_long(
+def test_a_budget_is_active_for_its_duration_after_each_start_of_its_schedule(
     times: str, hours: int, active: bool
 ) -> None:
     assert is_active(DisruptionBudget("0", schedule=times, duration=hours * HOURS), NOON) is active
@@ -98,7 +98,7 @@ def test_a_budget_is_active_from_the_minute_it_begins_to_the_minute_it_ends() ->
     assert minutes == list(range(-30, 30))
 
 
-def test_times_are_utc_whatever_the_clock_shows() -> None:
+def test_schedules_are_in_utc_for_any_time_zone_of_now() -> None:
     elsewhere = NOON.astimezone(datetime.fromisoformat("2026-01-01T00:00:00+09:00").tzinfo)
 
     assert is_active(DisruptionBudget("0", schedule="0 12 * * *", duration=60), elsewhere)
@@ -118,7 +118,7 @@ def test_times_are_utc_whatever_the_clock_shows() -> None:
         "* * * * *  *",
     ],
 )
-def test_a_schedule_that_cannot_be_read_lets_nothing_go(times: str) -> None:
+def test_a_budget_with_an_invalid_schedule_allows_no_disruption(times: str) -> None:
     with pytest.raises(ValueError, match=r"field|within|literal"):
         CronSchedule.parse(times)
     assert (
@@ -155,7 +155,7 @@ def test_the_day_of_the_week_is_that_of_the_time_zone() -> None:
     assert hours_of(monday, sunday_in_utc, ZoneInfo("Asia/Tokyo")) == [21, 22]
 
 
-def test_a_time_that_the_clocks_skip_is_no_start_and_one_that_they_repeat_is_two() -> None:
+def test_a_skipped_local_time_is_no_start_and_a_repeated_one_is_two() -> None:
     budget = DisruptionBudget("0", schedule="30 2 * * *", duration=HOURS // 2)
     forward, back = datetime(2026, 3, 29, tzinfo=UTC), datetime(2026, 10, 25, tzinfo=UTC)
 

@@ -156,7 +156,7 @@ def test_a_launched_claim_knows_its_instance() -> None:
         {},
     ],
 )
-def test_a_strange_claim_is_never_lost(status: dict[str, Any]) -> None:
+def test_a_claim_with_invalid_fields_is_still_read(status: dict[str, Any]) -> None:
     spec = {"requirements": [{"key": "a", "operator": "Sometimes"}], "expireAfter": "soon", "taints": [{"key": "a"}]}
 
     one = read_node_claim(
@@ -171,7 +171,7 @@ def test_a_strange_claim_is_never_lost(status: dict[str, Any]) -> None:
     assert (one.name, one.pool, one.launched) == ("a", "p", False)
 
 
-def test_what_is_no_claim_is_refused() -> None:
+def test_an_object_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidManifests, match="give a NodeClaim or a Machine"):
         read_node_claim({"kind": "Node", "metadata": {"name": "a"}})
 

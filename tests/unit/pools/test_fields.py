@@ -271,7 +271,7 @@ def test_the_other_values_of_a_field_are_not_reported() -> None:
 @pytest.mark.parametrize(
     "row", [row for row in ROWS if row.use == "not used"], ids=lambda row: f"{row.kind}-{row.path}"
 )
-def test_the_description_of_a_field_that_is_not_used_says_so(row: FieldRow) -> None:
+def test_the_description_of_an_unused_field_states_it(row: FieldRow) -> None:
     description = FIELDS[row.kind][row.path]["description"]
 
     assert "Not used" in description or "no effect" in description
@@ -280,7 +280,7 @@ def test_the_description_of_a_field_that_is_not_used_says_so(row: FieldRow) -> N
 @pytest.mark.parametrize(
     "row", [row for row in UNSUPPORTED if not row.values], ids=lambda row: f"{row.kind}-{row.path}"
 )
-def test_the_description_of_a_field_without_effect_says_so(row: UnsupportedField) -> None:
+def test_the_description_of_a_field_without_effect_states_it(row: UnsupportedField) -> None:
     schema = SCHEMAS[row.kind]
     for part in row.path.split("."):
         schema = schema["properties"][part.removesuffix("[]")]

@@ -17,7 +17,7 @@ POOL = NodePool(
 CLASS = NodeClass("default", role="nodes", tags={"a": "1", "b": "2"})
 
 
-def test_order_in_a_manifest_says_nothing() -> None:
+def test_the_order_in_a_manifest_does_not_change_the_hash() -> None:
     turned = replace(POOL, taints=tuple(reversed(POOL.taints)))
     assert hash_fields(turned, OF_POOL) == hash_fields(POOL, OF_POOL)
     assert hash_fields(replace(CLASS, tags={"b": "2", "a": "1"}), OF_CLASS) == hash_fields(CLASS, OF_CLASS)
@@ -28,11 +28,11 @@ def test_order_in_a_manifest_says_nothing() -> None:
     [replace(POOL, labels={"team": "b"}), replace(POOL, taints=POOL.taints[:1]), replace(POOL, expire_after=None)],
     ids=["labels", "taints", "expireAfter"],
 )
-def test_what_a_node_is_made_of_changes_it(other: NodePool) -> None:
+def test_each_property_of_a_node_changes_the_hash(other: NodePool) -> None:
     assert hash_fields(other, OF_POOL) != hash_fields(POOL, OF_POOL)
 
 
-def test_what_chooses_among_things_that_exist_does_not() -> None:
+def test_selectors_do_not_change_the_hash() -> None:
     chosen = Requirements.from_kube([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}])
     assert hash_fields(
         replace(POOL, requirements=chosen, limits=Resources.from_kube({"cpu": "5"}), weight=7), OF_POOL
@@ -45,7 +45,7 @@ def test_what_chooses_among_things_that_exist_does_not() -> None:
     )
 
 
-def test_a_claim_remembers_both_under_karpenter_s_names() -> None:
+def test_a_claim_has_both_hashes_under_the_names_of_karpenter() -> None:
     found = build_hash_annotations(POOL, CLASS)
     assert found["karpenter.sh/nodepool-hash"] == hash_fields(POOL, OF_POOL)
     assert found["karpenter.k8s.aws/ec2nodeclass-hash"] == hash_fields(CLASS, OF_CLASS)

@@ -61,7 +61,7 @@ def test_scenario_c_is_a_pool_of_on_demand_linux_nodes_with_40_gib() -> None:
     assert node_class.ami_family is None
 
 
-def test_scenario_a_has_its_class_in_place() -> None:
+def test_scenario_a_has_an_inline_class() -> None:
     found = read_manifests(yaml.safe_load_all((SCENARIOS / "a-inline-provider.yaml").read_text()))
 
     pool = found.pools[0]
@@ -86,7 +86,7 @@ def test_scenario_b_is_limited_and_spot() -> None:
     "key",
     ["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-category"],
 )
-def test_who_says_something_of_the_type_gets_no_default_of_it(key: str) -> None:
+def test_requirements_on_the_instance_type_replace_the_defaults_for_it(key: str) -> None:
     pool = provisioner(requirements=[{"key": key, "operator": "In", "values": ["x"]}])
 
     assert set(pool.requirements) == {key, "kubernetes.io/os", "kubernetes.io/arch", "karpenter.sh/capacity-type"}
@@ -107,7 +107,7 @@ def test_a_renamed_label_counts_as_declared() -> None:
         ({"consolidation": {"enabled": True}}, "WhenEmptyOrUnderutilized", 0),
     ],
 )
-def test_how_nodes_end(spec: dict[str, Any], policy: str, after: int | None) -> None:
+def test_the_disruption_settings_of_a_provisioner(spec: dict[str, Any], policy: str, after: int | None) -> None:
     disruption = provisioner(**spec).disruption
 
     assert (disruption.policy, disruption.consolidate_after) == (policy, after)

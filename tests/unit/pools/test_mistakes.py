@@ -47,7 +47,7 @@ def test_all_mistakes_of_an_object_are_reported_at_once() -> None:
     ]
 
 
-def test_a_broken_pool_never_stops_the_others() -> None:
+def test_an_invalid_pool_does_not_affect_the_others() -> None:
     good = {
         "kind": "Provisioner",
         "metadata": {"name": "good"},
@@ -60,7 +60,7 @@ def test_a_broken_pool_never_stops_the_others() -> None:
     assert [node_class.key for node_class in found.classes] == ["Inline/good"]
 
 
-def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
+def test_a_pool_without_its_class_is_read_and_reported() -> None:
     pool = {"kind": "Provisioner", "metadata": {"name": "a"}, "spec": {"providerRef": {"name": "b"}}}
 
     found = read_manifests([pool])
@@ -77,7 +77,7 @@ def test_a_pool_whose_class_is_not_there_stays_and_says_so() -> None:
 @pytest.mark.parametrize(
     "spec", [None, [], "text", 3, {"requirements": "text", "taints": {}, "limits": 1, "labels": [1], "provider": []}]
 )
-def test_no_nonsense_makes_the_reader_fail(spec: Any) -> None:
+def test_no_input_makes_a_reader_raise(spec: Any) -> None:
     for kind in ("NodePool", "Provisioner", "EC2NodeClass", "AWSNodeTemplate"):
         found = read_manifests([{"kind": kind, "metadata": {"name": "a"}, "spec": spec}])
         assert (found.pools, found.classes) == ((), ())
@@ -91,7 +91,7 @@ def test_another_version_of_a_kind_is_refused() -> None:
         )
 
 
-def test_a_kind_that_is_no_class_is_refused() -> None:
+def test_a_kind_that_is_not_a_class_is_refused() -> None:
     with pytest.raises(InvalidManifests, match="use an EC2NodeClass"):
         read_node_class({"kind": "NodePool", "metadata": {"name": "a"}})
 

@@ -33,7 +33,7 @@ def read(annotations: dict[str, Any]) -> tuple[PoolPlanning, list[str]]:
         ("blast-radius", "32", PoolPlanning(blast_radius=BlastRadius(vcpus=32))),
     ],
 )
-def test_an_annotation_sets_what_it_says(name: str, value: str, settings: PoolPlanning) -> None:
+def test_each_annotation_sets_its_value(name: str, value: str, settings: PoolPlanning) -> None:
     assert read({f"joiner.dev/{name}": value}) == (settings, [])
 
 

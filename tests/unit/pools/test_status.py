@@ -37,11 +37,11 @@ def test_a_good_pool_is_ready() -> None:
     }
 
 
-def test_a_provisioner_is_active_as_it_always_was() -> None:
+def test_a_valid_provisioner_has_the_condition_active() -> None:
     assert conditions(legacy=True)["Active"].true
 
 
-def test_a_broken_pool_says_field_and_remedy() -> None:
+def test_the_condition_of_an_invalid_pool_names_field_and_remedy() -> None:
     ready = conditions(InvalidManifest("NodePool/a", "spec.weight", "0", "give a number of at least 1"))["Ready"]
 
     assert (ready.status, ready.reason) == ("False", "ValidationFailed")
@@ -77,7 +77,7 @@ def test_a_provisioner_shows_what_is_assumed_of_its_inline_class_because_that_ha
     ]
 
 
-def test_a_pool_without_its_class_says_so() -> None:
+def test_a_pool_without_its_class_reports_it() -> None:
     assert conditions(node_class=None)["Ready"].reason == "NodeClassNotFound"
 
 
@@ -120,7 +120,7 @@ def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None
     }
 
 
-def test_a_class_says_which_of_its_fields_have_no_effect() -> None:
+def test_a_class_reports_its_fields_without_effect() -> None:
     ignored = InvalidManifest(
         "EC2NodeClass/default", "spec.cpuOptions", "{}", "this field has no effect yet", "warning"
     )

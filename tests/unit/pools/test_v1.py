@@ -37,7 +37,7 @@ def node_class(**spec: Any) -> NodeClass:
     return read_node_class({"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": fields})
 
 
-def test_a_pool_that_says_least_has_the_defaults() -> None:
+def test_a_minimal_pool_has_the_defaults() -> None:
     pool = node_pool()
 
     assert pool.disruption == Disruption("WhenEmptyOrUnderutilized", 0, (DisruptionBudget("10%"),))
@@ -109,7 +109,7 @@ def test_the_image_family(spec: dict[str, Any], family: ImageFamily) -> None:
     assert node_class(**spec).ami_family == family
 
 
-def test_a_class_that_says_least_has_the_defaults() -> None:
+def test_a_minimal_class_has_the_defaults() -> None:
     plain = node_class()
 
     assert plain.metadata_options == MetadataOptions("enabled", "disabled", 1, "required")
@@ -117,7 +117,7 @@ def test_a_class_that_says_least_has_the_defaults() -> None:
     assert plain.image_terms == (ImageTerm(alias="al2023@latest"),)
 
 
-def test_a_static_pool_says_how_many_nodes_it_has() -> None:
+def test_a_static_pool_has_its_number_of_replicas() -> None:
     manifest = {**EVERYTHING[0], "spec": {**EVERYTHING[0]["spec"], "replicas": 2, "limits": {"nodes": 5}}}
     manifest["spec"].pop("weight")
 

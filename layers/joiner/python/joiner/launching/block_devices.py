@@ -74,7 +74,7 @@ class VolumeAnswers:
 
 def find_volume_problems(
     devices: Sequence[BlockDevice],
-    world: VolumeAnswers,
+    answers: VolumeAnswers,
     ceilings: NodeClassPolicy,
     *,
     field: str = "spec.blockDeviceMappings",
@@ -84,14 +84,14 @@ def find_volume_problems(
         problem
         for index, device in enumerate(devices)
         for problem in (
-            *_device_problems(device, world, f"{field}[{index}]"),
-            *_range_problems(device, world, f"{field}[{index}].ebs"),
-            *_snapshot_problems(device, world, ceilings, f"{field}[{index}].ebs"),
-            *_image_problems(device, world, f"{field}[{index}].ebs"),
+            *_device_problems(device, answers, f"{field}[{index}]"),
+            *_range_problems(device, answers, f"{field}[{index}].ebs"),
+            *_snapshot_problems(device, answers, ceilings, f"{field}[{index}].ebs"),
+            *_image_problems(device, answers, f"{field}[{index}].ebs"),
             *_key_problems(device, ceilings, f"{field}[{index}].ebs"),
         )
     ]
-    return [*problems, *_default_key_problems(devices, world, ceilings)]
+    return [*problems, *_default_key_problems(devices, answers, ceilings)]
 
 
 def find_declared_volume_problems(
@@ -116,7 +116,7 @@ def _invalid(where: str, message: str) -> NodeClassProblem:
     return NodeClassProblem(CONDITION, "BlockDeviceInvalid", f"{where}{message}")
 
 
-def _device_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
+def _device_problems(device: BlockDevice, answers: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
     name = device.device_name
     if not DEVICE_NAME.fullmatch(name):
         yield _invalid(
@@ -126,7 +126,7 @@ def _device_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> I
                 f"/dev/xvda)"
             ),
         )
-    if device.volume_type in NOT_BOOTABLE and any(image.get("RootDeviceName") == name for image in world.images):
+    if device.volume_type in NOT_BOOTABLE and any(image.get("RootDeviceName") == name for image in answers.images):
         yield _invalid(
             where,
             (
@@ -136,9 +136,9 @@ def _device_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> I
         )
 
 
-def _range_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
+def _range_problems(device: BlockDevice, answers: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
     kind = device.volume_type or next(
-        (str(ebs["VolumeType"]) for ebs in _of_images(device, world) if "VolumeType" in ebs), DEFAULT_TYPE
+        (str(ebs["VolumeType"]) for ebs in _of_images(device, answers) if "VolumeType" in ebs), DEFAULT_TYPE
     )
     limits = LIMITS.get(kind)
     if limits is None:
@@ -201,7 +201,7 @@ def _throughput_problems(
 
 
 def _snapshot_problems(
-    device: BlockDevice, world: VolumeAnswers, ceilings: NodeClassPolicy, where: str
+    device: BlockDevice, answers: VolumeAnswers, ceilings: NodeClassPolicy, where: str
 ) -> Iterator[NodeClassProblem]:
     """Yield problems of the snapshot that the class names.
 
@@ -209,7 +209,7 @@ def _snapshot_problems(
     """
     if not device.snapshot_id:
         return
-    found = next((each for each in world.snapshots if each["SnapshotId"] == device.snapshot_id), None)
+    found = next((each for each in answers.snapshots if each["SnapshotId"] == device.snapshot_id), None)
     if found is None:
         remedy = "name one that exists in this region and that this account may use"
         yield NodeClassProblem(
@@ -241,9 +241,9 @@ def _snapshot_problems(
         )
 
 
-def _of_images(device: BlockDevice, world: VolumeAnswers) -> list[Answer]:
+def _of_images(device: BlockDevice, answers: VolumeAnswers) -> list[Answer]:
     """Return the image mappings of this device; empty if the class names a snapshot."""
-    mappings = [mapping for image in world.images for mapping in image.get("BlockDeviceMappings", ())]
+    mappings = [mapping for image in answers.images for mapping in image.get("BlockDeviceMappings", ())]
     return [
         each["Ebs"]
         for each in mappings
@@ -251,13 +251,13 @@ def _of_images(device: BlockDevice, world: VolumeAnswers) -> list[Answer]:
     ]
 
 
-def _image_problems(device: BlockDevice, world: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
+def _image_problems(device: BlockDevice, answers: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
     """Yield the problems of a volume that is smaller than the image, or unencrypted while the image is encrypted.
 
     The size in an image's mapping is used for that of its snapshot, which may not be visible. If only some of the
     images are larger, the others can be launched: the condition reports it and the class remains usable.
     """
-    mapped = _of_images(device, world)
+    mapped = _of_images(device, answers)
     sizes = [int(ebs.get("VolumeSize", 0)) for ebs in mapped]
     if device.size_gib is not None and (larger := [size for size in sizes if size > device.size_gib]):
         message = f".volumeSize: {device.size_gib}Gi: the image's snapshot needs {max(larger)}Gi: raise volumeSize"
@@ -294,12 +294,12 @@ def _key_remedy(ceilings: NodeClassPolicy) -> str:
 
 
 def _default_key_problems(
-    devices: Sequence[BlockDevice], world: VolumeAnswers, ceilings: NodeClassPolicy
+    devices: Sequence[BlockDevice], answers: VolumeAnswers, ceilings: NodeClassPolicy
 ) -> Iterator[NodeClassProblem]:
     """Yield the problem of the account's default key, if a volume of the class would be encrypted with it."""
-    if world.defaults is None:
+    if answers.defaults is None:
         return
-    key, encrypts_all = world.defaults.key, world.defaults.encrypted
+    key, encrypts_all = answers.defaults.key, answers.defaults.encrypted
     used = any(not device.kms_key_id and (device.encrypted or encrypts_all) for device in devices) or (
         encrypts_all and not devices
     )

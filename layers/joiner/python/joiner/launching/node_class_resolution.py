@@ -221,9 +221,9 @@ def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], all
 def _volume_problems(
     node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
 ) -> list[NodeClassProblem]:
-    world = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
+    answers = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
     devices = node_class.block_devices or default_devices(choose_family(node_class))
-    return find_volume_problems(devices, world, ceilings, field=field_path(node_class, "blockDeviceMappings"))
+    return find_volume_problems(devices, answers, ceilings, field=field_path(node_class, "blockDeviceMappings"))
 
 
 def _network_problems(ip_family: str) -> list[NodeClassProblem]:

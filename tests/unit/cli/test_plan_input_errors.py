@@ -1,0 +1,104 @@
+"""`joiner plan` reports invalid objects and unreadable files, and plans everything else."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.cli.running import AMD64, deployment, joiner, pod, pool, write
+
+
+def test_one_broken_pool_is_reported_and_everything_else_is_planned(tmp_path: Path, catalogue: Path) -> None:
+    broken = pool("broken", requirements=[{**AMD64, "operator": "Inn"}])
+    files = write(tmp_path, broken, pool(), pod("a"), pod("b", cpu="one"), deployment("web", 2))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 1
+    assert [
+        (one["object"], one["field"], one["value"]) for one in answer.json["problems"] if one["severity"] == "error"
+    ] == [
+        ("NodePool/broken", "spec.template.spec.requirements[0].operator", "Inn"),
+        ("Pod/default/b", "spec.containers[0].resources.requests[cpu]", "one"),
+    ]
+    assert [(node["nodePool"], node["pods"]) for node in answer.json["nodes"]] == [
+        ("default", ["default/a", "shop/web-0", "shop/web-1"])
+    ]
+    assert answer.json["pending"] == []
+    assert "joiner: the plan is without 2 invalid objects\n" in answer.err
+    assert joiner("plan", "-f", files, "--catalogue", catalogue).out.startswith("1 new node for 3 pods.\n")
+
+
+def test_a_truncated_file_does_not_affect_the_others(tmp_path: Path, catalogue: Path) -> None:
+    write(tmp_path, pool(), pod("a"))
+    (tmp_path / "torn.yaml").write_text(f"{yaml.safe_dump(pod('before'))}---\na: [")
+    answer = joiner("plan", "-f", tmp_path, "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/before"]])
+    assert "joiner: the plan is without the unreadable parts of 1 file\n" in answer.err
+
+
+def test_an_object_with_two_definitions_is_left_out(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), pod("a"), pod("twice"), pod("same"), pod("same"), pod("twice", cpu="2"))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/same"]])
+    assert (
+        f"Pod/default/twice: metadata.name is twice: another document defines it differently ({files}, document 6)"
+        in answer.err
+    )
+
+
+def test_refusals_are_in_the_json_too(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a", cpu="one")), "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 1
+    assert answer.json["nodes"] == []
+    assert [(one["object"], one["field"]) for one in answer.json["problems"] if one["severity"] == "error"] == [
+        ("Pod/default/a", "spec.containers[0].resources.requests[cpu]")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["-f", "nowhere.yaml"],
+            "joiner: nowhere.yaml: No such file or directory: name a file or folder that can be read\n",
+        ),
+        (
+            ["-f", "-", "--region", "eu-west-1"],
+            "joiner: --region eu-west-1: only the catalogue of us-east-1 is packaged: give one of the region",
+        ),
+        (
+            ["-f", "-", "--catalogue", "nowhere.json"],
+            "joiner: nowhere.json: No such file or directory: name a file that `joiner catalogue",
+        ),
+    ],
+)
+def test_an_unreadable_file_is_reported_in_one_sentence(arguments: list[str], message: str) -> None:
+    answer = joiner("plan", *arguments)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err.startswith(message)
+
+
+def test_an_unreadable_file_does_not_hide_problems_of_the_others(tmp_path: Path, catalogue: Path) -> None:
+    write(tmp_path, pool(), pod("a", cpu="one"))
+    (tmp_path / "torn.yaml").write_text("a: [")
+    answer = joiner("plan", "-f", tmp_path, "-f", tmp_path / "nowhere.yaml", "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert [line.removeprefix(f"joiner: {tmp_path}/").partition(":")[0] for line in answer.err.splitlines()][:3] == [
+        "manifests.yaml, document 2",
+        "torn.yaml, line 2",
+        "nowhere.yaml",
+    ]
+    message = "there is nothing to plan without 1 invalid object and the unreadable parts of 2 files"
+    assert f"joiner: {message}\n" in answer.err
+
+
+def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, "# nothing yet"), "--catalogue", catalogue)
+
+    assert (answer.exit_code, answer.out) == (0, "No pods are pending: nothing to do.\n")
+    assert answer.err.startswith("joiner: the input holds no manifests\n")

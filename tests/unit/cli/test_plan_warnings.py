@@ -1,0 +1,119 @@
+"""`joiner plan` warns about pools, classes and requirements that give no nodes, and about values without effect."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.unit.cli.running import joiner, node_class, pod, pool, write
+
+
+def test_a_pool_with_a_capacity_type_without_prices_is_reported(tmp_path: Path, catalogue: Path) -> None:
+    def warnings(*values: str) -> list[str]:
+        requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": list(values)}
+        files = write(tmp_path, pool(requirements=[requirement]))
+        problems = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json").json["problems"]
+        return [one["message"] for one in problems if one["severity"] == "warning"]
+
+    assert warnings("spot") == [
+        "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them; give a "
+        "catalogue with spot prices (--catalogue)"
+    ]
+    assert warnings("spot", "on-demand") == []
+
+
+def test_pools_and_classes_that_are_not_ready_in_a_dump_are_reported(tmp_path: Path, catalogue: Path) -> None:
+    def status(message: str) -> Mapping[str, Any]:
+        return {"conditions": [{"type": "Ready", "status": "False", "reason": "SubnetsNotFound", "message": message}]}
+
+    dump = [
+        {**pool(), "status": status("NodeClassReady: EC2NodeClass/default: no subnet has tag a = b")},
+        node_class(status("SubnetsReady: no subnet has tag a = b")),
+        {**pool("fine"), "status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+    ]
+    answer = joiner("plan", "-f", write(tmp_path, *dump, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 2
+    assert answer.json["nodes"] == []
+    assert [(one["nodePool"], one["reason"]) for one in answer.json["pending"][0]["reasons"]] == [
+        (
+            "default",
+            "NodePool/default is not ready: NodeClassReady: EC2NodeClass/default: no subnet has tag a = b",
+        ),
+        ("fine", "its class EC2NodeClass/default is not ready: SubnetsReady: no subnet has tag a = b"),
+    ]
+    assert [(one["object"], one["field"], one["value"], one["severity"]) for one in answer.json["problems"]] == [
+        ("EC2NodeClass/default", "status.conditions[Ready]", "False", "warning"),
+        ("NodePool/default", "status.conditions[Ready]", "False", "warning"),
+    ]
+    assert answer.json["problems"][0]["message"] == (
+        "SubnetsReady: no subnet has tag a = b; the cluster launches no nodes for it, so this plan has none: correct "
+        "it, or remove its status to plan it as ready"
+    )
+    assert (
+        "EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet has tag a = b" in answer.err
+    )
+
+
+def test_an_unknown_required_value_is_reported_with_the_nearest(tmp_path: Path, catalogue: Path) -> None:
+    wanted = {
+        "node.kubernetes.io/instance-type": ["m5.large", "m5.lrge"],
+        "topology.kubernetes.io/zone": ["us-east-1z", "us-east-1a"],
+        "karpenter.k8s.aws/instance-family": ["q9"],
+        "example.com/team": ["any"],
+    }
+    wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
+    answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    assert [
+        f"{one['field']} is {one['value']}: {one['message']}"
+        for one in answer.json["problems"]
+        if one["severity"] == "warning"
+    ] == [
+        "spec.template.spec.requirements[karpenter.k8s.aws/instance-family] is q9: no instance type of the catalogue "
+        "has it; "
+        "there are g5, m5, r5, c6i, c7g and 4 more",
+        "spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge: the catalogue has no such "
+        "instance type; "
+        "did you mean m5.large or m5.xlarge?",
+        "spec.template.spec.requirements[topology.kubernetes.io/zone] is us-east-1z: the catalogue has no such zone; "
+        "did you mean us-east-1f or us-east-1d?",
+    ]
+    assert (
+        "NodePool/default: spec.template.spec.requirements[node.kubernetes.io/instance-type] is m5.lrge" in answer.err
+    )
+
+
+def test_requirements_that_no_type_meets_together_are_reported(tmp_path: Path, catalogue: Path) -> None:
+    wanted = {"node.kubernetes.io/instance-type": ["m5.large"], "kubernetes.io/arch": ["arm64"]}
+    wrong = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
+    answer = joiner("plan", "-f", write(tmp_path, wrong, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    (problem,) = [one for one in answer.json["problems"] if one["field"].endswith("requirements")]
+    assert (problem["object"], problem["severity"]) == ("NodePool/default", "warning")
+    assert problem["message"].startswith("no instance type of the catalogue meets all of them; alone, ")
+    assert problem["message"].endswith(" 1 node.kubernetes.io/instance-type")
+
+
+def test_requirements_without_an_offering_now_are_not_a_mistake(tmp_path: Path, catalogue: Path) -> None:
+    wanted = {"topology.kubernetes.io/region": ["us-east-1"], "topology.kubernetes.io/zone": ["us-east-1b"]}
+    sound = pool(requirements=[{"key": key, "operator": "In", "values": values} for key, values in wanted.items()])
+    elsewhere = node_class({"subnets": [{"id": "subnet-1", "zone": "us-east-1a"}]})
+    answer = joiner("plan", "-f", write(tmp_path, sound, elsewhere, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 2
+    assert not [one for one in answer.json["problems"] if one["field"].endswith("requirements")]
+
+
+def test_limits_that_are_negative_or_misspelt_are_reported(tmp_path: Path, catalogue: Path) -> None:
+    negative, misspelt = pool("negative", limits={"cpu": -1}), pool("misspelt", limits={"cpus": "10"})
+
+    answer = joiner("plan", "-f", write(tmp_path, negative, misspelt, pod("one")), "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert "NodePool/negative: spec.limits.cpu is -1: give a quantity of at least zero" in answer.err
+    assert (
+        "note: " in answer.err
+        and "NodePool/misspelt: spec.limits.cpus is 10: it limits nothing, because no instance type of the catalogue "
+        "has this resource; did you mean cpu?"
+        in answer.err
+    )

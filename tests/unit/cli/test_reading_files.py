@@ -1,0 +1,95 @@
+"""Files and YAML documents are read as kubectl reads them; what cannot be read is reported with its place."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from joiner_cli.manifests import read_documents, read_manifest_set
+from tests.unit.cli.manifest_reading import GOOD, of_yaml, read_objects, refusals
+from tests.unit.cli.running import pod
+
+
+def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused() -> None:
+    assert len(read_objects(pod("a"), pod("a")).snapshot.pods) == 1
+    assert "another document defines it differently (file.json)" in refusals(pod("a"), pod("a", cpu="2"))[0]
+
+
+def test_yaml_is_read_as_kubectl_reads_it() -> None:
+    text = yaml.safe_dump(pod("a", nodeSelector={"tier": "x"})).replace("tier: x", "tier: on")
+    assert [str(one) for one in of_yaml(text).errors] == [
+        'Pod/default/a: spec.nodeSelector[tier] is true: put it in quotes: "true"'
+    ]
+
+    text = text.replace("tier: on", "tier: 12:30")
+    assert "a label value has up to 63" in str(of_yaml(text).errors[0])  # a text, and not 750 seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: [", "file.yaml, line 2: did not find expected node content"),
+        ("a: 1\na: 2\n", "file.yaml, line 1: the key 'a' is duplicated in one mapping"),
+        ("a: &a [*a]\n", "found unconstructable recursive node"),
+        (
+            "\n".join(["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
+            "its aliases (*) expand to more than",
+        ),
+        ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
+        ("[" * 100_000, "nested too deeply"),
+        ("name: {{ .Release.Name }}\n", "it looks like a template: render it first, with `helm template` or the like"),
+    ],
+    ids=["torn", "twice", "cycle", "bomb", "python", "deep", "template"],
+)
+def test_invalid_yaml_is_reported_with_its_line(text: str, problem: str) -> None:
+    found = of_yaml(text)
+
+    assert [one for one in found.errors if problem in str(one)]
+    assert len(found.unreadable) == 1
+
+
+def test_documents_before_a_syntax_error_are_read_and_both_are_reported() -> None:
+    found = of_yaml(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: B}\nspec: {containers: [{name: a, image: b}]}\n---\na: [\n"
+    )
+
+    assert [str(one) for one in found.errors] == [
+        "Pod/default/B: metadata.name is B: use up to 253 lowercase letters, digits, - and ., each part beginning and "
+        "ending with a letter "
+        "or digit",
+        "file.yaml, line 7: did not find expected node content: write valid YAML or JSON",
+    ]
+
+
+def test_every_file_is_read_and_every_unreadable_one_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("a: [")
+    (tmp_path / "b.json").write_bytes(b"\xff")
+    (tmp_path / "c.yaml").write_text(json.dumps(pod("C")))
+    found = read_manifest_set(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
+
+    assert [str(one).removeprefix(f"{tmp_path}/").partition(":")[0] for one in found.errors] == [
+        "a.yaml, line 2",
+        "b.json",
+        "Pod/default/C",
+        "nowhere.yaml",
+    ]
+    assert len(found.unreadable) == 3
+
+
+def test_an_unknown_kind_is_reported_with_its_file() -> None:
+    assert read_objects({"apiVersion": "v1", "kind": "pod", "metadata": {"name": "a"}}).where == {"pod/a": "file.json"}
+
+
+def test_a_document_that_is_not_an_object_is_reported_with_its_place() -> None:
+    assert [str(one) for one in of_yaml("- a\n").errors] == [
+        "file.yaml: it is [a]: write an object here, with apiVersion, kind, metadata and spec"
+    ]
+    assert [str(one) for one in of_yaml("").errors] == []
+    assert [str(one) for one in of_yaml("[{kind: Pod}, {kind: Pod}]").errors] == [
+        "file.yaml: it is [{kind: Pod}, {kind: Pod}]: write it as {apiVersion: v1, kind: List, items: [...]}, "
+        "or write each object as a separate document, with --- between them"
+    ]
+    assert [str(one) for one in of_yaml("kind: Pod\n").errors] == [
+        "file.yaml: apiVersion: it is missing: set the kind of the object, or remove this document"
+    ]

@@ -1,0 +1,110 @@
+"""Schema errors of a manifest are reported together with invalid values, with examples as remedies."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.manifest_reading import read_objects, refusals
+from tests.unit.cli.running import deployment, pod, pool
+
+
+@pytest.mark.parametrize(
+    ("spec", "others"),
+    [
+        ({"replicaz": 3}, ["spec.template.spec.tolerations[0].value"]),
+        ({"replicas": "3"}, ["spec.template.spec.tolerations[0].value"]),
+        (
+            {"selector": {"matchLabels": {"app": 5}}},
+            ["spec.template.metadata.labels", "spec.template.spec.tolerations[0].value"],
+        ),
+        ({"selektor": {}, "selector": None}, ["spec.template.spec.tolerations[0].value"]),
+        ({"template": None}, []),
+    ],
+)
+def test_a_value_is_checked_beside_a_schema_error_that_cannot_affect_it(
+    spec: dict[str, Any], others: list[str]
+) -> None:
+    manifest = deployment("web", 1, tolerations=[{"key": "a", "operator": "Exists", "value": "b"}])
+    manifest["metadata"]["labels"] = {"app": "a b"}
+    manifest["spec"] |= spec
+    reported = [one.field for one in read_objects(manifest).errors]
+
+    assert reported[-len(others) - 1 :] == ["metadata.labels[app]", *others]
+    assert len(reported) == len(set(reported))
+
+
+@pytest.mark.parametrize("value", ["many", "9223372036854775808"])
+def test_an_invalid_number_is_reported_in_all_kinds_beside_a_schema_error(value: str) -> None:
+    larger = {"key": "size", "operator": "Gt", "values": [value]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [larger]}]}}
+    affinity = {"nodeAffinity": terms}
+    place = (
+        "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+        ".nodeSelectorTerms[0].matchExpressions[0].values[0]"
+    )
+    values = [pod("a", affinity=affinity), deployment("web", 1, affinity=affinity), pool(requirements=[larger])]
+    shape = pod("b", contaners=[])
+
+    reported = [f"{one.object} {one.field}" for one in read_objects(*values).errors]
+
+    assert reported == [
+        f"Pod/default/a spec.{place}",
+        f"Deployment/shop/web spec.template.spec.{place}",
+        "NodePool/default spec.template.spec.requirements[0].values",
+    ]
+    assert sorted(f"{one.object} {one.field}" for one in read_objects(shape, *values).errors) == sorted(
+        [*reported, "Pod/default/b spec.contaners"]
+    )
+
+
+def test_values_and_schema_errors_of_a_pool_are_reported_together() -> None:
+    wrong = pool(
+        requirements=[{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spots"]}],
+        wieght=5,
+        limits={"cpu": "x"},
+    )
+
+    assert [one.field for one in read_objects(wrong).errors] == [
+        "spec.wieght",
+        "spec.limits[cpu]",
+        "spec.template.spec.requirements[0].values",
+    ]
+
+
+def test_a_class_without_selectors_gets_an_example() -> None:
+    spec = {"role": "nodes", "amiSelectorTerms": [{"alias": "al2023@latest"}], "securityGroupSelectorTerms": []}
+
+    assert refusals(
+        {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": spec}
+    ) == [
+        "EC2NodeClass/default: spec.securityGroupSelectorTerms is []: give 1 to 30 items, "
+        "such as [{tags: {karpenter.sh/discovery: my-cluster}}]",
+        "EC2NodeClass/default: spec.subnetSelectorTerms: it is missing: write for example [{tags: "
+        "{karpenter.sh/discovery: my-cluster}}]",
+    ]
+
+
+def test_a_number_instead_of_a_duration_gets_an_example() -> None:
+    assert refusals(pool(disruption={"consolidateAfter": 5})) == [
+        "NodePool/default: spec.disruption.consolidateAfter is 5: write a duration such as 30s, 15m or 720h, or Never"
+    ]
+
+
+@pytest.mark.parametrize("moment", ["yesterday", 5, "2026-13-45T05:17:28Z"])
+def test_an_invalid_time_in_a_status_is_ignored(moment: object) -> None:
+    terms = [{"tags": {"karpenter.sh/discovery": "shop"}}]
+    spec = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+    }
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": moment}
+    fields = {"metadata": {"name": "default"}, "spec": spec, "status": {"conditions": [ready]}}
+
+    of_class, of_pod = refusals(
+        {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", **fields}, {"kind": "Pod"}
+    )
+
+    assert of_class.startswith(f"EC2NodeClass/default: status.conditions[0].lastTransitionTime is {moment}: ")
+    assert of_pod.startswith("file.json: apiVersion: it is missing")
