@@ -15,10 +15,12 @@ from joiner_cli.deployed_stack import Region, check_cluster_name, exit_with_erro
 SECONDS: Final = 5
 """Timeout of a connection and of a response: a pause is urgent."""
 
-Cluster = Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")]
+ClusterArgument = Annotated[
+    str, typer.Argument(metavar="CLUSTER", help="Name of the EKS cluster.", envvar="JOINER_CLUSTER")
+]
 
 
-def pause_command(cluster: Cluster, region: Region = None) -> None:
+def pause_command(cluster: ClusterArgument, region: Region = None) -> None:
     """Stop Joiner in one cluster until `resume`.
 
     Joiner launches and terminates no nodes; instances that are booting may still join.
@@ -28,7 +30,7 @@ def pause_command(cluster: Cluster, region: Region = None) -> None:
     typer.echo(f"Joiner is paused in {cluster}")
 
 
-def resume_command(cluster: Cluster, region: Region = None) -> None:
+def resume_command(cluster: ClusterArgument, region: Region = None) -> None:
     """Let Joiner act again.
 
     The next sweep, within a minute, continues the work that waited. Exit codes are those of `pause`.

@@ -51,7 +51,7 @@ CatalogueFile = Annotated[
         "--catalogue", metavar="FILE", help="Instance types and prices, as `joiner catalogue -o json` prints them."
     ),
 ]
-Region = Annotated[
+CatalogueRegion = Annotated[
     str | None,
     typer.Option("--region", metavar="REGION", help="Use only the offerings of this region.", show_default=False),
 ]
@@ -85,7 +85,7 @@ Seed = Annotated[
 def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     files: Files,
     catalogue: CatalogueFile = None,
-    region: Region = None,
+    region: CatalogueRegion = None,
     deadline: Deadline = 1.0,
     seed: Seed = 0,
     settings: SettingsFile = None,
@@ -114,7 +114,7 @@ def catalogue_command(
         list[str] | None, typer.Argument(metavar="TYPE", help="Only these types; * matches anything (m7*.large).")
     ] = None,
     catalogue: CatalogueFile = None,
-    region: Region = None,
+    region: CatalogueRegion = None,
     output: Annotated[CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")] = CatalogueFormat.table,
 ) -> None:
     """List instance types: capacity, allocatable resources, and price."""
@@ -142,7 +142,7 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: namespace/name, or its name alone.")],
     files: Files,
     catalogue: CatalogueFile = None,
-    region: Region = None,
+    region: CatalogueRegion = None,
     deadline: Deadline = 1.0,
     seed: Seed = 0,
     settings: SettingsFile = None,

@@ -1,6 +1,6 @@
 """Validates pod specs: containers, volumes, and scheduling constraints. Source: Kubernetes, ``ValidatePodSpec``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
@@ -179,24 +179,28 @@ def _check_node_affinity(affinity: Manifest, notes: ManifestProblems, path: str)
             notes.note(f"{path}.{REQUIRED}.nodeSelectorTerms", terms, "give at least one term")
         for number, term in enumerate(terms):
             check_node_term(term, notes, f"{path}.{REQUIRED}.nodeSelectorTerms[{number}]")
+    _check_preferred(affinity, "preference", check_node_term, notes, path)
+
+
+def _check_preferred(
+    affinity: Manifest,
+    field: str,
+    check_term: Callable[[Manifest, ManifestProblems, str], None],
+    notes: ManifestProblems,
+    path: str,
+) -> None:
+    """Check the weights of preferred terms, and the term in ``field`` of each."""
     for number, one in enumerate(affinity.get(PREFERRED) or ()):
         where = f"{path}.{PREFERRED}[{number}]"
-        _check_weight(one, notes, where)
-        check_node_term(one.get("preference") or {}, notes, f"{where}.preference")
-
-
-def _check_weight(one: Manifest, notes: ManifestProblems, path: str) -> None:
-    if not 1 <= (one.get("weight") or 0) <= 100:
-        notes.note(f"{path}.weight", one.get("weight"), "give a weight from 1 to 100")
+        if not 1 <= (one.get("weight") or 0) <= 100:
+            notes.note(f"{where}.weight", one.get("weight"), "give a weight from 1 to 100")
+        check_term(one.get(field) or {}, notes, f"{where}.{field}")
 
 
 def _check_pod_affinity(affinity: Manifest, notes: ManifestProblems, path: str) -> None:
     for number, term in enumerate(affinity.get(REQUIRED) or ()):
         _check_pod_term(term, notes, f"{path}.{REQUIRED}[{number}]")
-    for number, one in enumerate(affinity.get(PREFERRED) or ()):
-        where = f"{path}.{PREFERRED}[{number}]"
-        _check_weight(one, notes, where)
-        _check_pod_term(one.get("podAffinityTerm") or {}, notes, f"{where}.podAffinityTerm")
+    _check_preferred(affinity, "podAffinityTerm", _check_pod_term, notes, path)
 
 
 def _check_pod_term(term: Manifest, notes: ManifestProblems, path: str) -> None:

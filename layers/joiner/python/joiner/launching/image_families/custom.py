@@ -1,4 +1,4 @@
-"""Images of one's own: the user data is sent as it is written, and its author is responsible for labels and taints."""
+"""Custom images: the user data is sent unchanged, and its author is responsible for labels and taints."""
 
 from collections.abc import Iterator
 
