@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, PlanTolerances, plan
+from joiner.planning import Plan, Planner, PlanTolerances
 from joiner.planning.effort import Effort
 from tests.plan_checker import check_plan
 
@@ -34,10 +34,10 @@ class CaseNodes:
 
 
 def measured(case: RecordedCase, catalogue: Catalogue, steps: int, *, check: bool) -> CaseNodes:
-    snapshot = case.snapshot()
+    snapshot, planner = case.snapshot(), Planner()
 
     def within(tolerances: PlanTolerances | None) -> Plan:
-        return plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=steps), tolerances=tolerances)
+        return planner.plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=steps), tolerances=tolerances)
 
     found, free, tolerant = within(None), within(FREE), within(PlanTolerances())
     wrong = sum(

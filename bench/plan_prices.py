@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, plan
+from joiner.planning import Plan, Planner
 from joiner.planning.effort import Effort
 from tests.plan_checker import check_plan
 
@@ -82,20 +82,20 @@ def measured(
     case: RecordedCase, catalogue: Catalogue, *, seconds: float | None, check: bool, longer: float | None
 ) -> Row:
     """Plan the case: a first plan (the best of a few), one with time, and one with more time."""
-    snapshot = case.snapshot()
+    snapshot, planner = case.snapshot(), Planner()
     before = calibrate()
     gc.collect()
     best_of = []
     for _ in range(3):
         started = time.process_time()
-        first = plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=0))
+        first = planner.plan(snapshot, catalogue, classes=CLASSES, effort=Effort(steps=0))
         best_of.append(time.process_time() - started)
     slower = (before + calibrate()) / 2
     allowed = budget(case) if seconds is None else seconds
 
     def within(wanted: float, seed: int = 0) -> Plan:
         effort = Effort(seconds=wanted * slower, seed=seed, clock=time.process_time)
-        return plan(snapshot, catalogue, classes=CLASSES, effort=effort)
+        return planner.plan(snapshot, catalogue, classes=CLASSES, effort=effort)
 
     improved = within(allowed) if allowed else first
     brief = (within(BRIEFLY) if allowed != BRIEFLY else improved) if longer else None
@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="check every plan with the independent checker")
     options = parser.parse_args(arguments)
     cases, catalogue = select_cases(options), read_catalogue(options.cases)
-    plan(cases[0].snapshot(), catalogue, classes=CLASSES, effort=Effort(steps=0))  # imports
+    Planner().plan(cases[0].snapshot(), catalogue, classes=CLASSES, effort=Effort(steps=0))  # imports
     rows = []
     for case in cases:
         rows.append(measured(case, catalogue, seconds=options.seconds, check=options.check, longer=options.longer))

@@ -5,14 +5,14 @@ plan does not need is left out. If neither side suffices, both are changed toget
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import chain
 from typing import Final
 
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod, Requirements
-from joiner.planning import Reason, plan
+from joiner.planning import Planner, Reason
 from joiner.pools import NodePool
 from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
 from joiner_cli.manifest_plan import ManifestPlan
@@ -45,6 +45,7 @@ class RemedySearch:
     reason: Reason
     found: ManifestPlan
     catalogue: Catalogue
+    planner: Planner = field(default_factory=Planner)
 
     @classmethod
     def of(cls, pod: Pod, pool: NodePool, reason: Reason, found: ManifestPlan) -> "RemedySearch":
@@ -105,7 +106,7 @@ class RemedySearch:
             else:
                 pool = one.apply(pool)
         snapshot = apply_plan(self.found)
-        made = plan(
+        made = self.planner.plan(
             replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,)),
             self.catalogue,
             classes=self.found.classes,

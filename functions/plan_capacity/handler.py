@@ -18,7 +18,7 @@ from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.planning_back_off import back_off_after_plan
-from joiner.planning import Ceilings, Plan, PlanTolerances, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Planner, PlanTolerances, Snapshot
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
@@ -27,6 +27,8 @@ environment.prepare_clients("dynamodb", "s3")
 SHOWN: Final = 20  # kinds of nodes in the summary
 REASONS_SHOWN: Final = 10
 DEFAULT_TOLERANCES: Final = PlanTolerances()
+PLANNER: Final = Planner()
+"""It keeps compiled offers for the next invocation of this environment."""
 
 
 class CapacityPlanning:
@@ -39,12 +41,15 @@ class CapacityPlanning:
         store: Store,
         ceilings: Ceilings,
         tolerances: PlanTolerances | None = DEFAULT_TOLERANCES,
+        *,
+        planner: Planner = PLANNER,
     ) -> None:
         self._ledger = ledger
         self._answers = answers
         self._store = store
         self._ceilings = ceilings
         self._tolerances = tolerances
+        self._planner = planner
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return the plan's key and its summary.
@@ -55,7 +60,7 @@ class CapacityPlanning:
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
         world = documents.get_snapshot(self._store, snapshot)
-        made = plan(
+        made = self._planner.plan(
             world,
             documents.get_catalogue(self._store),
             frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
@@ -136,13 +141,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    planner = CapacityPlanning(
+    planning = CapacityPlanning(
         environment.ledger(),
         environment.planning_back_offs(),
         environment.store(),
         environment.ceilings(),
         environment.tolerances(),
     )
-    answer = planner.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
+    answer = planning.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
     logger.info("planned capacity", **answer)
     return answer

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Planner, Snapshot
 from joiner.pools import ResolvedNodeClass, Subnet
 
 CASES = Path(__file__).parents[2] / "data" / "oracle"
@@ -51,7 +51,7 @@ class Case:
         """Return the highest price that Karpenter paid: its answer may depend on the order of the pods."""
         return float(self.expected["cost"] if self.expected["exact"] else self.expected["costRange"][1])
 
-    def plan(self) -> Plan:
+    def plan(self, planner: Planner | None = None) -> Plan:
         zones = sorted({one["zone"] for known in self.catalogue.values() for one in known["offerings"]})
         references = [pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] for pool in self.lists["nodepools"]]
         classes = {
@@ -60,7 +60,9 @@ class Case:
             )
             for name in references
         }
-        return plan(Snapshot.from_lists(self.lists), Catalogue.from_json(self.catalogue), classes=classes)
+        return (planner or Planner()).plan(
+            Snapshot.from_lists(self.lists), Catalogue.from_json(self.catalogue), classes=classes
+        )
 
     def left_out_by_karpenter(self) -> Counter[str]:
         return Counter({name: number for name, number in self.expected["unschedulableByGroup"].items() if number})

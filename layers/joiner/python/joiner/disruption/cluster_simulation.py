@@ -7,7 +7,7 @@ its pods go.
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -17,13 +17,12 @@ from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Pod
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
-from joiner.planning import Ceilings, Offer, Snapshot
+from joiner.planning import Ceilings, Offer, Planner, Snapshot
 from joiner.planning.arrays import Floats, Marks
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
-from joiner.planning.state.build import build_state
 from joiner.planning.state.excluded_types import excluded_types
 from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.pools import ResolvedNodeClass
@@ -45,9 +44,12 @@ class PlannerArguments:
     unavailable: frozenset[tuple[str, str, str]]
     classes: Mapping[str, ResolvedNodeClass]
     ceilings: Ceilings
+    planner: Planner = field(default_factory=Planner)
 
     def state(self, snapshot: Snapshot) -> PlanState:
-        return build_state(snapshot, self.catalogue, self.unavailable, classes=self.classes, ceilings=self.ceilings)
+        return self.planner.state(
+            snapshot, self.catalogue, self.unavailable, classes=self.classes, ceilings=self.ceilings
+        )
 
     def prices(self, snapshot: Snapshot) -> NodePrices:
         return NodePrices(self.catalogue, {pool.key: pool for pool in snapshot.pools}, self.classes)

@@ -21,7 +21,7 @@ from joiner.disruption.disruption_candidates import BudgetsOfPods
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
-from joiner.planning import Ceilings, Plan, PlannedNode, Snapshot, plan
+from joiner.planning import Ceilings, Plan, PlannedNode, Planner, Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.pools import NodePool, ResolvedNodeClass
 from joiner.pools.disruption_budgets import count_remaining_disruptions
@@ -63,8 +63,9 @@ def propose_replacements(
 
     def try_removal(removed: Collection[OutdatedNode]) -> Plan:
         trial = remove_on_trial(snapshot, removed)
-        return plan(trial, catalogue, closed, classes=classes, ceilings=ceilings)
+        return planner.plan(trial, catalogue, closed, classes=classes, ceilings=ceilings)
 
+    planner = Planner()
     closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}
     prices = NodePrices(catalogue, {pool.key: pool for pool in snapshot.pools}, classes)
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)

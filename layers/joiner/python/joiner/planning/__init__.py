@@ -12,7 +12,7 @@ from joiner.planning.plan import (
     PlanTolerances,
     Reason,
 )
-from joiner.planning.planner import plan
+from joiner.planning.planner import Planner, plan
 
 __all__ = [
     "LISTED",
@@ -23,6 +23,7 @@ __all__ = [
     "Plan",
     "PlanTolerances",
     "PlannedNode",
+    "Planner",
     "Reason",
     "Snapshot",
     "plan",

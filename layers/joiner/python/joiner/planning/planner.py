@@ -1,7 +1,8 @@
-"""``plan``: one snapshot in, one plan out.
+"""``Planner``: one snapshot in, one plan out.
 
 Builds the state, searches for the cheapest plan, applies preferences, and writes the plan with the reasons of pending
-pods. Pure and deterministic: the same snapshot gives the same plan, whatever the order of its lists.
+pods. Pure and deterministic: the same snapshot gives the same plan, whatever the order of its lists, and whatever the
+planner has planned before.
 """
 
 import gc
@@ -14,11 +15,13 @@ from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import UNCHANGED, Ceilings, Plan, PlanTolerances
 from joiner.planning.state.build import build_state
-from joiner.pools import ResolvedNodeClass
+from joiner.planning.state.plan_state import PlanState
+from joiner.pools import InvalidManifest, ResolvedNodeClass
 
 NO_CEILINGS = Ceilings()
 SOME_EFFORT = Effort()
@@ -38,7 +41,99 @@ def uncollected() -> Iterator[None]:
         gc.enable()
 
 
-@uncollected()
+class Planner:
+    """Makes plans. It keeps the compiled offers of its last plans, so the next plan for the same pools is faster."""
+
+    def __init__(self) -> None:
+        self._cache = OfferCache()
+
+    def state(
+        self,
+        snapshot: Snapshot,
+        catalogue: Catalogue,
+        unavailable: Collection[tuple[str, str, str]] = (),
+        *,
+        classes: Mapping[str, ResolvedNodeClass],
+        ceilings: Ceilings = NO_CEILINGS,
+        best_effort: bool = False,
+    ) -> PlanState:
+        """Return the state of the snapshot with no pod placed. The arguments are those of ``plan``."""
+        return build_state(
+            snapshot,
+            catalogue,
+            frozenset(unavailable),
+            classes=classes,
+            ceilings=ceilings,
+            strict=not best_effort,
+            cache=self._cache,
+        )
+
+    @uncollected()
+    def plan(
+        self,
+        snapshot: Snapshot,
+        catalogue: Catalogue,
+        unavailable: Collection[tuple[str, str, str]] = (),
+        *,
+        classes: Mapping[str, ResolvedNodeClass],
+        ceilings: Ceilings = NO_CEILINGS,
+        best_effort: bool = False,
+        effort: Effort = SOME_EFFORT,
+        tolerances: PlanTolerances | None = None,
+    ) -> Plan:
+        """Return the plan for the pending pods of this snapshot.
+
+        ``unavailable`` are unavailable offerings: (capacity type, instance type, zone), ``*`` for any. ``classes`` are
+        the resolved node classes by key (``EC2NodeClass/default``). A pool whose class is missing or not ready is not
+        used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly.
+        Requirements of pools that this catalogue cannot satisfy, and limits on resources that it does not have, are
+        added to the problems of the snapshot. ``effort`` limits the search for a cheaper plan. ``tolerances`` let the
+        plan cost a little more for fewer nodes and more zones; without them it stays as the search found it, without
+        warnings.
+        """
+        # These modules need numpy and HiGHS, which only the planning functions contain.
+        from joiner.planning.output.plan_warnings import find_warnings
+        from joiner.planning.output.plan_writer import write_plan
+        from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
+        from joiner.planning.search import search
+
+        meter = Meter(effort)
+        state = self.state(
+            snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, best_effort=best_effort
+        )
+        found = search(state, meter, effort.seed)
+        before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
+        apply_preferences(state)
+        simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
+        zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
+        reasons = explain_pending(state, catalogue)
+        made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal)
+        greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
+        return replace(
+            made,
+            greedy_price_per_hour=greedy,
+            cut_short=meter.cut_short,
+            seconds=meter.seconds,
+            problems=(*made.problems, *_find_problems(state, snapshot, catalogue)),
+            simplified=simplified,
+            warnings=find_warnings(state, made.nodes, snapshot, classes) if tolerances else (),
+        )
+
+
+def _find_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogue) -> Iterator[InvalidManifest]:
+    """Yield what this catalogue does not have: values of requirements, resources of limits, and instance types for a
+    pool that offers nothing, unless its values were reported."""
+    unknown = find_unknown_values(snapshot.pools, catalogue)
+    yield from unknown
+    yield from find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
+    reported = {problem.object for problem in unknown}
+    for market in state.markets:
+        if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in reported:
+            problem = find_unsatisfiable_requirements(market.pool, catalogue)
+            if problem is not None:
+                yield problem
+
+
 def plan(
     snapshot: Snapshot,
     catalogue: Catalogue,
@@ -50,51 +145,14 @@ def plan(
     effort: Effort = SOME_EFFORT,
     tolerances: PlanTolerances | None = None,
 ) -> Plan:
-    """Return the plan for the pending pods of this snapshot.
-
-    ``unavailable`` are unavailable offerings: (capacity type, instance type, zone), ``*`` for any. ``classes`` are
-    the resolved node classes by key (``EC2NodeClass/default``). A pool whose class is missing or not ready is not
-    used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly. Requirements
-    of pools that this catalogue cannot satisfy, and limits on resources that it does not have, are added to the
-    problems of the snapshot. ``effort`` limits the search for a cheaper plan. ``tolerances`` let the plan cost
-    a little more for fewer nodes and more zones; without them it stays as the search found it, without warnings.
-    """
-    from joiner.planning.output.plan_warnings import find_warnings
-    from joiner.planning.output.plan_writer import (
-        write_plan,
-    )  # They need numpy and HiGHS, which only the planning function contains.
-    from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
-    from joiner.planning.search import search
-
-    meter = Meter(effort)
-    state = build_state(
-        snapshot, catalogue, frozenset(unavailable), classes=classes, ceilings=ceilings, strict=not best_effort
-    )
-    found = search(state, meter, effort.seed)
-    before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
-    apply_preferences(state)
-    simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
-    zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
-    made = write_plan(state, snapshot, explain_pending(state, catalogue), found.proven + state.made_price, zonal=zonal)
-    greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
-    strange = find_unknown_values(snapshot.pools, catalogue)
-    reported = {problem.object for problem in strange}
-    empty = [
-        market.pool
-        for market in state.markets
-        if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in reported
-    ]
-    impossible = [
-        problem for pool in empty if (problem := find_unsatisfiable_requirements(pool, catalogue)) is not None
-    ]
-    limits = find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
-    problems = (*made.problems, *strange, *limits, *impossible)
-    return replace(
-        made,
-        greedy_price_per_hour=greedy,
-        cut_short=meter.cut_short,
-        seconds=meter.seconds,
-        problems=problems,
-        simplified=simplified,
-        warnings=find_warnings(state, made.nodes, snapshot, classes) if tolerances else (),
+    """Return one plan, by a planner of its own. The arguments are those of ``Planner.plan``."""
+    return Planner().plan(
+        snapshot,
+        catalogue,
+        unavailable,
+        classes=classes,
+        ceilings=ceilings,
+        best_effort=best_effort,
+        effort=effort,
+        tolerances=tolerances,
     )

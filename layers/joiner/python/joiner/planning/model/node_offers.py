@@ -6,9 +6,9 @@ again.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, family_labels
@@ -132,15 +132,26 @@ class PoolVariant:
     bits: Mapping[int, int] = field(default_factory=dict)
 
 
+Derived = TypeVar("Derived")
+
+
 class OfferSet:
     """All offers of one pool, with the properties that do not depend on pending pods. Immutable, and shared between
     plans."""
 
-    __slots__ = ("__weakref__", "_positions", "launchable")
+    __slots__ = ("_derived", "_positions", "launchable")
 
     def __init__(self, launchable: Iterable[NodeOffer] = ()) -> None:
         self.launchable = tuple(launchable)
         self._positions: dict[str, tuple[Mapping[str, int], int]] = {}
+        self._derived: dict[object, Any] = {}
+
+    def derived(self, derive: Callable[["OfferSet"], Derived]) -> Derived:
+        """Return what ``derive`` makes of this set. It is made once, and kept as long as the set."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        found: Derived = self._derived[derive]
+        return found
 
     def positions(self, key: str) -> tuple[Mapping[str, int], int]:
         """Return, by value of a label, the offers with that value, as bits; and the offers without the label."""

@@ -1,7 +1,7 @@
 """The offers of one pool: its types, zones and capacity types with their prices and the capacity that daemons leave.
 
-They depend on the pool, its class, the catalogue and the daemons, not on pending pods. A later plan with the same
-inputs reuses them.
+They depend on the pool, its class, the catalogue and the daemons, not on pending pods. A later plan of the same planner
+with the same inputs reuses them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,6 +25,7 @@ from joiner.planning.model.node_offers import (
     pool_labels,
     type_labels,
 )
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import node_amount
 from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
@@ -33,8 +34,6 @@ from joiner.pools.node_costs import NodeCosts
 
 ANY_VALUE: Final = "*"
 PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, *RESERVATION_LABELS)
-MOST_OFFER_SETS: Final = 32
-"""The number of cached offer sets: enough for the pools of a few clusters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,31 +72,14 @@ class OfferInputs:
         return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
 
 
-_kept: list[tuple[tuple[object, ...], OfferSet]] = []
-"""Cached inputs and results, the latest first. An offer set is determined by its inputs alone."""
-
-
 def compile_offers(
-    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs
+    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs, cache: OfferCache
 ) -> OfferSet:
-    """Return all offers of this pool for these inputs."""
+    """Return all offers of this pool for these inputs, from the cache if it has them."""
     daemons = tuple(daemon for daemon, _ in inputs.groups.daemons)
     facts = (inputs.groups.resources, inputs.unavailable, inputs.overlays, inputs.attachable, inputs.burstable_named)
-    asked = (
-        pool,
-        node_class,
-        resolved,
-        daemons,
-        *facts,
-        inputs.catalogue,
-    )  # The catalogue comes last because comparing it takes longest.
-    position = next((position for position, (known, _) in enumerate(_kept) if known == asked), None)
-    made = (
-        (asked, OfferSet(_launchable(pool, node_class, resolved, inputs))) if position is None else _kept.pop(position)
-    )
-    _kept.insert(0, made)
-    del _kept[MOST_OFFER_SETS:]
-    return made[1]
+    asked = (pool, node_class, resolved, daemons, *facts, inputs.catalogue)  # Comparing the catalogue takes longest.
+    return cache.offer_set(asked, lambda: OfferSet(_launchable(pool, node_class, resolved, inputs)))
 
 
 NO_PLACE_LABELS: Final = place_labels("", "")

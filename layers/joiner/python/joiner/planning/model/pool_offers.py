@@ -6,6 +6,7 @@ from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.pool_variants import compile_variants
@@ -18,7 +19,9 @@ def compile_pool_offers(
     groups: PodGroups,
     catalogue: Catalogue,
     unavailable: Unavailable,
+    *,
     classes: Mapping[str, ResolvedNodeClass],
+    cache: OfferCache,
 ) -> tuple[PoolOffers, ...]:
     """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key."""
     inputs = OfferInputs(
@@ -33,17 +36,21 @@ def compile_pool_offers(
     def rank(pool: NodePool) -> tuple[object, ...]:
         return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
 
-    return tuple(_market(pool, snapshot, inputs, classes) for pool in sorted(snapshot.pools, key=rank))
+    return tuple(_offers_of(pool, snapshot, inputs, classes, cache) for pool in sorted(snapshot.pools, key=rank))
 
 
-def _market(
-    pool: NodePool, snapshot: Snapshot, inputs: OfferInputs, classes: Mapping[str, ResolvedNodeClass]
+def _offers_of(
+    pool: NodePool,
+    snapshot: Snapshot,
+    inputs: OfferInputs,
+    classes: Mapping[str, ResolvedNodeClass],
+    cache: OfferCache,
 ) -> PoolOffers:
     node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
     closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
         return PoolOffers(pool, node_class, closed=closed)
-    stock = compile_offers(pool, node_class, resolved, inputs)
+    stock = compile_offers(pool, node_class, resolved, inputs, cache)
     variants = compile_variants(pool, stock, inputs.groups)
     if pool.replicas is not None:
         made = PoolOffers(pool, node_class, stock, variants)

@@ -7,7 +7,6 @@ The offers of a pool are arrays, because they are read for every node.
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,13 +15,13 @@ from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
 from joiner.planning.output.spot_choices import SpareAllowance, choose_offers, is_exotic, is_spot, limit_price
 from joiner.planning.relaxation.dominance import distinguishing_keys
-from joiner.planning.relaxation.offer_table import columns_of, unpack_bits
+from joiner.planning.relaxation.offer_table import OfferColumns, columns_of, unpack_bits
 from joiner.planning.state.plan_state import NodeState, PlanState
 
 PRICE_TOLERANCE: Final = 0.10
 """The maximum share by which the alternatives of a node may be more expensive than its own offer."""
 MOST_ALTERNATIVES: Final = 60
-MOST_SHELVES: Final = 8
+MOST_PRICE_LISTS: Final = 8
 """The maximum number of price lists of one offer set. The labels that matter change little from plan to plan."""
 
 
@@ -60,7 +59,7 @@ class OfferAlternatives:
             )
         if choice.market not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
-            self._price_lists[choice.market] = price_list_of(stock, self._keys, limits, zonal=self._zonal)
+            self._price_lists[choice.market] = stock.derived(PriceLists).of(self._keys, limits, zonal=self._zonal)
         prices, open_to = self._price_lists[choice.market], self._open[stock, bits]
         if is_spot(own):
             found = [own, *prices.holding_spot(own, need, open_to, self._allowance(choice))]
@@ -87,8 +86,15 @@ class PriceList:
     """The offers of one pool in order of price, for plans in which these labels distinguish nodes and these resources
     are limited."""
 
-    def __init__(self, stock: OfferSet, keys: Sequence[str], limits: Sequence[str], *, zonal: bool) -> None:
-        offers, columns = stock.launchable, columns_of(stock)
+    def __init__(
+        self,
+        offers: Sequence[NodeOffer],
+        columns: OfferColumns,
+        keys: Sequence[str],
+        limits: Sequence[str],
+        *,
+        zonal: bool,
+    ) -> None:
         self._offers = offers
         self._order: Whole = np.array(sorted(range(len(offers)), key=lambda at: _rank(offers[at])), dtype=np.int64)
         self._free = columns.free[self._order]
@@ -155,19 +161,21 @@ class PriceList:
         return choose_offers([self._offers[at] for at in self._order[same].tolist()], own)
 
 
-_price_lists: "WeakKeyDictionary[OfferSet, dict[tuple[tuple[str, ...], tuple[str, ...], bool], PriceList]]" = (
-    WeakKeyDictionary()
-)
+class PriceLists:
+    """The price lists of one offer set, the latest ones."""
 
+    def __init__(self, stock: OfferSet) -> None:
+        self._offers = stock.launchable
+        self._columns = columns_of(stock)
+        self._known: dict[tuple[tuple[str, ...], tuple[str, ...], bool], PriceList] = {}
 
-def price_list_of(stock: OfferSet, keys: tuple[str, ...], limits: tuple[str, ...], *, zonal: bool) -> PriceList:
-    """Return the price list of an offer set; it is created once and kept with the set."""
-    known = _price_lists.setdefault(stock, {})
-    if (keys, limits, zonal) not in known:
-        if len(known) >= MOST_SHELVES:
-            del known[next(iter(known))]
-        known[keys, limits, zonal] = PriceList(stock, keys, limits, zonal=zonal)
-    return known[keys, limits, zonal]
+    def of(self, keys: tuple[str, ...], limits: tuple[str, ...], *, zonal: bool) -> PriceList:
+        """Return the price list for plans in which these labels distinguish nodes and these resources are limited."""
+        if (keys, limits, zonal) not in self._known:
+            if len(self._known) >= MOST_PRICE_LISTS:
+                del self._known[next(iter(self._known))]
+            self._known[keys, limits, zonal] = PriceList(self._offers, self._columns, keys, limits, zonal=zonal)
+        return self._known[keys, limits, zonal]
 
 
 def _zone(one: NodeOffer) -> str:

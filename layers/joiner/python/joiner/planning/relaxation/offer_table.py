@@ -6,20 +6,18 @@ Results that depend only on a pool's offers are computed once and reused by late
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import OfferChoice, OfferSet, PoolOffers, PoolVariant
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.model.volume_constraints import UNLIMITED
 from joiner.planning.state.plan_state import PlanState
 
 UNBOUNDED_AMOUNT: Final = float(UNLIMITED >> 1)
 """An amount from this value on is unlimited."""
-MOST_DOMINANCE_ANSWERS: Final = 64
-"""The number of cached results about dominated offers."""
 
 
 class OfferColumns:
@@ -49,15 +47,9 @@ class OfferColumns:
         return self._counted[name]
 
 
-_columns: "WeakKeyDictionary[OfferSet, OfferColumns]" = WeakKeyDictionary()
-
-
 def columns_of(stock: OfferSet) -> OfferColumns:
     """Return the arrays of this offer set; they are created once."""
-    found = _columns.get(stock)
-    if found is None:
-        found = _columns[stock] = OfferColumns(stock)
-    return found
+    return stock.derived(OfferColumns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +58,7 @@ class OfferTable:
 
     ``domain`` numbers the ``domains``: the values of the requested labels. ``kinds`` are the distinct ways in which
     groups may use offers: a row of marks each. ``limited``: the offer has a limited supply. ``limits``: what a node
-    counts against the limits of its pool.
+    counts against the limits of its pool. ``cache`` has what is known from earlier plans.
     """
 
     sections: tuple[tuple[PoolOffers, PoolVariant], ...]
@@ -81,6 +73,7 @@ class OfferTable:
     domains: tuple[tuple[str | None, ...], ...]
     kinds: Marks
     kind_of: Mapping[PodGroup, int]
+    cache: OfferCache
 
     def origin(self, column: int) -> tuple[PoolOffers, PoolVariant, int]:
         """Return the pool, the variant, and the offer's position in the pool's offer set."""
@@ -127,6 +120,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
             axis=1,
         ),
         kind_of=kind_of,
+        cache=state.cache,
     )
 
 
@@ -172,9 +166,6 @@ def unpack_bits(bits: int, width: int) -> Marks:
     return np.unpackbits(raw, count=width, bitorder="little").astype(bool)
 
 
-_dominance_answers: dict[object, Whole] = {}
-
-
 def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
     """Return the offers that no other offer of the same pool and domain dominates (by price, capacity and kinds that
     may use it), in order of price."""
@@ -185,13 +176,7 @@ def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
         for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
     )
     asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
-    found = _dominance_answers.pop(asked, None)
-    if found is None:
-        found = _find_undominated(table, marks)
-    _dominance_answers[asked] = found
-    if len(_dominance_answers) > MOST_DOMINANCE_ANSWERS:
-        del _dominance_answers[next(iter(_dominance_answers))]
-    return found
+    return table.cache.undominated(asked, lambda: _find_undominated(table, marks))
 
 
 def _find_undominated(table: OfferTable, marks: Marks) -> Whole:

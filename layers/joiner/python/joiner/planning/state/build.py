@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from joiner.catalogue import Catalogue
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import Unavailable
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pending_pods import placed_pods, select_pods
 from joiner.planning.model.pod_groups import group_pods
 from joiner.planning.model.pool_offers import compile_pool_offers
@@ -23,10 +24,15 @@ def build_state(
     classes: Mapping[str, ResolvedNodeClass],
     ceilings: Ceilings,
     strict: bool = True,
+    cache: OfferCache | None = None,
 ) -> PlanState:
     """Build the state of a snapshot: no pod is placed, all existing capacity is loaded, and each offer lists the
     groups that it accepts.
+
+    ``strict`` requires minValues as specified; otherwise minValues are kept as far as possible. ``cache`` has the
+    offers of earlier plans; without it, they are compiled again.
     """
+    cache = cache or OfferCache()
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]
     there = placed_pods(snapshot)
@@ -34,7 +40,7 @@ def build_state(
         moving = {pod.key for pod in who.pending}
         there = tuple(pod for pod in there if pod.key not in moving)
     groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
-    offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes)
+    offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
     stands = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
     made = missing_static_nodes(offered, groups, stands, ceilings)
     return PlanState(
@@ -47,4 +53,5 @@ def build_state(
         nodes=stands.nodes + len(made),
         price=stands.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
         strict=strict,
+        cache=cache,
     )

@@ -13,6 +13,7 @@ from typing import Final
 from joiner import names
 from joiner.cluster import HostPort, Taint
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, meets_min_values
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.model.volume_constraints import UNLIMITED
 from joiner.planning.plan import Ceilings
@@ -93,10 +94,12 @@ class PlanState:
         ceilings: Ceilings,
         nodes: int,
         price: float,
-        strict: bool = True,
+        strict: bool,
+        cache: OfferCache,
     ) -> None:
         """Create the state. ``strict`` requires minValues as specified; otherwise minValues are kept as far as
-        possible."""
+        possible. ``cache`` has what is known of offers from earlier plans."""
+        self.cache = cache
         self.groups = groups
         self.markets = tuple(markets)
         self.existing = tuple(existing)

@@ -1,0 +1,43 @@
+"""What the plans of one planner reuse: offers that are compiled for inputs that did not change.
+
+Offers depend on the pool, its class, the catalogue and the daemons, not on pending pods. In a cluster, these inputs
+rarely change from one plan to the next, and compiling them takes a large part of a small plan. A result is determined
+by its inputs alone, so a plan is the same with and without a cache.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from joiner.planning.model.node_offers import OfferSet
+
+Answer = TypeVar("Answer")
+
+MOST_OFFER_SETS: Final = 32
+"""The number of offer sets that are kept: enough for the pools of a few clusters."""
+MOST_DOMINANCE_ANSWERS: Final = 64
+"""The number of sets of undominated offers that are kept. A plan asks for a few."""
+
+
+class OfferCache:
+    """The results of the last plans. It keeps the latest ones only, and needs no invalidation."""
+
+    def __init__(self) -> None:
+        self._sets: list[tuple[tuple[object, ...], OfferSet]] = []
+        self._undominated: dict[object, Any] = {}
+
+    def offer_set(self, inputs: tuple[object, ...], compile_set: Callable[[], OfferSet]) -> OfferSet:
+        """Return the offer set of these inputs. Inputs are compared and not hashed; those that take long to compare
+        should come last."""
+        position = next((position for position, (known, _) in enumerate(self._sets) if known == inputs), None)
+        found = (inputs, compile_set()) if position is None else self._sets.pop(position)
+        self._sets.insert(0, found)
+        del self._sets[MOST_OFFER_SETS:]
+        return found[1]
+
+    def undominated(self, question: object, find: Callable[[], Answer]) -> Answer:
+        """Return the undominated offers for a question that names all inputs of the answer."""
+        answer: Answer = self._undominated.pop(question) if question in self._undominated else find()
+        self._undominated[question] = answer
+        if len(self._undominated) > MOST_DOMINANCE_ANSWERS:
+            del self._undominated[next(iter(self._undominated))]
+        return answer
