@@ -12,7 +12,16 @@ from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.pools import ImageTerm, InvalidManifests, NodeClass, SecurityGroupTerm, SubnetTerm, read_node_class
-from tests.unit.launching.world import CEILINGS, GROUPS, SUBNETS, TEMPLATE, VERSION, found, parameters, resolved
+from tests.unit.launching.launch_scenario import (
+    CEILINGS,
+    GROUPS,
+    SUBNETS,
+    TEMPLATE,
+    VERSION,
+    found,
+    parameters,
+    resolved,
+)
 
 FOREIGN = "099720109477"
 EKS = "602401143452"

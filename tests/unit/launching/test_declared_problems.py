@@ -6,7 +6,7 @@ import pytest
 
 from joiner.launching import find_declared_problems
 from joiner.pools import BlockDevice, ImageTerm, KubeletConfiguration, NodeClass
-from tests.unit.launching.world import CEILINGS, TEMPLATE, resolved
+from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE, resolved
 
 MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),))
 CUSTOM = replace(MODERN, ami_family="Custom")

@@ -15,7 +15,7 @@ from joiner.launching.vcpu_quotas import find_vcpu_quota
 from joiner.names import ON_DEMAND, SPOT
 from joiner.pools import NodeClassRef, NodePool
 from joiner.reporting.launch_events import report_outcome
-from tests.unit.launching.world import launches, wanted
+from tests.unit.launching.launch_scenario import launches, wanted
 
 PAGE: Final = Path(__file__).parents[3] / "docs" / "ec2-errors.md"
 POOL: Final = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="u-1")

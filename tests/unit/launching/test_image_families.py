@@ -23,7 +23,7 @@ from joiner_local.node_agent.image_software import software_of
 from joiner_local.node_agent.node_config import read_node_config
 from joiner_local.node_agent.node_registration import Unbootable
 from joiner_local.node_agent.windows_bootstrap import read_windows_bootstrap
-from tests.unit.launching.world import CLUSTER, TEMPLATE, resolved
+from tests.unit.launching.launch_scenario import CLUSTER, TEMPLATE, resolved
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 DEMO = replace(CLUSTER, certificate_authority=base64.b64encode(CERTIFICATE).decode())

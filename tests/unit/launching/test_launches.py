@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, group_launches
 from joiner.pools import BlockDevice, MetadataOptions, NodeClass
-from tests.unit.launching.world import CATALOGUE, CLUSTER, MODERN, TEMPLATE, launches, override, resolved, wanted
+from tests.unit.launching.launch_scenario import (
+    CATALOGUE,
+    CLUSTER,
+    MODERN,
+    TEMPLATE,
+    launches,
+    override,
+    resolved,
+    wanted,
+)
 
 M5 = LaunchOffering(0.096, "m5.large", "us-east-1a")
 C5 = LaunchOffering(0.085, "c5.large", "us-east-1b")

@@ -17,7 +17,7 @@ from joiner.launching import (
     read_fleet_refusal,
 )
 from joiner.launching.launch_outcome import read_instances
-from tests.unit.launching.world import launches, wanted
+from tests.unit.launching.launch_scenario import launches, wanted
 
 M5 = LaunchOffering(0.096, "m5.large", "us-east-1a")
 C5 = LaunchOffering(0.085, "c5.large", "us-east-1b")

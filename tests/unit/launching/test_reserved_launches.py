@@ -12,7 +12,7 @@ from joiner.launching.launch_outcome import read_instances
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.reservation_matching import read_reservations
 from joiner.pools import CapacityReservation, CapacityReservationTerm, NodeClass, ResolvedNodeClass
-from tests.unit.launching.world import CATALOGUE, CLUSTER, launches, resolved, wanted
+from tests.unit.launching.launch_scenario import CATALOGUE, CLUSTER, launches, resolved, wanted
 
 NOW: Final = "2026-11-21T12:00:00.000Z"
 ODCR: Final = CapacityReservation("cr-1", "m5.large", "us-east-1a", 2, "123456789012", "targeted")

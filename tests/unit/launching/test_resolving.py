@@ -11,7 +11,7 @@ from joiner.launching import resolve_node_class
 from joiner.launching.node_class_queries import ImageQuery, build_queries, query_parameter_images
 from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import ClassKind
-from tests.unit.launching.world import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
+from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
 
 MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),))
 

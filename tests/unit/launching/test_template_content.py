@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joiner.launching.launch_template_comparison import compare_launch_templates
-from tests.unit.launching.world import TEMPLATE, launches, wanted
+from tests.unit.launching.launch_scenario import TEMPLATE, launches, wanted
 
 DATA = dict(
     launches(wanted("x", node_class=replace(TEMPLATE, tags={"team": "a"}), capacity_type="spot"))[0].templates[0].data

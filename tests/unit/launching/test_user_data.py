@@ -17,7 +17,7 @@ from joiner.launching.user_data import (
     choose_registration_taints,
 )
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
-from tests.unit.launching.world import CLUSTER, MODERN, POOL, TEMPLATE, wanted
+from tests.unit.launching.launch_scenario import CLUSTER, MODERN, POOL, TEMPLATE, wanted
 
 
 def written(node_class: NodeClass = TEMPLATE, pool: NodePool = POOL, cluster: Any = CLUSTER) -> str:

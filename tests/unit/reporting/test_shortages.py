@@ -10,7 +10,7 @@ from joiner.planning import PendingPod, Plan, Reason
 from joiner.pools import NodeClassRef, NodePool
 from joiner.reporting.launch_events import report_few_choices, report_outcome
 from joiner.reporting.shortage_remedies import add_remedies
-from tests.unit.launching.world import launches, wanted
+from tests.unit.launching.launch_scenario import launches, wanted
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="u-1")
 NO_ROLE = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"

@@ -50,16 +50,16 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
     for key, values in sorted(pool.requirements.items()):
         if key in OF_NODES or not values.finite:
             continue
-        strange = [value for value in values if value not in _values(key, catalogue)]
-        if not strange or (key == names.CAPACITY_TYPE and len(strange) < len(list(values))):
+        unknown = [value for value in values if value not in _values(key, catalogue)]
+        if not unknown or (key == names.CAPACITY_TYPE and len(unknown) < len(list(values))):
             # Prices and reservations may be missing for a time: a pool with several capacity types uses what exists
             continue
         if known := frozenset(_values(key, catalogue)):
-            listed = ", ".join(strange[:MOST_SHOWN]) + (
-                f" and {len(strange) - MOST_SHOWN} more" if len(strange) > MOST_SHOWN else ""
+            listed = ", ".join(unknown[:MOST_SHOWN]) + (
+                f" and {len(unknown) - MOST_SHOWN} more" if len(unknown) > MOST_SHOWN else ""
             )
             yield InvalidManifest(
-                pool.key, f"{_field(pool)}[{key}]", format_value(listed), _remedy(key, strange, known), "warning"
+                pool.key, f"{_field(pool)}[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
             )
 
 
@@ -189,10 +189,10 @@ def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
     return (known.labels[key] for known in types if key in known.labels)
 
 
-def _remedy(key: str, strange: list[str], known: frozenset[str]) -> str:
+def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
     message = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
-    spelt = [value for value in strange[:MOST_SHOWN] if not value.isdecimal()]
+    spelt = [value for value in unknown[:MOST_SHOWN] if not value.isdecimal()]
     alike = suggest_instance_types if key == names.INSTANCE_TYPE else _alike
     near = {one: None for value in spelt for one in alike(value, known)}
     if near:

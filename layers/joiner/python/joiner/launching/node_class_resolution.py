@@ -349,9 +349,9 @@ def _wrong_with_profile(profile: str, found: NodeClassAnswers, ceilings: NodeCla
         return "InstanceProfileNotFound", message
     if not roles:
         return "InstanceProfileEmpty", f"the instance profile {profile} has no role: add one to it"
-    strange = next((role for role in roles if role not in allowed_roles(ceilings)), None)
+    refused_role = next((role for role in roles if role not in allowed_roles(ceilings)), None)
     return (
-        ("RoleNotAllowed", f"the instance profile {profile} has the role {strange}; {role_remedy(ceilings)}")
-        if strange
+        ("RoleNotAllowed", f"the instance profile {profile} has the role {refused_role}; {role_remedy(ceilings)}")
+        if refused_role
         else None
     )

@@ -14,7 +14,7 @@ from typing import Final
 
 from joiner import names
 from joiner.cluster import Node, Pod
-from joiner.pools.durations import parse_duration
+from joiner.pools.durations import read_duration
 from joiner.pools.node_claim import NodeClaim
 from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
@@ -35,7 +35,7 @@ def protected_until(protection: str, started: datetime | None, now: datetime) ->
     """
     if protection == "true":
         return FOREVER
-    seconds = _seconds(protection)
+    seconds = read_duration(protection)
     if seconds is None:
         return None
     until = (started or now) + timedelta(seconds=seconds)
@@ -48,7 +48,7 @@ def is_meaningless(protection: str) -> bool:
     >>> [is_meaningless(value) for value in ("", "true", "false", "1h30m", "later")]
     [False, False, False, False, True]
     """
-    return protection not in ("", "true", "false") and _seconds(protection) is None
+    return protection not in ("", "true", "false") and read_duration(protection) is None
 
 
 def find_protected_node(claim: NodeClaim, node: Node, keys: Iterable[str] = (names.DO_NOT_DISRUPT,)) -> str:
@@ -76,11 +76,3 @@ def ignores_pods(claim: NodeClaim) -> bool:
     """Return whether pods cannot forbid the replacement of an outdated node, because its drain ends at the claim's
     terminationGracePeriod in any case."""
     return claim.termination_grace_period is not None
-
-
-def _seconds(protection: str) -> int | None:
-    """Return the duration; None if it is no duration or ``Never``."""
-    try:
-        return parse_duration(protection) if protection else None
-    except ValueError:
-        return None

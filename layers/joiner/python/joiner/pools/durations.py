@@ -21,6 +21,18 @@ def parse_duration(text: str) -> int | None:
     return sum(int(number) * SECONDS[unit] for number, unit in re.findall(r"([0-9]+)(s|m|h)", text))
 
 
+def read_duration(value: object) -> int | None:
+    """Return seconds; None for ``Never``, for no value, and for every value that is no duration.
+
+    >>> read_duration("10m"), read_duration("soon"), read_duration(None)
+    (600, None, None)
+    """
+    try:
+        return parse_duration(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
 def format_duration(seconds: int | None) -> str:
     """Return the duration as text that ``parse_duration`` reads."""
     if seconds is None:

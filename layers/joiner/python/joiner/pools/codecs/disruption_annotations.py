@@ -20,7 +20,7 @@ from joiner.pools.disruption_settings import (
     ExpirationSettings,
     RepairSettings,
 )
-from joiner.pools.durations import parse_duration
+from joiner.pools.durations import read_duration
 from joiner.pools.suggestions import suggest_nearest
 
 SHARE: Final = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
@@ -114,7 +114,7 @@ class _Annotations:
 
     def _seconds(self, name: str, default: int) -> int:
         value = self._annotations.get(name)
-        seconds = _duration(value)
+        seconds = read_duration(value)
         if seconds is not None:
             return seconds
         if value is not None:
@@ -127,7 +127,7 @@ class _Annotations:
         value = self._annotations.get(names.NODE_REPAIR_TOLERANCES)
         for part in str(value).split(",") if value is not None else ():
             condition, _, text = part.strip().partition("=")
-            seconds = _duration(text)
+            seconds = read_duration(text)
             if condition not in TOLERANCES:
                 known = f"the conditions are {', '.join(TOLERANCES)}{suggest_nearest(condition, sorted(TOLERANCES))}"
                 self._wrong(names.NODE_REPAIR_TOLERANCES, f"{part.strip()!r} has no effect; {known}")
@@ -139,11 +139,3 @@ class _Annotations:
             else:
                 found[condition] = seconds
         return found
-
-
-def _duration(value: object) -> int | None:
-    """Return seconds; None for ``Never`` and for everything that is no duration."""
-    try:
-        return parse_duration(value) if isinstance(value, str) else None
-    except ValueError:
-        return None

@@ -12,7 +12,7 @@ from typing import Any
 from joiner import names
 from joiner.cluster import InvalidField, Requirement, Requirements, Resources, Taint
 from joiner.pools.conditions import Conditions
-from joiner.pools.durations import format_duration, parse_duration
+from joiner.pools.durations import format_duration, read_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.node_claim import CLAIM_API_VERSION, LIFE, ClaimKind, NodeClaim
 from joiner.pools.node_pool import CLASS_GROUP, ClassKind, NodeClassRef
@@ -41,8 +41,8 @@ def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
         startup_taints=_taints(spec.get("startupTaints")),
         labels=labels,
         annotations=meta.get("annotations") or {},
-        expire_after=_duration(spec.get("expireAfter")),
-        termination_grace_period=_duration(spec.get("terminationGracePeriod")),
+        expire_after=read_duration(spec.get("expireAfter")),
+        termination_grace_period=read_duration(spec.get("terminationGracePeriod")),
         provider_id=status.get("providerID") or "",
         image_id=status.get("imageID") or "",
         node_name=status.get("nodeName") or "",
@@ -172,10 +172,3 @@ def _resources(raw: Any) -> Resources:
         return Resources.from_kube(raw or {})
     except InvalidField:
         return Resources()
-
-
-def _duration(raw: Any) -> int | None:
-    try:
-        return parse_duration(raw) if raw else None
-    except ValueError:
-        return None
