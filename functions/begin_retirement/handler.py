@@ -107,7 +107,7 @@ class RetirementStart:
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         requests, beyond = requests[:BEGUN_AT_ONCE], requests[BEGUN_AT_ONCE:]
-        if refused := refusal_reason(self._guards.look(now)):
+        if refused := refusal_reason(self._guards.detect(now)):
             return _answer([], [SkippedClaim(request.claim, refused) for request in requests], beyond, refused)
         begun, skipped = self._begin_each(task, requests, now)
         events = [event for one in begun for event in one.events]
@@ -169,8 +169,8 @@ class RetirementStart:
         else:
             claim = self._delete(candidate.claim, request.reason)
             node, refusals = self._taint_if_allowed(candidate)
-        if noted.said and claim is not None:
-            claim = self._write_launch_failure(claim, noted.said, now)
+        if noted.launch_failure and claim is not None:
+            claim = self._write_launch_failure(claim, noted.launch_failure, now)
         retiring = self._entry(candidate, claim, node, noted.since)
         gone = retiring.stage is RetirementStage.TERMINATED
         moving = 0 if gone else rules.count_moving_pods(candidate, claim, noted.deadline, now)
@@ -181,7 +181,7 @@ class RetirementStart:
             instance=retiring.instance,
             reason=str(request.reason),
         )
-        events = [*_events(claim, node, request.reason, noted.said), *refusals]
+        events = [*_events(claim, node, request.reason, noted.launch_failure), *refusals]
         return BegunRetirement(retiring, moving, tuple(events))
 
     def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules) -> str:

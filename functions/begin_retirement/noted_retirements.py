@@ -36,7 +36,7 @@ def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime)
 def _is_free(one: Retirement, owner: str, now: int) -> bool:
     if now - one.noted_at > FRESH_FOR:
         return False
-    return one.owner == owner or not (one.attended(now) or may_back_off(one.look_at, (one.deadline,), now))
+    return one.owner == owner or not (one.attended(now) or may_back_off(one.rests_until, (one.deadline,), now))
 
 
 def _reasons(one: Retirement) -> set[RetirementReason]:

@@ -79,21 +79,21 @@ class DriftDetection:
         written = [each for each, answer in answers if answer is None]
         failed = [f"{each.before.key}: {answer}" for each, answer in answers if answer is not None]
         failed += [f"{each.before.key}: no time was left" for each in late]
-        told = [each.after for each in written if each.condition_changes]
+        changed = [each.after for each in written if each.condition_changes]
         pools = desired.pools
-        events = [event for claim in told for event in report_drift(claim, pools.get(claim.pool_key))]
-        for untold in publish_events(self._kube, events, at=now, instance=task.execution.name):
-            logger.warning("an event could not be written", reason=untold)
+        events = [event for claim in changed for event in report_drift(claim, pools.get(claim.pool_key))]
+        for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=unwritten)
         for why in failed:
             logger.warning("a claim could not be written", reason=why)
         if not failed:
             self._drift_looks.note(keys["digest"], int(now.timestamp()))
         uncompared = sorted({one.message for one in found.values() if isinstance(one, NotCompared)})
         drifted = [each.after for each in changes if each.after.conditions.true(DRIFTED) and not each.after.deleting]
-        reasons = [f"{one.key} is drifted: {one.conditions[DRIFTED].reason}" for one in told if one in drifted]
+        reasons = [f"{one.key} is drifted: {one.conditions[DRIFTED].reason}" for one in changed if one in drifted]
         return {
             "drifted": len(drifted),
-            "changed": len(told),
+            "changed": len(changed),
             "stamped": sum(bool(each.stamped) for each in written),
             "notCompared": sum(isinstance(one, NotCompared) for one in found.values()),
             "reasons": shortened([*failed, *uncompared, *reasons], SHOWN),

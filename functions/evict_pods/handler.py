@@ -97,21 +97,26 @@ class PodEviction:
         draining = [each for each in entries if each.stage is RetirementStage.DRAINING]
         self._retirements.see((one.claim for one in draining), execution.arn, int(now.timestamp()))
         noted = self._retirements.all() if draining else {}
-        looks = self._looks(draining, noted, now)
-        for untold in publish_events(
-            self._kube, [event for look in looks.values() for event in look.events], at=now, instance=execution.name
+        rounds = self._rounds(draining, noted, now)
+        for unwritten in publish_events(
+            self._kube,
+            [event for one_round in rounds.values() for event in one_round.events],
+            at=now,
+            instance=execution.name,
         ):
-            logger.warning("an event could not be written", reason=untold)
-        moments = [look.next_at for look in looks.values() if look.next_at is not None]
-        progress = any(look.progress for look in looks.values())
-        quiet = all(look.quiet for look in looks.values())
+            logger.warning("an event could not be written", reason=unwritten)
+        moments = [one_round.next_at for one_round in rounds.values() if one_round.next_at is not None]
+        progress = any(one_round.progress for one_round in rounds.values())
+        quiet = all(one_round.quiet for one_round in rounds.values())
         return {
-            "claims": [looks[one.claim].retiring.to_json() if one.claim in looks else one.to_json() for one in entries],
+            "claims": [
+                rounds[one.claim].retiring.to_json() if one.claim in rounds else one.to_json() for one in entries
+            ],
             "pause": pause(pause_before, progress=progress, now=now, next_at=min(moments, default=None), quiet=quiet),
-            "evicted": sum(look.asked for look in looks.values()),
+            "evicted": sum(one_round.asked for one_round in rounds.values()),
         }
 
-    def _looks(
+    def _rounds(
         self, draining: Sequence[RetiringClaim], noted: Mapping[str, Retirement], now: datetime
     ) -> dict[str, DrainRound]:
         """Return the results by claim."""
@@ -124,10 +129,10 @@ class PodEviction:
             there
         )  # after pods are listed: pods of a node that takes the name later are not in the list
         budget = CallBudget()
-        looks = {
+        rounds = {
             one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node
         }
-        looks |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
+        rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         for one in there:
             try:
                 stranger = strangers[one.claim]
@@ -135,20 +140,20 @@ class PodEviction:
                     raise stranger
                 if stranger:
                     logger.info(
-                        "its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, said=stranger
+                        "its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, reason=stranger
                     )
-                    looks[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, stranger))
+                    rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, stranger))
                     continue
                 found = pods[one.node]
                 if isinstance(found, KubeError):
                     raise found
                 here = [DrainingPod.from_kube(each) for each in found]
                 known = noted.get(one.claim)
-                looks[one.claim] = self._look(one, here, known.deadline if known else 0, budget, now)
+                rounds[one.claim] = self._drain(one, here, known.deadline if known else 0, budget, now)
             except (KubeError, ValueError) as reason:
                 logger.warning("a node could not be looked at", node=one.node, nodeclaim=one.claim, reason=str(reason))
-                looks[one.claim] = DrainRound(one.at(RetirementStage.DRAINING, str(reason)))
-        return looks
+                rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINING, str(reason)))
+        return rounds
 
     def _close(self, draining: Sequence[RetiringClaim]) -> dict[str, str | KubeError | ValueError]:
         """Taint nodes again whose taint was removed; otherwise their drain would never end.
@@ -177,7 +182,7 @@ class PodEviction:
             logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
         return ""
 
-    def _look(
+    def _drain(
         self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: int, budget: CallBudget, now: datetime
     ) -> DrainRound:
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
@@ -278,9 +283,9 @@ def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
 
 def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> datetime:
     """Return the start of the drain: from the claim, else from this execution's entry, else now."""
-    said = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
+    since = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
     return min(
-        [moment for moment in (said, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment],
+        [moment for moment in (since, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment],
         default=now,
     )
 

@@ -33,16 +33,16 @@ def _volumes_of(kube: Kube, pods: Sequence[DrainingPod]) -> set[str]:
     for pod in pods:
         for claim in pod.volume_claims:
             try:
-                said = kube.get(kinds.PERSISTENT_VOLUME_CLAIMS, claim, namespace=pod.namespace)
+                manifest = kube.get(kinds.PERSISTENT_VOLUME_CLAIMS, claim, namespace=pod.namespace)
             except NotFound:
                 continue
-            found.add(str((said.get("spec") or {}).get("volumeName") or ""))
+            found.add(str((manifest.get("spec") or {}).get("volumeName") or ""))
     return found
 
 
 def _is_for_many(kube: Kube, volume: str) -> bool:
     try:
-        said = kube.get(kinds.PERSISTENT_VOLUMES, volume)
+        manifest = kube.get(kinds.PERSISTENT_VOLUMES, volume)
     except NotFound:
         return False
-    return bool(MANY_NODES & set((said.get("spec") or {}).get("accessModes") or ()))
+    return bool(MANY_NODES & set((manifest.get("spec") or {}).get("accessModes") or ()))

@@ -48,7 +48,7 @@ class CandidateListing:
             else self._ledger.lease()
         )
         found = {"refused": "", "why": "", "rings": lease.rings, "snapshot": "", "candidates": 0}
-        if refused := refusal_reason(self._guards.look(now)):
+        if refused := refusal_reason(self._guards.detect(now)):
             return {**found, "refused": refused, "why": refused}
         if not task.lease_number and lease.living(int(now.timestamp())):
             return {**found, "why": "another execution plans or launches nodes"}

@@ -101,7 +101,7 @@ class PendingPodSearch:
             unbound = Snapshot.from_lists({"pods": self._view.pods_without_node()})
             if (growing := self._growing(so_far, unbound.pods)) is not None:
                 return _incomplete(rings, so_far, growing)
-        others = self._guards.look(now)
+        others = self._guards.detect(now)
         self._report(others, task, now)
         if refused := refusal_reason(others):
             return {"rings": rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
@@ -189,7 +189,7 @@ class PendingPodSearch:
     def _report(self, others: Sequence[OtherAutoscaler], task: Task, now: datetime) -> None:
         for other in others:
             logger.warning(other.message, guard=str(other.guard))
-        for reason in self._guards.tell(others, at=now, instance=task.execution.name):
+        for reason in self._guards.report(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=reason)
 
 

@@ -81,9 +81,9 @@ class InterruptionQueue:
         """
         now = clock()
         again: list[str] = []
-        told = self._with_instances({str(record["messageId"]): _read(record) for record in records}, again)
-        ours = self._ledger.pairings({each.instance for found in told.values() for each in found})
-        known = {message: [each for each in found if each.instance in ours] for message, found in told.items()}
+        interruptions = self._with_instances({str(record["messageId"]): _read(record) for record in records}, again)
+        ours = self._ledger.pairings({each.instance for found in interruptions.values() for each in found})
+        known = {message: [each for each in found if each.instance in ours] for message, found in interruptions.items()}
         look = LostInstances(
             self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss}
         )
@@ -105,28 +105,28 @@ class InterruptionQueue:
         return again
 
     def _with_instances(
-        self, told: Mapping[str, tuple[Interruption, ...]], again: list[str]
+        self, interruptions: Mapping[str, tuple[Interruption, ...]], again: list[str]
     ) -> Mapping[str, tuple[Interruption, ...]]:
         """Return the messages with the instances of the reservations that they name instead of these reservations.
 
         If EC2 does not answer, messages that name a reservation are added to `again`, and left out.
         """
-        reservations = {each.reservation for found in told.values() for each in found if each.reservation}
+        reservations = {each.reservation for found in interruptions.values() for each in found if each.reservation}
         if not reservations:
-            return told
+            return interruptions
         try:
             instances = self._ec2.instances_of_reservations(reservations)
         except Ec2Error as reason:
             logger.error("instances of a reservation could not be read: its message comes again", reason=str(reason))
-            again += [message for message, found in told.items() if any(each.reservation for each in found)]
-            return {message: found for message, found in told.items() if message not in again}
+            again += [message for message, found in interruptions.items() if any(each.reservation for each in found)]
+            return {message: found for message, found in interruptions.items() if message not in again}
         return {
             message: tuple(
                 replace(each, instance=instance)
                 for each in found
                 for instance in (instances.get(each.reservation, ()) if each.reservation else (each.instance,))
             )
-            for message, found in told.items()
+            for message, found in interruptions.items()
         }
 
     def _take(
@@ -146,7 +146,10 @@ class InterruptionQueue:
             return self._note_warning(news, news.reason, claim, now)
         if look.works(news.instance):
             logger.warning(
-                "an instance that is said to go runs", instance=news.instance, nodeclaim=claim, state=news.state
+                "an instance that was reported as ending runs",
+                instance=news.instance,
+                nodeclaim=claim,
+                state=news.state,
             )
             return False
         self._note_death(look.instance(news.instance), claim, now)
@@ -172,7 +175,7 @@ class InterruptionQueue:
                 nodeclaim=claim,
                 instance=found.instance,
                 code=found.code,
-                reason=found.said,
+                reason=found.explanation,
             )
 
     def _note_loss(self, news: Interruption, claim: str, look: "LostInstances", now: datetime) -> bool:

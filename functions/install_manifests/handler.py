@@ -106,8 +106,8 @@ def hide_secret(secret: str) -> Iterator[None]:
     except Exception as reason:
         if secret not in str(reason):
             raise
-        said = f"{type(reason).__name__}: {str(reason).replace(secret, '[the secret]')}"
-        raise NotInstalled(said) from None  # a traceback with its cause would contain the secret
+        message = f"{type(reason).__name__}: {str(reason).replace(secret, '[the secret]')}"
+        raise NotInstalled(message) from None  # a traceback with its cause would contain the secret
 
 
 def _delete(request: Request) -> Answer:
@@ -282,7 +282,7 @@ def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
     )
     if strangers:
         raise ForeignDefinitions(
-            f"{', '.join(strangers)}: somebody else manages these CRDs, probably Karpenter. Uninstall it, keep "
+            f"{', '.join(strangers)}: another program manages these CRDs, probably Karpenter. Uninstall it, keep "
             f"its objects, and hand the "
             f"CRDs over: kubectl label crd {' '.join(strangers)} {MANAGED_BY}=joiner --overwrite"
         )
@@ -298,8 +298,10 @@ def _await_established(kube: "Kube", name: str, clock: Clock) -> None:
         if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
             return
         if clock.now() > deadline:
-            said = "; ".join(f"{each['type']} {each['status']}: {each.get('message', '')}" for each in conditions)
-            raise NeverEstablished(f"{name} is not served after {ESTABLISHED_SECONDS:.0f} s ({said or 'no condition'})")
+            message = "; ".join(f"{each['type']} {each['status']}: {each.get('message', '')}" for each in conditions)
+            raise NeverEstablished(
+                f"{name} is not served after {ESTABLISHED_SECONDS:.0f} s ({message or 'no condition'})"
+            )
         clock.sleep(PAUSE_SECONDS / 10)
 
 

@@ -49,14 +49,14 @@ class WantedAccess:
     profile: str = ""
 
     @classmethod
-    def of(cls, said: Mapping[str, str]) -> "WantedAccess":
+    def of(cls, properties: Mapping[str, str]) -> "WantedAccess":
         return cls(
-            cluster=said["Cluster"],
-            roles=tuple(filter(None, said["Roles"].split(","))),
-            manage_entries=said["ManageEntries"] == "true",
-            own_role=said["OwnRole"],
-            path=said["ProfilePath"],
-            profile=said["Profile"],
+            cluster=properties["Cluster"],
+            roles=tuple(filter(None, properties["Roles"].split(","))),
+            manage_entries=properties["ManageEntries"] == "true",
+            own_role=properties["OwnRole"],
+            path=properties["ProfilePath"],
+            profile=properties["Profile"],
         )
 
 

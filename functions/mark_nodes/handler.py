@@ -108,7 +108,7 @@ class NodeMarking:
         marked = self._rename_replacements(done, task)
         planned = [node for one in marked for node in one.action.replacements]
         key = documents.put_plan(self._store, task, Plan(nodes=tuple(planned))) if planned else ""
-        self._tell(marked, task, now)
+        self._report(marked, task, now)
         for action, why in dropped:
             logger.info("not disrupted", nodeclaims=list(action.claims), reason=why)
         return _answer(key, marked, dropped)
@@ -183,7 +183,7 @@ class NodeMarking:
         if (now := get_same_node(self._kube, node)) is not None:
             patch_node(self._kube, now, untaint_patch)
 
-    def _tell(self, marked: Sequence[MarkedAction], task: Task, now: datetime) -> None:
+    def _report(self, marked: Sequence[MarkedAction], task: Task, now: datetime) -> None:
         events: list[Event] = []
         for one in marked:
             for claim, node in one.pairs:
@@ -191,8 +191,8 @@ class NodeMarking:
             logger.info(
                 one.action.message, nodeclaims=list(one.action.claims), replacements=list(one.record.replacements)
             )
-        for untold in publish_events(self._kube, events, at=now, instance=task.execution.name):
-            logger.warning("an event could not be written", reason=untold)
+        for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=unwritten)
 
 
 def _objection(action: DisruptionAction, pairs: Sequence[tuple[NodeClaim, Node]], leaving: frozenset[str]) -> str:

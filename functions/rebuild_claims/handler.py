@@ -39,7 +39,7 @@ class ClaimRebuilding:
         self._time_left = time_left
         self._kube = kube
 
-    def answer(self, task: Task, asked: Sequence[Asked], now: datetime) -> dict[str, Any]:
+    def answer(self, task: Task, requests: Sequence[Asked], now: datetime) -> dict[str, Any]:
         """Return ``{"rebuilt": [claims], "left": [why]}``."""
         known = {claim.instance_id for claim in list_claims(self._kube).claims if claim.provider_id}
         lists = {kind.plural: self._kube.list(kind) for kind in (*kinds.POOLS, kinds.NODES)}
@@ -50,7 +50,7 @@ class ClaimRebuilding:
         )
         wanted = [
             (nodes[one["instance"]], str(one["claim"]))
-            for one in asked
+            for one in requests
             if one["instance"] in nodes and one["instance"] not in known
         ]
         answers, late = call_each_in_time(
@@ -58,22 +58,22 @@ class ClaimRebuilding:
         )
         rebuilt = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
         left = [
-            f"node {node.name}: {answer or 'nothing tells its pool or its class'}"
+            f"node {node.name}: {answer or 'its pool or its class is unknown'}"
             for (node, _), answer in answers
             if answer not in rebuilt
         ]
         left += [f"node {node.name}: no time was left; the next sweep finds it again" for node, _ in late]
         for claim in rebuilt:
             logger.warning(
-                "a claim that was gone is there again",
+                "a lost claim was created again",
                 nodeclaim=claim.name,
                 node=claim.node_name,
                 instance=claim.instance_id,
             )
         for why in left:
             logger.error("a claim could not be rebuilt", reason=why)
-        for untold in publish_events(self._kube, map(_told, rebuilt), at=now, instance=task.execution.name):
-            logger.warning("an event could not be written", reason=untold)
+        for unwritten in publish_events(self._kube, map(_event, rebuilt), at=now, instance=task.execution.name):
+            logger.warning("an event could not be written", reason=unwritten)
         return {"rebuilt": [claim.name for claim in rebuilt], "left": shortened(left, LEFT_SHOWN)}
 
     def _rebuild(self, node: Node, name: str, pools: Mapping[str, NodePool], now: datetime) -> NodeClaim | None:
@@ -98,7 +98,7 @@ class ClaimRebuilding:
             return standing if standing is not None and standing.provider_id in ("", claim.provider_id) else None
 
 
-def _told(claim: NodeClaim) -> Event:
+def _event(claim: NodeClaim) -> Event:
     note = (
         f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was "
         f"rebuilt from the node and its pool"

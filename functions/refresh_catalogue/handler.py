@@ -53,10 +53,10 @@ class CatalogueRefresh:
 
     def _zones(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
-        for said in self._ec2.pages(
+        for offering in self._ec2.pages(
             "describe_instance_type_offerings", "InstanceTypeOfferings", LocationType="availability-zone"
         ):
-            found.setdefault(said["InstanceType"], []).append(said["Location"])
+            found.setdefault(offering["InstanceType"], []).append(offering["Location"])
         return found
 
 

@@ -1,4 +1,4 @@
-"""Report candidates: tell users which nodes may be consolidated, and why others stay.
+"""Report candidates: report which nodes may be consolidated, and why others stay.
 
 Claims get the condition `Consolidatable`; nodes and claims that stay get the events `Unconsolidatable` and
 `DisruptionBlocked`. It changes nothing else, and a write that fails is repeated after the next look.
@@ -57,8 +57,8 @@ class CandidateReport:
             if kept.claim in claims
             for event in telling.report_kept(kept, claims[kept.claim])
         ]
-        for untold in (*failed, *publish_events(self._kube, events, at=now, instance=task.execution.name)):
-            logger.warning("a condition or an event could not be written", reason=untold)
+        for unwritten in (*failed, *publish_events(self._kube, events, at=now, instance=task.execution.name)):
+            logger.warning("a condition or an event could not be written", reason=unwritten)
         return {"conditions": len(changed) - len(failed) - len(left), "events": len(events)}
 
 

@@ -162,7 +162,7 @@ def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -
         return resolved
     times = "once" if wait.tries == 1 else f"{wait.tries} times in a row"
     until = datetime.fromtimestamp(wait.until, UTC)
-    message = f"nothing is launched until {until:%H:%M:%S} UTC, because launches failed {times}: {wait.said}"
+    message = f"nothing is launched until {until:%H:%M:%S} UTC, because launches failed {times}: {wait.reason}"
     return resolved.with_problems([NodeClassProblem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
 
 

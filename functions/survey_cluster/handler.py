@@ -109,8 +109,8 @@ class ClusterSurveying:
 
         Beside another autoscaler return only ``refused``: objects of foreign definitions cannot be listed.
         """
-        others = self._guards.look(now)
-        for reason in self._guards.tell(others, at=now, instance=task.execution.name):
+        others = self._guards.detect(now)
+        for reason in self._guards.report(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=reason)
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
@@ -123,7 +123,7 @@ class ClusterSurveying:
         self._publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
         self._publish(report_objects(survey.lists, snapshot.problems), survey, task)
         survey = self._record_empty_nodes(survey, task)
-        findings = {check.name: check.look(survey) for check in CHECKS}
+        findings = {check.name: check.find(survey) for check in CHECKS}
         due = self._due(survey, task)
         unreadable = self._unreadable()
         found = (reason for found in findings.values() for reason in found)
@@ -136,7 +136,7 @@ class ClusterSurveying:
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, _kept(survey, survey.lists["nodes"])),
-            "reasons": shortened([*unreadable, *reported, *(each.said for each in due), *found], REASONS),
+            "reasons": shortened([*unreadable, *reported, *(each.message for each in due), *found], REASONS),
         }
 
     def _unreadable(self) -> list[str]:
@@ -289,7 +289,7 @@ class ClusterSurveying:
         """Return each claim once, with its first reason; claims that no execution retires come first."""
         found: dict[str, DueRetirement] = {}
         for check in RETIREMENTS:
-            for due in check.look(survey):
+            for due in check.find(survey):
                 found.setdefault(due.claim.name, due)
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
         ordered = sorted(found.values(), key=lambda due: due.claim.name in owned)

@@ -194,9 +194,9 @@ class InstanceSurveying:
         """
         there = ((found[claim.instance], claim.name) for claim in seen.claims if claim.instance in found)
         ended = [(instance, claim) for instance, claim in there if not instance.alive]
-        told = self._retirements.all() if ended else {}
+        known = self._retirements.all() if ended else {}
         for instance, claim in ended:
-            if claim in told and told[claim].said:
+            if claim in known and known[claim].launch_failure:
                 continue
             if death := record_launch_failure(self._ledger, self._retirements, instance, claim, self._clock()):
                 logger.error(
@@ -204,7 +204,7 @@ class InstanceSurveying:
                     nodeclaim=claim,
                     instance=death.instance,
                     code=death.code,
-                    reason=death.said,
+                    reason=death.explanation,
                 )
 
     def _judge(
@@ -221,7 +221,7 @@ class InstanceSurveying:
         pairings = {each.instance: each.claim for each in self._ledger.pairings(strangers).values()}
         unrecorded = frozenset(launch.id for launch in left)
         survey = InstanceSurvey(seen.claims, seen.nodes, instances, unrecorded, pairings, frozenset(seen.ours))
-        cases = [case for check in INSTANCE_CHECKS for case in check.look(survey)]
+        cases = [case for check in INSTANCE_CHECKS for case in check.find(survey)]
         since = self._absences.since()
         self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
         return judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
@@ -293,7 +293,7 @@ class InstanceSurveying:
         return {
             claim.name
             for claim, known in blocked
-            if may_back_off(known.look_at, (known.deadline, claim.drained_by), now)
+            if may_back_off(known.rests_until, (known.deadline, claim.drained_by), now)
         }
 
     def _broken_lease(self) -> str:
@@ -321,13 +321,13 @@ def _reasons(
     broken: str, dead: Sequence[str], opened: Sequence[LaunchRecord], freed: Sequence[str], verdict: OrphanVerdict
 ) -> list[str]:
     """Return one sentence for each thing that the survey found; `broken` held the lease, `dead` are waves."""
-    found = [f"{broken} held the lease and runs no more"] if broken else []
-    found += [f"wave {name} is watched by nobody" for name in dead]
+    found = [f"{broken} held the lease and does not run any more"] if broken else []
+    found += [f"no running execution awaits the nodes of wave {name}" for name in dead]
     found += [f"launch {one.id} is {'closed but not recorded' if one.closed else 'open'}" for one in opened]
-    found += [f"nobody sees to the retirement of {claim} any more" for claim in freed]
+    found += [f"no running execution retires {claim}" for claim in freed]
     if verdict.refused:
-        found.append(f"{verdict.refused} orphans at once are too many to be true: nothing was ended")
-    return found + [case.said for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)]
+        found.append(f"{verdict.refused} orphans at once are probably wrong: no instance was terminated")
+    return found + [case.message for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)]
 
 
 def _urgency(asked: Asked) -> int:

@@ -49,11 +49,11 @@ class InstanceHealth:
         pools = find_impaired_pools(impaired, {instance: claim.pool for instance, claim in claims.items()})
         blocked = {instance for instance in impaired if claims[instance].pool in pools}
         found = judge_health(statuses, since, now, blocked=blocked)
-        for pool, said in pools.items():
-            logger.warning("impaired instances are not retired", pool=pool, reason=said)
+        for pool, message in pools.items():
+            logger.warning("impaired instances are not retired", pool=pool, reason=message)
         if found and acting:
             self._note(found, claims, moment)
-        return [*(f"{pool}: {said}" for pool, said in pools.items()), *(each.said for each in found)]
+        return [*(f"{pool}: {message}" for pool, message in pools.items()), *(each.message for each in found)]
 
     def _note(self, found: list[HealthFinding], claims: Mapping[str, SeenClaim], now: int) -> None:
         """Record each finding once for its claim: a second record would end a back-off."""
@@ -65,5 +65,5 @@ class InstanceHealth:
             known_so = standing is not None and each.reason in standing.reasons
             if known_so and standing is not None and (not deadline or 0 < standing.deadline <= deadline):
                 continue
-            logger.warning("an instance is in trouble", nodeclaim=claim, instance=each.instance, said=each.said)
+            logger.warning("an instance is in trouble", nodeclaim=claim, instance=each.instance, reason=each.message)
             self._retirements.hurry(claim, each.reason, deadline, now, instance=each.instance)

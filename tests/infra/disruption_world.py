@@ -55,21 +55,21 @@ class DisruptedWorld(Scripted):
         self.arn = self.machine("disrupt", disruption_definition(parts))
 
     def start(self, name: str = "disrupt-1", *, unfinished: int = 0) -> str:
-        said = json.dumps({"digest": "abc", "unfinished": unfinished})
+        request = json.dumps({"digest": "abc", "unfinished": unfinished})
         execution: str = self.aws.client("stepfunctions").start_execution(
-            stateMachineArn=self.arn, name=name, input=said
+            stateMachineArn=self.arn, name=name, input=request
         )["executionArn"]
         return execution
 
-    def told(self, execution: str) -> Mapping[str, Any]:
+    def summary(self, execution: str) -> Mapping[str, Any]:
         """Return the output of an execution that succeeds, and gives back what it took."""
         ended = self.end(execution)
         assert ended["status"] == "SUCCEEDED", (ended.get("error"), ended.get("cause"))
         assert "holder" not in self.item("LEASE", "disrupt")
         assert "holder" not in self.lease
-        told: Mapping[str, Any] = json.loads(ended["output"])
-        return told
+        summary: Mapping[str, Any] = json.loads(ended["output"])
+        return summary
 
     def retired(self) -> list[Any]:
         """Return the claims of each retirement that the machine started."""
-        return [said["claims"] for said in self.started(self.retire_arn).values()]
+        return [request["claims"] for request in self.started(self.retire_arn).values()]

@@ -88,17 +88,17 @@ class World(Scripted):
         self.parts_for_empty = replace(parts, limits=self.limits_for_empty)
 
     def start(self, *claims: Mapping[str, Any]) -> str:
-        said = json.dumps({"reason": "test", "claims": claims})
+        request = json.dumps({"reason": "test", "claims": claims})
         execution: str = self.aws.client("stepfunctions").start_execution(
-            stateMachineArn=self.arn, name="retire-1", input=said
+            stateMachineArn=self.arn, name="retire-1", input=request
         )["executionArn"]
         return execution
 
     def start_for_notes(self, not_before: int) -> str:
         """Start an execution as an interruption does."""
-        said = json.dumps({"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": ""})
+        request = json.dumps({"reason": "interruption", "claims": [], "noted": True, "notBefore": not_before, "by": ""})
         execution: str = self.aws.client("stepfunctions").start_execution(
-            stateMachineArn=self.arn, name="retire-1", input=said
+            stateMachineArn=self.arn, name="retire-1", input=request
         )["executionArn"]
         return execution
 
@@ -107,12 +107,12 @@ class World(Scripted):
         arn = self.machine("empty", retirement_definition(self.parts_for_empty), kind="EXPRESS")
         return self.ran_express(arn, {"reason": "test", "claims": claims})
 
-    def told(self, execution: str) -> Mapping[str, Any]:
+    def summary(self, execution: str) -> Mapping[str, Any]:
         """Return the output of an execution that succeeds."""
         ended = self.end(execution)
         assert ended["status"] == "SUCCEEDED", (ended.get("error"), ended.get("cause"))
-        told: Mapping[str, Any] = json.loads(ended["output"])
-        return told
+        summary: Mapping[str, Any] = json.loads(ended["output"])
+        return summary
 
     def hold_the_lease(self, *, until: int) -> None:
         self.put("LEASE", "scale-up", holder="arn", leaseUntil=until, leaseNumber=3, rings=3)

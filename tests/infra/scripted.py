@@ -78,11 +78,11 @@ def staged(
     class Box(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             event = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            said = json.dumps(prompter.say(self.path.strip("/"), event)).encode()
+            response = json.dumps(prompter.say(self.path.strip("/"), event)).encode()
             self.send_response(200)
-            self.send_header("content-length", str(len(said)))
+            self.send_header("content-length", str(len(response)))
             self.end_headers()
-            self.wfile.write(said)
+            self.wfile.write(response)
 
         def log_message(self, format: str, *args: object) -> None:
             pass
@@ -91,9 +91,9 @@ def staged(
     threading.Thread(target=box.serve_forever, daemon=True).start()
     try:
         role = aws.role("lambda.amazonaws.com")
-        told = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
+        executions = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
         actors = {
-            name: CalledFunction(aws.function(ACTOR, Role=role, Timeout=60, Environment=told[name]), 60)
+            name: CalledFunction(aws.function(ACTOR, Role=role, Timeout=60, Environment=executions[name]), 60)
             for name in names
         }
         yield Stage(aws, prompter, actors, kind, usual)
@@ -167,8 +167,8 @@ class Scripted:
         """Return an execution of a Standard machine when it has ended."""
 
         def look() -> Mapping[str, Any] | None:
-            said: Mapping[str, Any] = self.aws.client("stepfunctions").describe_execution(executionArn=execution)
-            return said if said["status"] != "RUNNING" else None
+            response: Mapping[str, Any] = self.aws.client("stepfunctions").describe_execution(executionArn=execution)
+            return response if response["status"] != "RUNNING" else None
 
         return eventually(look, 60)
 
@@ -211,17 +211,19 @@ class Scripted:
         """Return the number of rings for a scale-up."""
         return int(self.lease.get("rings", {"N": "0"})["N"])
 
-    def ran_express(self, machine_arn: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    def ran_express(self, machine_arn: str, response: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run one execution of an Express machine, and return it as the local AWS reports it; `states` are those that
         it entered.
         """
-        arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(said))[
+        arn = self.aws.client("stepfunctions").start_execution(stateMachineArn=machine_arn, input=json.dumps(response))[
             "executionArn"
         ]
 
         def look() -> Mapping[str, Any] | None:
-            told = self.aws.knob("express-executions", stateMachineArn=machine_arn, executionArn=arn)["executions"]
-            return next((each for each in told if each["status"] != "RUNNING"), None)
+            executions = self.aws.knob("express-executions", stateMachineArn=machine_arn, executionArn=arn)[
+                "executions"
+            ]
+            return next((each for each in executions if each["status"] != "RUNNING"), None)
 
         ended = eventually(look, 60)
         return {**ended, "states": _entered(ended["events"])}

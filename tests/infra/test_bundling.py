@@ -199,17 +199,17 @@ def test_bundles_that_were_not_used_for_a_month_are_removed_from_the_cache(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("digest", "said"),
+    ("digest", "message"),
     [("0" * 64, ":2: pip downloaded a file whose digest is not in the lock file"), ("", "could not install this")],
 )
-def test_nothing_is_packed_whose_digest_the_lock_does_not_name(digest: str, said: str, tmp_path: Path) -> None:
+def test_nothing_is_packed_whose_digest_the_lock_does_not_name(digest: str, message: str, tmp_path: Path) -> None:
     pinned = f"six==1.17.0 --hash=sha256:{digest}" if digest else "six==1.17.0"
     layer = _tree(tmp_path / "layer", {"requirements.lock": f"# parts\n{pinned}\n"})
 
     with pytest.raises(BundlingError) as error:
         bundle_requirements(layer, LAMBDA)
 
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert list(asset_bundles.cache_folder().glob("*.zip")) == []
 
 

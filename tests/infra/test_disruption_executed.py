@@ -66,9 +66,9 @@ def test_nodes_without_replacement_are_marked_and_retired(stage: Stage[Disrupted
 
     execution = world.start()
 
-    told = world.told(execution)
-    assert (told["retired"], told["waiting"], told["undone"]) == (1, 0, [])
-    assert told["marked"] == [{"reason": "Underutilized", "claims": ["a"]}]
+    summary = world.summary(execution)
+    assert (summary["retired"], summary["waiting"], summary["undone"]) == (1, 0, [])
+    assert summary["marked"] == [{"reason": "Underutilized", "claims": ["a"]}]
     retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
     assert world.states(execution) == [
         *BEGINNING,
@@ -97,7 +97,7 @@ def test_replacements_are_initialized_before_the_retirement_starts(stage: Stage[
 
     execution = world.start()
 
-    assert world.told(execution)["retired"] == 1
+    assert world.summary(execution)["retired"] == 1
     awaiting = ["Are replacements on their way?", "Check registration", "Has a replacement joined?"]
     assert world.states(execution) == [
         *BEGINNING,
@@ -124,9 +124,9 @@ def test_a_replacement_without_capacity_is_undone_and_nothing_is_retired(stage: 
     undone = {"claims": ["a"], "why": "replacement b could not be launched"}
     world = stage.world(mark_nodes=[REPLACED], settle_disruptions=[{**SETTLED, "undone": [undone]}])
 
-    told = world.told(world.start())
+    summary = world.summary(world.start())
 
-    assert (told["retired"], told["undone"], world.retired()) == (0, [undone], [])
+    assert (summary["retired"], summary["undone"], world.retired()) == (0, [undone], [])
     assert "check_registration" not in world.calls
 
 
@@ -135,17 +135,17 @@ def test_a_cluster_where_nothing_is_proposed_is_not_locked(stage: Stage[Disrupte
 
     execution = world.start()
 
-    assert world.told(execution)["retired"] == 0
+    assert world.summary(execution)["retired"] == 0
     assert world.states(execution) == [*BEGINNING, *FIRST_LOOK, *ENDING]
     assert world.lease == {}
 
 
-def test_an_action_that_the_second_look_does_not_confirm_is_dropped(stage: Stage[DisruptedWorld]) -> None:
+def test_an_action_that_the_second_proposal_does_not_confirm_is_dropped(stage: Stage[DisruptedWorld]) -> None:
     world = stage.world(propose_disruption=[PROPOSED, NOTHING_TO_DO])
 
     execution = world.start()
 
-    assert world.told(execution)["retired"] == 0
+    assert world.summary(execution)["retired"] == 0
     assert world.states(execution) == [*BEGINNING, *FIRST_LOOK, *SECOND_LOOK, *RELEASING, *ENDING]
     assert "mark_nodes" not in world.calls
 
@@ -157,7 +157,7 @@ def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[Disrupted
 
     world = stage.world(mark_nodes=[rings])
 
-    world.told(world.start())
+    world.summary(world.start())
 
     assert [name.endswith("-disrupt") for name in world.started(world.scale_up_arn)] == [True]
 
@@ -167,7 +167,7 @@ def test_left_over_disruptions_are_settled_before_the_next_look(stage: Stage[Dis
 
     execution = world.start(unfinished=1)
 
-    assert world.told(execution)["retired"] == 1
+    assert world.summary(execution)["retired"] == 1
     retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
     assert world.states(execution) == [*BEGINNING, *retiring, *FIRST_LOOK, *ENDING]
 
@@ -177,7 +177,7 @@ def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(st
 
     execution = world.start(unfinished=1)
 
-    assert world.told(execution)["waiting"] == 1
+    assert world.summary(execution)["waiting"] == 1
     assert world.states(execution) == [*BEGINNING, *SETTLING, "Are replacements on their way?", *ENDING]
 
 
@@ -198,14 +198,14 @@ def test_a_second_execution_ends_at_once(stage: Stage[DisruptedWorld]) -> None:
         ({"find_candidates": [{**FOUND, "why": "no node is initialized and stays"}]}, "why"),
     ],
 )
-def test_a_look_that_is_not_possible_says_why(
+def test_a_proposal_that_is_not_possible_gives_the_reason(
     stage: Stage[DisruptedWorld], scripts: Mapping[str, Any], end: str
 ) -> None:
     world = stage.world(**scripts)
 
-    told = world.told(world.start())
+    summary = world.summary(world.start())
 
-    assert told[end] == scripts["find_candidates"][0][end]
+    assert summary[end] == scripts["find_candidates"][0][end]
     assert "propose_disruption" not in world.calls
 
 

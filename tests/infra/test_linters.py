@@ -44,9 +44,9 @@ def test_cfn_lint_reads_the_states_of_a_definition_that_is_a_text_with_reference
     assert _linted(right, tmp_path) == []
 
     wrong = {**right, "States": {**right["States"], "Wait": {"Type": "Nap", "Seconds": 1, "Next": "Ask"}}}
-    said = _linted(wrong, tmp_path)
-    assert said
-    assert all("E3601" in line for line in said)
+    findings = _linted(wrong, tmp_path)
+    assert findings
+    assert all("E3601" in line for line in findings)
 
 
 def test_the_definitions_of_all_machines_are_rendered(example: Synthesis) -> None:

@@ -154,7 +154,7 @@ def test_the_resolver_is_given_the_same_limits(example: Synthesis, narrowed: Syn
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("subnets: {}", "nodeClasses.subnets allows none: write ids or tags below it, or leave it out"),
         (
@@ -165,11 +165,11 @@ def test_the_resolver_is_given_the_same_limits(example: Synthesis, narrowed: Syn
         ("snapshots: {owners: [anybody]}", "nodeClasses.snapshots.owners[0] is 'anybody': write amazon, self"),
     ],
 )
-def test_a_limit_that_means_nothing_stops_the_synthesis(tmp_path: Path, text: str, told: str) -> None:
+def test_a_limit_that_means_nothing_stops_the_synthesis(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text(f"cluster: prod\nregion: eu-west-1\nnodeClasses:\n  {text}\n")
 
     with pytest.raises(SettingsError) as refused:
         load_settings(path)
 
-    assert told in str(refused.value)
+    assert message in str(refused.value)

@@ -223,8 +223,8 @@ def test_a_function_reaches_only_the_kinds_of_items_and_documents_of_its_configu
 def test_a_configuration_has_the_kinds_that_the_code_of_its_function_uses() -> None:
     for name, configuration in CONFIGURATIONS.items():
         source = "".join(path.read_text() for path in sorted((ROOT / "functions" / name).glob("*.py")))
-        said = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
-        called = {method if part == "ledger" else f"{part}.{method}" for part, method in said} & set(USES)
+        calls = re.findall(rf"({'|'.join(PARTS)})(?:\(\))?\.(\w+)", source)
+        called = {method if part == "ledger" else f"{part}.{method}" for part, method in calls} & set(USES)
         called |= {
             method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods
         }

@@ -74,8 +74,8 @@ def test_only_labelled_requests_are_compared_with_every_node_and_none_with_every
 def test_what_a_labelled_request_must_carry_is_asked_by_a_policy_without_parameters() -> None:
     without = {name: _expressions(policy) for name, policy in POLICIES.items() if "paramKind" not in policy}
 
-    assert {name for name, said in without.items() if PLACED in said} == {"joiner-bindings"}
-    assert {name for name, said in without.items() if LEAVING in said} == {"joiner-evictions", "joiner-pods"}
+    assert {name for name, text in without.items() if PLACED in text} == {"joiner-bindings"}
+    assert {name for name, text in without.items() if LEAVING in text} == {"joiner-evictions", "joiner-pods"}
 
 
 def test_policies_and_code_mean_the_same_names() -> None:

@@ -43,7 +43,13 @@ def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: Stage[W
 
     execution = world.start(claim("a"), claim("b"))
 
-    assert world.told(execution) == {"refused": "", "retired": ["a", "b"], "waiting": [], "leftOut": [], "failures": []}
+    assert world.summary(execution) == {
+        "refused": "",
+        "retired": ["a", "b"],
+        "waiting": [],
+        "leftOut": [],
+        "failures": [],
+    }
     around = [*TO_THE_WAVES, "Begin retirement", "What has begun?", "Retire wave by wave"]
     assert world.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
     assert world.lease == {}
@@ -71,7 +77,7 @@ def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
 
     execution = world.start_for_notes(not_before)
 
-    assert world.told(execution) == {"refused": "", "retired": ["a"], "waiting": [], "leftOut": [], "failures": []}
+    assert world.summary(execution) == {"refused": "", "retired": ["a"], "waiting": [], "leftOut": [], "failures": []}
     around = [
         *TO_THE_WAVES,
         "Wait for interruption notices",
@@ -104,14 +110,14 @@ def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_
     world = stage.world(begin_retirement=[begins_part])
     first = world.start_for_notes(int(time.time()) + 2)
 
-    assert world.told(first)["retired"] == ["a"]
+    assert world.summary(first)["retired"] == ["a"]
     begun = ["What has begun?", "Retire the other interrupted nodes", "Ring for the pods", "Start a scale-up"]
     states = world.states(first)
     assert states[states.index("What has begun?") :][:4] == begun
     [name] = sorted(set(world.started(world.arn)) - {"retire-1"})
     assert name.endswith("-interrupted")
     second = world.arn.replace(":stateMachine:", ":execution:") + f":{name}"
-    assert world.told(second)["retired"] == ["b"]
+    assert world.summary(second)["retired"] == ["b"]
     assert [each["noted"] for each in world.calls["begin_retirement"]] == [True, True]
 
 
@@ -120,7 +126,7 @@ def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]
 
     execution = world.start(claim("a", "empty", began + 3))
 
-    assert world.told(execution)["retired"] == ["a"]
+    assert world.summary(execution)["retired"] == ["a"]
     assert time.time() >= began + 3
     middle = ["What has begun?", "Retire wave by wave"]
     ending = ["Summarise the group", "How did it end?", "Summarise"]
@@ -138,7 +144,7 @@ def test_involuntary_retirements_do_not_wait_for_voluntary_ones(stage: Stage[Wor
     eventually(lambda: [each["stage"] for call in world.calls.get("forget_nodes", ()) for each in call["claims"]], 30)
     world.hold_the_lease(until=1)
 
-    assert sorted(world.told(execution)["retired"]) == ["empty", "lost"]
+    assert sorted(world.summary(execution)["retired"]) == ["empty", "lost"]
     assert [(each["lease"]["number"], each["claims"][0]["claim"]) for each in world.calls["begin_retirement"]] == [
         (0, "lost"),
         (4, "empty"),
@@ -150,14 +156,14 @@ def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later
     too_early = {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 1, "leftOut": left_out}
     world = stage.world(begin_retirement=[too_early, begins()])
 
-    assert world.told(world.start(claim("a", "lost")))["retired"] == ["a"]
+    assert world.summary(world.start(claim("a", "lost")))["retired"] == ["a"]
     assert len(world.calls["begin_retirement"]) == 2
 
 
 def test_evicted_pods_start_a_scale_up(stage: Stage[World]) -> None:
     world = stage.world(begin_retirement=[begins(moving=3)])
 
-    world.told(world.start(claim("a")))
+    world.summary(world.start(claim("a")))
 
     assert world.lease["rings"] == {"N": "1"}
     assert [name.endswith("-retire") for name in world.scale_ups] == [True]
@@ -172,7 +178,7 @@ def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[World]) -
 
     world = stage.world(begin_retirement=[rings])
 
-    world.told(world.start(claim("a", "empty")))
+    world.summary(world.start(claim("a", "empty")))
 
     assert len(world.scale_ups) == 1
     assert "holder" not in world.lease
@@ -181,7 +187,7 @@ def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[World]) -
 def test_an_execution_that_lost_the_lease_begins_nothing(stage: Stage[World]) -> None:
     world = stage.world(begin_retirement=["LeaseLost"])
 
-    assert world.told(world.start(claim("a", "empty"))) == {
+    assert world.summary(world.start(claim("a", "empty"))) == {
         "refused": "",
         "retired": [],
         "waiting": [],
@@ -221,7 +227,7 @@ def test_a_retirement_ends_with_the_reason_while_karpenter_runs(stage: Stage[Wor
 
     execution = world.start(claim("a"))
 
-    assert world.told(execution) == {"refused": "KarpenterRuns"}
+    assert world.summary(execution) == {"refused": "KarpenterRuns"}
     assert world.states(execution)[-1] == "Refused: Karpenter is running"
     assert "evict_pods" not in world.calls
 
@@ -232,7 +238,7 @@ def test_while_joiner_is_paused_nothing_begins(stage: Stage[World]) -> None:
 
     execution = world.start(claim("a"))
 
-    assert world.told(execution) == {"paused": True}
+    assert world.summary(execution) == {"paused": True}
     assert world.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
     assert world.calls == {}
 

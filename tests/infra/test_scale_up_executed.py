@@ -134,8 +134,8 @@ def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(st
     assert world.states(execution) == [*UNDER_THE_LEASE, *TO_THE_END]
     assert "holder" not in world.item("LEASE", "scale-up")
     assert world.item("LEASE", "scale-up")["leaseNumber"] == {"N": "1"}
-    told = json.loads(ended["output"])
-    assert (told["pods"], told["launched"], told["rounds"], told["nodes"]) == (3, 1, 1, [{"name": "n"}])
+    summary = json.loads(ended["output"])
+    assert (summary["pods"], summary["launched"], summary["rounds"], summary["nodes"]) == (3, 1, 1, [{"name": "n"}])
     heard = world.calls["launch_instances"][0]
     assert (heard["schema"], heard["round"], heard["index"], heard["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
     assert (heard["lease"], heard["execution"]["id"], heard["execution"]["name"]) == ({"number": 1}, execution, "up-1")
@@ -395,10 +395,10 @@ def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: Stage[World]
     world = stage.world(record_launches=[short, RECORDED])
 
     execution = world.start()
-    told = json.loads(world.end(execution)["output"])
+    summary = json.loads(world.end(execution)["output"])
 
     assert "Plan around them" in world.states(execution)
-    assert (told["launched"], told["short"], told["rounds"]) == (1, 1, 2)
+    assert (summary["launched"], summary["short"], summary["rounds"]) == (1, 1, 2)
 
 
 def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage[World]) -> None:

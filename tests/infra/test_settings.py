@@ -82,7 +82,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("cluster: prod", "region is missing: write a region's name, such as eu-west-1"),
         (
@@ -172,8 +172,8 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_reported_with_its_field_its_value_and_the_remedy(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
-    assert refusal(text).startswith(said)
+def test_a_mistake_is_reported_with_its_field_its_value_and_the_remedy(refusal, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
+    assert refusal(text).startswith(message)
 
 
 def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
@@ -210,14 +210,14 @@ def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
 
 
 def test_a_node_role_with_too_long_a_name_is_reported_with_other_mistakes(refusal) -> None:  # type: ignore[no-untyped-def]
-    told = refusal(f"cluster: {'c' * 50}\nregion: eu-west-1\nretainData: 5").splitlines()
+    messages = refusal(f"cluster: {'c' * 50}\nregion: eu-west-1\nretainData: 5").splitlines()
 
-    assert told[0] == "retainData is 5: write true or false"
-    assert f"the node role would be named joiner-node-{'c' * 50}-eu-west-1" in told[1]
+    assert messages[0] == "retainData is 5: write true or false"
+    assert f"the node role would be named joiner-node-{'c' * 50}-eu-west-1" in messages[1]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("cluster: prod\nregoin: eu-west-1", "regoin is not a setting: did you mean region?"),
         (
@@ -226,8 +226,8 @@ def test_a_node_role_with_too_long_a_name_is_reported_with_other_mistakes(refusa
         ),
     ],
 )
-def test_consequences_of_a_misspelt_key_are_not_reported(refusal, text: str, said: str) -> None:  # type: ignore[no-untyped-def]
-    assert refusal(text) == said
+def test_consequences_of_a_misspelt_key_are_not_reported(refusal, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
+    assert refusal(text) == message
 
 
 def test_a_missing_file_is_reported_with_the_existing_ones(tmp_path: Path) -> None:

@@ -260,12 +260,12 @@ def test_the_summary_fits_one_screen_and_omits_unknown_values() -> None:
     for name, value in variables.items():
         expression.assign(name, value)
 
-    told = expression.evaluate(None)
+    summary = expression.evaluate(None)
 
-    assert (told["pods"], told["launched"], told["rounds"], told["pending"]) == (17, 1, 1, [])
-    assert told["nodes"] == [{"name": "ip-10-0-0-1", "instanceType": "c7g.4xlarge"}]
-    assert told["seconds"]["untilLaunched"] == 4.5
-    assert told["seconds"]["total"] > 0
+    assert (summary["pods"], summary["launched"], summary["rounds"], summary["pending"]) == (17, 1, 1, [])
+    assert summary["nodes"] == [{"name": "ip-10-0-0-1", "instanceType": "c7g.4xlarge"}]
+    assert summary["seconds"]["untilLaunched"] == 4.5
+    assert summary["seconds"]["total"] > 0
 
 
 def test_the_fields_of_the_cluster_are_read_from_eks() -> None:

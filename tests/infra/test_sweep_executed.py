@@ -80,8 +80,8 @@ class Swept:
         )
         self.arn = self.world.machine("sweep", sweep_definition(parts), kind="EXPRESS")
 
-    def run(self, **said: Any) -> Mapping[str, Any]:
-        ended = self.world.ran_express(self.arn, said)
+    def run(self, **request: Any) -> Mapping[str, Any]:
+        ended = self.world.ran_express(self.arn, request)
         assert "holder" not in self.world.item("LEASE", "sweep"), "whichever way a sweep ends, the next one may look"
         return ended
 
@@ -225,9 +225,9 @@ def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Sta
     ended = swept.run()
 
     assert ended["states"].index("Ring") < ended["states"].index("Start a scale-up")
-    ((name, said),) = swept.world.started(swept.scale_up).items()
+    ((name, request),) = swept.world.started(swept.scale_up).items()
     assert re.fullmatch(r"up-\d{8}T\d{6}-sweep", name)
-    assert said == {"reason": "sweep", "reasons": ["pod default/web waits for a node"]}
+    assert request == {"reason": "sweep", "reasons": ["pod default/web waits for a node"]}
     assert swept.world.rings() == 1
 
 
@@ -318,7 +318,7 @@ def test_a_sweep_beside_another_autoscaler_does_not_read_ec2(stage: Stage[Script
     assert "survey_instances" not in swept.world.calls
 
 
-def test_a_sweep_that_a_deletion_rang_for_waits_until_it_is_stored(stage: Stage[Scripted]) -> None:
+def test_a_sweep_for_a_deletion_waits_until_it_is_stored(stage: Stage[Scripted]) -> None:
     swept = Swept(stage)
     began = time.monotonic()
     ended = swept.run(after=1)

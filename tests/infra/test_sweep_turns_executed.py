@@ -52,7 +52,7 @@ def test_a_third_sweep_ends_because_another_one_waits(stage: Stage[Scripted]) ->
             _start(swept, "second")
             eventually(lambda: "waiting" in world.item("LEASE", "sweep"), 20)
             _start(swept, "third")
-            eventually(lambda: _told(swept).get("third", {}).get("status") == "SUCCEEDED", 20)
+            eventually(lambda: _executions(swept).get("third", {}).get("status") == "SUCCEEDED", 20)
         return NOTHING_SEEN
 
     swept = Swept(stage, survey_cluster=[look])
@@ -128,30 +128,36 @@ def test_a_turn_that_was_taken_over_stays_with_the_other_sweep(stage: Stage[Scri
     assert swept.world.item("LEASE", "sweep")["holder"] == {"S": "arn:of-another"}
 
 
-def _start(swept: Swept, name: str, **said: int) -> None:
+def _start(swept: Swept, name: str, **page: int) -> None:
     swept.world.aws.client("stepfunctions").start_execution(
-        stateMachineArn=swept.arn, name=name, input=json.dumps(said)
+        stateMachineArn=swept.arn, name=name, input=json.dumps(page)
     )
 
 
-def _told(swept: Swept) -> dict[str, Any]:
-    told = swept.world.aws.knob("express-executions", stateMachineArn=swept.arn)["executions"]
-    return {each["name"]: each for each in told}
+def _executions(swept: Swept) -> dict[str, Any]:
+    executions = swept.world.aws.knob("express-executions", stateMachineArn=swept.arn)["executions"]
+    return {each["name"]: each for each in executions}
 
 
 def _ends(swept: Swept, count: int) -> dict[str, Any]:
     """Return the ended executions by name, once there are this many; `states` are those that each entered."""
 
     def look() -> dict[str, Any] | None:
-        told = _told(swept)
-        return told if len(told) == count and all(each["status"] != "RUNNING" for each in told.values()) else None
+        executions = _executions(swept)
+        return (
+            executions
+            if len(executions) == count and all(each["status"] != "RUNNING" for each in executions.values())
+            else None
+        )
 
     client, ended = swept.world.aws, eventually(look, 60)
-    told = (
+    executions = (
         client.knob("express-executions", stateMachineArn=swept.arn, executionArn=each["executionArn"])
         for each in ended.values()
     )
-    return {each["name"]: {**each, "states": _entered(each["events"])} for said in told for each in said["executions"]}
+    return {
+        each["name"]: {**each, "states": _entered(each["events"])} for page in executions for each in page["executions"]
+    }
 
 
 def _entered(events: list[Any]) -> list[str]:

@@ -217,12 +217,12 @@ def test_a_scale_up_or_a_retirement_that_fails_or_times_out_is_an_alarm(example:
     its_name = next(name for name in example.resources("AWS::StepFunctions::StateMachine") if name.startswith(machine))
     alarms = [each["Properties"] for each in example.resources("AWS::CloudWatch::Alarm").values()]
 
-    told = {
+    metrics = {
         each["MetricName"]
         for each in alarms
         if flat(each.get("Dimensions", [{"Value": ""}]))[0]["Value"] == f"${{{its_name}}}"
     }
-    assert told == {"ExecutionsFailed", "ExecutionsTimedOut"}
+    assert metrics == {"ExecutionsFailed", "ExecutionsTimedOut"}
 
 
 def test_each_setting_changes_its_resource(synthesise: Synthesise, example_settings: Settings) -> None:

@@ -32,7 +32,7 @@ def test_a_blocked_node_delays_no_other_node(stage: Stage[World]) -> None:
 
     execution = world.start(claim("a"), claim("b"))
 
-    assert world.told(execution)["retired"] == ["a", "b"]
+    assert world.summary(execution)["retired"] == ["a", "b"]
     first = [each["stage"] for each in world.calls["forget_nodes"][0]["claims"]]
     assert first == ["draining", "terminated"]
     assert [call["round"] for call in world.calls["evict_pods"]] == [1, 2, 3]
@@ -45,7 +45,7 @@ def test_instances_that_terminate_slowly_are_checked_again(stage: Stage[World]) 
 
     execution = world.start(claim("a"))
 
-    assert world.told(execution)["retired"] == ["a"]
+    assert world.summary(execution)["retired"] == ["a"]
     states = world.states(execution)
     assert (states.count("Evict pods"), states.count("Terminate instances"), states.count("Confirm termination")) == (
         1,
@@ -79,7 +79,7 @@ def test_a_user_who_pauses_joiner_ends_a_drain_before_its_next_round(stage: Stag
 
     execution = world.start(claim("a"))
 
-    assert world.told(execution) == {"paused": True}
+    assert world.summary(execution) == {"paused": True}
     assert len(world.calls["evict_pods"]) == 1
     paused = ["Wait longer", "Read the pause again", "Was Joiner paused meanwhile?", "The wave is paused"]
     assert world.states(execution)[-7:] == [*paused, "Summarise the group", "How did it end?", "Joiner is paused"]
@@ -90,7 +90,7 @@ def test_a_drain_with_short_pauses_reads_the_pause_parameter_in_every_fifth_roun
 
     execution = world.start(claim("a"))
 
-    assert world.told(execution)["retired"] == ["a"]
+    assert world.summary(execution)["retired"] == ["a"]
     assert world.states(execution).count("Read the pause again") == 1
 
 
@@ -99,7 +99,7 @@ def test_a_deleted_pause_parameter_pauses_no_drain(stage: Stage[World]) -> None:
     world = stage.world(evict_pods=[stays, SMOOTH["evict_pods"][0]])
     stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
 
-    assert world.told(world.start(claim("a")))["retired"] == ["a"]
+    assert world.summary(world.start(claim("a")))["retired"] == ["a"]
 
 
 def test_a_wave_ends_before_the_history_of_its_execution_is_full(
@@ -110,6 +110,6 @@ def test_a_wave_ends_before_the_history_of_its_execution_is_full(
 
     execution = world.start(claim("a"))
 
-    assert [each["claim"] for each in world.told(execution)["waiting"]] == ["a"]
+    assert [each["claim"] for each in world.summary(execution)["waiting"]] == ["a"]
     assert len(world.calls["evict_pods"]) == 3
     assert world.states(execution)[-1] == "Waiting for blocked nodes"

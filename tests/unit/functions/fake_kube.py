@@ -116,9 +116,9 @@ class FakeKube(Kube):
 
     def _patch(self, key: Key, changes: Manifest, subresource: str) -> Manifest:
         present = self.objects[key]
-        said = changes.get("metadata") or {}
+        metadata = changes.get("metadata") or {}
         for field in ("resourceVersion", "uid"):
-            if said.get(field) not in (None, present["metadata"][field]):
+            if metadata.get(field) not in (None, present["metadata"][field]):
                 raise Conflict("the object has been modified", status=409)
         own_status = key[0] in OWN_STATUS
         if own_status:

@@ -13,7 +13,7 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, Ret
 from tests.unit.functions.loading import load
 from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, World
 
-LOOKS = 12  # of one execution, before it ends and leaves the rest to the sweep
+PASSES = 12  # of one execution, before it ends and leaves the rest to the sweep
 GIVING_WAY = (
     RetirementReason.EMPTY,
     RetirementReason.EXPIRED,
@@ -35,13 +35,13 @@ def express_arn(name: str) -> str:
 
 @dataclass
 class Retirement:
-    """One execution in a world, Standard or Express. `told` is the result of its last wave; `left_out` are the claims
-    that were not retired, with the reason.
+    """One execution in a world, Standard or Express. `entries` is the result of its last wave; `left_out` are the
+    claims that were not retired, with the reason.
     """
 
     world: World
     name: str
-    told: Entries = field(default_factory=list)
+    entries: Entries = field(default_factory=list)
     left_out: Mapping[str, str] = field(default_factory=dict)
     moving: int = 0
     before_state: Callable[[str], None] = lambda _name: None
@@ -61,30 +61,30 @@ class Retirement:
     def execution(self) -> Execution:
         return Execution(self.name, self.arn, self.started.isoformat())
 
-    def run(self, *asked: RetirementRequest, looks: int = LOOKS) -> "Retirement":
+    def run(self, *requests: RetirementRequest, passes: int = PASSES) -> "Retirement":
         """Run from the start until the execution ends or fails."""
         self.started = self.world.now
         try:
             for voluntary in (False, True):
-                group = [each for each in asked if (each.reason in GIVING_WAY) == voluntary]
+                group = [each for each in requests if (each.reason in GIVING_WAY) == voluntary]
                 if group:
-                    self._retire(group, voluntary=voluntary, looks=looks)
+                    self._retire(group, voluntary=voluntary, passes=passes)
         except Died:
             pass
         self.world.dead.add(self.arn)
         return self
 
-    def _retire(self, asked: list[RetirementRequest], *, voluntary: bool, looks: int) -> None:
+    def _retire(self, requests: list[RetirementRequest], *, voluntary: bool, passes: int) -> None:
         lease = self._take_the_lease() if voluntary else 0
         try:
-            begun = self._begin(asked, lease)
+            begun = self._begin(requests, lease)
         finally:
             if lease and not self.stop_after:
                 self.world.machine.break_lease(self.arn, lease)
         self.left_out = {**self.left_out, **{each["claim"]: each["why"] for each in begun["leftOut"]}}
         self.moving += begun["moving"]
         for wave in begun["waves"]:
-            self.told = self._drain(wave, looks)
+            self.entries = self._drain(wave, passes)
 
     def _take_the_lease(self) -> int:
         until = int(self.world.now.timestamp()) + 120
@@ -96,21 +96,21 @@ class Retirement:
         )
         return self.world.machine.lease().number
 
-    def _begin(self, asked: list[RetirementRequest], lease: int) -> dict[str, Any]:
+    def _begin(self, requests: list[RetirementRequest], lease: int) -> dict[str, Any]:
         world, task = self.world, Task(self.execution, CLUSTER, lease, 1)
         until = int(world.now.timestamp()) + 90
         return self._state(
             "begin_retirement",
             lambda f: f.RetirementStart(
                 world.kube, world.ledger, self.retirements, AutoscalerDetection(world.kube)
-            ).answer(task, asked, world.now, until),
+            ).answer(task, requests, world.now, until),
         )
 
-    def _drain(self, wave: Entries, looks: int) -> Entries:
+    def _drain(self, wave: Entries, passes: int) -> Entries:
         pause = 1
-        for _ in range(looks):
+        for _ in range(passes):
             if self._any(wave, "draining"):
-                evicted = self._look(wave, pause)
+                evicted = self._evict(wave, pause)
                 wave, pause = evicted["claims"], evicted["pause"]
             wave = self._step(wave, "drained", "terminate_instances", self._terminate)
             wave = self._step(wave, "terminating", "confirm_termination", self._confirm)
@@ -121,7 +121,7 @@ class Retirement:
             pause = min(60, 2 * pause)
         return wave
 
-    def _look(self, wave: Entries, pause: int) -> dict[str, Any]:
+    def _evict(self, wave: Entries, pause: int) -> dict[str, Any]:
         read = [RetiringClaim.from_json(each) for each in wave]
         return self._state(
             "evict_pods",
@@ -174,9 +174,9 @@ class Retirement:
         return answer
 
 
-def retire(world: World, *asked: tuple[str, str], name: str = "retire-1", **more: Any) -> Retirement:
+def retire(world: World, *requests: tuple[str, str], name: str = "retire-1", **more: Any) -> Retirement:
     """Retire these claims, each with its reason."""
-    looks = more.pop("looks", LOOKS)
+    passes = more.pop("passes", PASSES)
     return Retirement(world, name, **more).run(
-        *(RetirementRequest(claim, RetirementReason(reason)) for claim, reason in asked), looks=looks
+        *(RetirementRequest(claim, RetirementReason(reason)) for claim, reason in requests), passes=passes
     )

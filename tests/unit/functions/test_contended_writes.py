@@ -73,7 +73,7 @@ def test_launches_that_are_stored_at_once_are_all_stored(world: World) -> None:
     assert table.asked == ["TransactWriteItems"] * 2
 
 
-def test_a_table_that_is_contended_for_good_is_said_so(world: World) -> None:
+def test_a_permanent_conflict_in_the_table_is_reported(world: World) -> None:
     ledger, table = contended(world, conflicts=100)
 
     with pytest.raises(ClientError, match="TransactionConflictException"):

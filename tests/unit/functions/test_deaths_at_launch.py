@@ -16,7 +16,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.launch_failures import back_off_id_of_class, find_launch_failure
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, World, arn, pending
-from tests.unit.functions.test_handle_interruption import MINE, NOW, Told, state_change
+from tests.unit.functions.test_handle_interruption import MINE, NOW, QueueRun, state_change
 
 KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
 DEFAULT = back_off_id_of_class("default", legacy=False)
@@ -53,8 +53,10 @@ def test_the_class_of_instances_that_died_of_its_settings_waits(launched: World)
 
     wait = launched.ledger.back_offs(at(launched))[DEFAULT]
     assert (wait.tries, wait.until) == (1, at(launched) + 60)  # two instances that end together are one failure
-    assert wait.said.startswith(f"instance {first} ended at its launch: Client.InternalError: Client error on launch. ")
-    assert "kms:CreateGrant" in wait.said
+    assert wait.reason.startswith(
+        f"instance {first} ended at its launch: Client.InternalError: Client error on launch. "
+    )
+    assert "kms:CreateGrant" in wait.reason
 
 
 def test_another_failure_after_the_wait_waits_for_longer(launched: World) -> None:
@@ -101,33 +103,33 @@ def test_other_ends_hold_nothing_back(launched: World, code: str, after: int) ->
     assert launched.ledger.back_offs(at(launched)) == {}
 
 
-def test_what_eventbridge_says_is_noted_before_anything_is_started(world: World) -> None:
-    told = Told(world)
-    told.ended("shutting-down")
+def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(world: World) -> None:
+    queue = QueueRun(world)
+    queue.ended("shutting-down")
     world.ec2.instances[MINE] |= {
         "StateReason": dict(zip(("Code", "Message"), KMS, strict=True)),
         "LaunchTime": NOW - timedelta(seconds=5),
         "Tags": [{"Key": "karpenter.k8s.aws/ec2nodeclass", "Value": "default"}],
     }
     known: list[tuple[str, set[str]]] = []
-    start = told.states.start_execution
+    start = queue.states.start_execution
 
     def noting(**asked: Any) -> dict[str, Any]:
-        noted = told.retirements.of("default-a")
-        known.append((noted.said if noted else "", set(world.ledger.back_offs(int(NOW.timestamp())))))
+        noted = queue.retirements.of("default-a")
+        known.append((noted.launch_failure if noted else "", set(world.ledger.back_offs(int(NOW.timestamp())))))
         return start(**asked)
 
-    told.states.start_execution = noting  # type: ignore[method-assign] # the fake is the test's own
-    assert told.tell(state_change("shutting-down")) == []
+    queue.states.start_execution = noting  # type: ignore[method-assign] # the fake is the test's own
+    assert queue.deliver(state_change("shutting-down")) == []
 
-    assert [machine for machine, _ in told.states.started] == ["retire", "scale-up"]
+    assert [machine for machine, _ in queue.states.started] == ["retire", "scale-up"]
     assert len(known) == 2
-    for said, waits in known:
-        assert said.startswith(f"instance {MINE} ended at its launch: Client.InternalError")
+    for reason, waits in known:
+        assert reason.startswith(f"instance {MINE} ended at its launch: Client.InternalError")
         assert waits == {DEFAULT}
 
 
-def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
+def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: World) -> None:
     first, second = die(launched, *KMS)
     _, found = launched.survey("s1")
     assert {each["reason"] for each in found["retire"]} == {"lost"}
@@ -159,13 +161,13 @@ def test_claim_and_pool_say_what_the_instance_died_of(launched: World) -> None:
     assert all("Client.InternalError: Client error on launch" in each["note"] for each in events)
 
 
-def test_a_class_that_waits_launches_nothing_and_its_pods_are_told_why(launched: World) -> None:
+def test_a_class_with_a_back_off_launches_nothing_and_its_pods_get_the_reason(launched: World) -> None:
     launched.ledger.back_off(DEFAULT, "instance i-1 ended at its launch: Client.VolumeLimitExceeded", at(launched))
     held = resolve_node_classes.apply_back_offs
-    told = held(CLASS, launched.ledger.back_offs(at(launched)))
+    queue = held(CLASS, launched.ledger.back_offs(at(launched)))
 
-    assert not told.ready
-    (problem,) = told.problems
+    assert not queue.ready
+    (problem,) = queue.problems
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", "InstancesEndAtLaunch")
     assert problem.message == (
         "nothing is launched until 12:01:00 UTC, because launches failed once: instance i-1 ended at its "
@@ -181,10 +183,10 @@ def test_the_remedy_names_what_a_person_can_do() -> None:
         "Client.InvalidSnapshot.NotFound": "snapshot",
         "Client.InvalidKMSKey.InvalidState": "kmsKeyID",
         "Client.InstanceInitiatedShutdown": "userData",
-        "Client.Unheard": "look at the message",
+        "Client.Unheard": "check the message",
     }
     for code, remedy in codes.items():
         found = find_launch_failure("i-1", code=code, message="", **facts)
         assert found is not None
         assert found.scope == "class#v1#gpu"
-        assert remedy in found.said
+        assert remedy in found.explanation

@@ -147,8 +147,8 @@ def test_the_events_of_a_node_say_where_its_first_pods_go(grown: World) -> None:
 
     marked(grown, replace(REMOVED, moves=moves))
 
-    said = {each["note"] for each in grown.kube.all(kinds.EVENTS) if each["reason"] == "DisruptionTerminating"}
-    assert said == {
+    notes = {each["note"] for each in grown.kube.all(kinds.EVENTS) if each["reason"] == "DisruptionTerminating"}
+    assert notes == {
         "Underutilized: removes 1 node, saves $0.10/h, moves 5 pods "
         "(default/web-1 to node-2, default/web-2 to node-2, default/web-3 to node-2 and 2 more)"
     }
@@ -179,8 +179,8 @@ def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: World) ->
 
     cluster, _ = grown.survey("s1")
 
-    said = "takes no pods: its disruption (Underutilized) waits while Joiner is paused"
-    assert f"NodeClaim/default-1 {said}" in cluster["reasons"]
+    notes = "takes no pods: its disruption (Underutilized) waits while Joiner is paused"
+    assert f"NodeClaim/default-1 {notes}" in cluster["reasons"]
     assert ("DisruptionPaused", "Node") in events(grown)
     assert ("DisruptionPaused", "NodeClaim") in events(grown)
 
@@ -327,7 +327,7 @@ def test_an_action_without_a_place_for_a_pod_is_undone_whichever_call_of_its_mar
     assert any(left_over), "the mark failed after its record was written"
 
 
-def test_a_look_counts_the_nodes_that_may_be_candidates_and_stores_them(grown: World) -> None:
+def test_a_listing_counts_the_nodes_that_may_be_candidates_and_stores_them(grown: World) -> None:
     listing = find_candidates.CandidateListing(
         ListedCluster(grown.kube, find_candidates.DISRUPTED),
         grown.ledger,

@@ -97,11 +97,11 @@ def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
     tags = {NODECLAIM: "n" * 63, NODEPOOL: "p" * 57}
     running = [Instance("i-0123456789abcdef0", tags)] * 5000
 
-    said = guard_deletion.refusal_reason("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
+    message = guard_deletion.refusal_reason("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
 
     assert (
         f"joiner uninstall --cluster {'c' * 64} --region ap-southeast-3 --nodes keep (they run on without Joiner)"
-        in said
+        in message
     )
 
 
@@ -127,17 +127,17 @@ def test_nodes_that_are_kept_are_no_hindrance() -> None:
 
 
 @pytest.mark.parametrize("before", [DRAINING, PAUSED])
-def test_what_somebody_wrote_is_left_as_it_was(before: str) -> None:
+def test_a_value_that_a_user_wrote_stays_as_it_was(before: str) -> None:
     world = World(Switch(before), running=[instance(1)])
 
-    said = world.refusal()
+    message = world.refusal()
 
     assert world.switch.written == []
-    assert ("They are being drained" in said) is (before == DRAINING)
+    assert ("They are being drained" in message) is (before == DRAINING)
 
 
 @pytest.mark.parametrize("value", [PAUSED, DRAINING, KEEPING])
-def test_what_people_write_while_the_guard_looks_stays_after_a_refusal(value: str) -> None:
+def test_a_value_that_a_user_writes_during_the_check_stays_after_a_refusal(value: str) -> None:
     world = World(running=[instance(1)], leases=[True])
     look = world.lease_is_held
 

@@ -49,7 +49,7 @@ class FakeStepFunctions:
         return {"startDate": NOW}
 
 
-class Told:
+class QueueRun:
     """An interruption desk over a ledger, and the effects of the messages that it got."""
 
     def __init__(self, world: World) -> None:
@@ -62,7 +62,7 @@ class Told:
             module.InterruptionRecords(world.ledger, self.retirements, self.recommendations),
             module.InterruptionMachines(scale_up="scale-up", retire="retire"),
         )
-        self.desk = module.InterruptionQueue(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
+        self.handler = module.InterruptionQueue(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
         world.ledger.pair(MINE, "default-a", "l-1")
         where = {"AvailabilityZone": "us-east-1a"}
         state = {"Name": "running"}
@@ -79,18 +79,18 @@ class Told:
         """Make EC2 show the instance in this state, in which it runs no pods."""
         self.world.ec2.instances[MINE]["State"] = {"Name": state}
 
-    def tell(self, *bodies: Any) -> list[str]:
+    def deliver(self, *bodies: Any) -> list[str]:
         records = [
             {"messageId": f"m-{index}", "body": body if isinstance(body, str) else json.dumps(body)}
             for index, body in enumerate(bodies)
         ]
-        again: list[str] = self.desk.handle(records, lambda: NOW)
+        again: list[str] = self.handler.handle(records, lambda: NOW)
         return again
 
 
 @pytest.fixture
-def told(world: World) -> Told:
-    return Told(world)
+def queue(world: World) -> QueueRun:
+    return QueueRun(world)
 
 
 def warning(instance: str = MINE) -> dict[str, Any]:
@@ -107,157 +107,157 @@ def state_change(state: str, instance: str = MINE) -> dict[str, Any]:
     }
 
 
-def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_replacement(told: Told) -> None:
-    assert told.tell(warning()) == []
+def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_replacement(queue: QueueRun) -> None:
+    assert queue.deliver(warning()) == []
 
-    assert told.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
-    noted = told.retirements.of("default-a")
+    assert queue.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.owner) == (("spot",), int(WARNED_AT.timestamp()) + 120, "")
     assert noted.instance == MINE
-    assert told.states.inputs[RETIREMENT] == {
+    assert queue.states.inputs[RETIREMENT] == {
         "reason": "interruption",
         "claims": [],
         "noted": True,
         "notBefore": 0,
         "by": "m-0",
     }
-    assert told.world.ledger.lease().rings == 1
+    assert queue.world.ledger.lease().rings == 1
 
 
-def test_the_offering_that_was_taken_back_is_not_asked_for_again_for_three_minutes(told: Told) -> None:
-    told.tell(warning())
+def test_the_offering_that_was_taken_back_is_not_asked_for_again_for_three_minutes(queue: QueueRun) -> None:
+    queue.deliver(warning())
 
-    (mark,) = told.world.ledger.unavailable(int(NOW.timestamp()))
+    (mark,) = queue.world.ledger.unavailable(int(NOW.timestamp()))
     assert (mark.offering, mark.until) == (OfferingKey("spot", "m5.large", "us-east-1a"), int(NOW.timestamp()) + 180)
 
 
-def test_a_warning_about_a_claim_that_is_being_retired_only_shortens_its_deadline(told: Told) -> None:
-    told.retirements.begin("default-a", "arn:retire-1", "empty", int(NOW.timestamp()))
+def test_a_warning_about_a_claim_that_is_being_retired_only_shortens_its_deadline(queue: QueueRun) -> None:
+    queue.retirements.begin("default-a", "arn:retire-1", "empty", int(NOW.timestamp()))
 
-    assert told.tell(warning()) == []
+    assert queue.deliver(warning()) == []
 
-    noted = told.retirements.of("default-a")
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.owner) == (
         ("empty", "spot"),
         int(WARNED_AT.timestamp()) + 120,
         "arn:retire-1",
     )
-    assert told.states.started == []
+    assert queue.states.started == []
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
-def test_an_instance_that_goes_behind_our_back_is_retired_as_lost(told: Told, state: str) -> None:
-    told.ended(state)
+def test_an_instance_that_ends_without_a_request_is_retired_as_lost(queue: QueueRun, state: str) -> None:
+    queue.ended(state)
 
-    told.tell(state_change(state))
+    queue.deliver(state_change(state))
 
-    assert [name for _, name in told.states.started] == [RETIREMENT, "up-20261121T051730"]
-    noted = told.retirements.of("default-a")
+    assert [name for _, name in queue.states.started] == [RETIREMENT, "up-20261121T051730"]
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.instance, noted.owner) == (("lost",), MINE, "")
 
 
-def test_a_loss_whose_retirement_ends_while_it_is_looked_into_is_no_loss_any_more(told: Told) -> None:
-    told.ended("terminated")
+def test_a_loss_whose_retirement_ends_during_the_check_is_no_loss_any_more(queue: QueueRun) -> None:
+    queue.ended("terminated")
 
     def forgotten_meanwhile(_call: str, do: Callable[[], Any]) -> Any:
-        told.world.ledger.forget_instance(MINE)
+        queue.world.ledger.forget_instance(MINE)
         return do()
 
-    told.world.ec2.fault = forgotten_meanwhile
-    assert told.tell(state_change("terminated")) == []
-    assert told.states.started == []
-    assert told.retirements.of("default-a") is None
+    queue.world.ec2.fault = forgotten_meanwhile
+    assert queue.deliver(state_change("terminated")) == []
+    assert queue.states.started == []
+    assert queue.retirements.of("default-a") is None
 
 
-def test_two_states_of_one_loss_start_one_retirement(told: Told) -> None:
-    told.ended("terminated")
+def test_two_states_of_one_loss_start_one_retirement(queue: QueueRun) -> None:
+    queue.ended("terminated")
 
-    assert told.tell(state_change("shutting-down"), state_change("terminated")) == []
+    assert queue.deliver(state_change("shutting-down"), state_change("terminated")) == []
 
-    assert told.world.ec2.asked == ["DescribeInstances"]
-    assert [name for machine, name in told.states.started if machine == "retire"] == [RETIREMENT]
+    assert queue.world.ec2.asked == ["DescribeInstances"]
+    assert [name for machine, name in queue.states.started if machine == "retire"] == [RETIREMENT]
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated"])
-def test_a_late_event_of_an_instance_that_runs_again_is_no_loss(told: Told, state: str) -> None:
-    assert told.tell(state_change(state)) == []
+def test_a_late_event_of_an_instance_that_runs_again_is_no_loss(queue: QueueRun, state: str) -> None:
+    assert queue.deliver(state_change(state)) == []
 
-    assert (told.states.started, told.retirements.of("default-a")) == ([], None)
-
-
-def test_an_instance_that_ec2_does_not_know_any_more_is_lost(told: Told) -> None:
-    del told.world.ec2.instances[MINE]
-
-    told.tell(state_change("terminated"))
-
-    assert ("retire", RETIREMENT) in told.states.started
+    assert (queue.states.started, queue.retirements.of("default-a")) == ([], None)
 
 
-def test_the_loss_of_an_instance_whose_claim_is_being_retired_is_told_to_whoever_drains_it(told: Told) -> None:
-    told.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()))
-    told.ended("terminated")
+def test_an_instance_that_ec2_does_not_know_any_more_is_lost(queue: QueueRun) -> None:
+    del queue.world.ec2.instances[MINE]
 
-    told.tell(state_change("shutting-down"), state_change("terminated"))
+    queue.deliver(state_change("terminated"))
 
-    noted = told.retirements.of("default-a")
+    assert ("retire", RETIREMENT) in queue.states.started
+
+
+def test_the_loss_of_an_instance_is_recorded_for_the_execution_that_retires_its_claim(queue: QueueRun) -> None:
+    queue.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()))
+    queue.ended("terminated")
+
+    queue.deliver(state_change("shutting-down"), state_change("terminated"))
+
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.owner, noted.deadline) == (("deleted", "lost"), "arn:retire-1", 0)
-    assert told.states.started == []
-    assert told.world.ledger.lease().rings == 0
+    assert queue.states.started == []
+    assert queue.world.ledger.lease().rings == 0
 
 
 @pytest.mark.parametrize("event", [warning(), state_change("terminated")], ids=["warning", "loss"])
-def test_an_execution_that_has_not_looked_for_minutes_is_followed_by_another(told: Told, event: dict[str, Any]) -> None:
-    told.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()) - 181)
-    told.ended("terminated")
+def test_an_execution_without_a_pass_for_minutes_is_followed_by_another(queue: QueueRun, event: dict[str, Any]) -> None:
+    queue.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()) - 181)
+    queue.ended("terminated")
 
-    told.tell(event)
+    queue.deliver(event)
 
-    assert [machine for machine, _ in told.states.started] == ["retire", "scale-up"]
-    assert told.retirements.begin("default-a", "arn:retire-2", "spot", int(NOW.timestamp())) is not None
-
-
-def test_a_second_notice_after_a_retirement_that_came_to_nothing_starts_another(told: Told) -> None:
-    told.tell(warning())
-    told.states.ended.add(RETIREMENT)
-
-    told.tell(warning())
-
-    assert [name for machine, name in told.states.started if machine == "retire"] == [RETIREMENT, NEXT_SECOND]
+    assert [machine for machine, _ in queue.states.started] == ["retire", "scale-up"]
+    assert queue.retirements.begin("default-a", "arn:retire-2", "spot", int(NOW.timestamp())) is not None
 
 
-def test_a_warning_is_heeded_although_ec2_does_not_answer(told: Told) -> None:
+def test_a_second_notice_after_a_retirement_without_effect_starts_another(queue: QueueRun) -> None:
+    queue.deliver(warning())
+    queue.states.ended.add(RETIREMENT)
+
+    queue.deliver(warning())
+
+    assert [name for machine, name in queue.states.started if machine == "retire"] == [RETIREMENT, NEXT_SECOND]
+
+
+def test_a_warning_is_heeded_although_ec2_does_not_answer(queue: QueueRun) -> None:
     def throttled(operation: str, _: Any) -> Any:
         raise refused(operation, "RequestLimitExceeded", "slow down", 503)
 
-    told.world.ec2.fault = throttled
+    queue.world.ec2.fault = throttled
 
-    assert told.tell(warning()) == []
-    assert ("retire", RETIREMENT) in told.states.started
-
-
-def test_a_warning_is_heeded_although_nobody_can_be_rung_for(told: Told) -> None:
-    told.states.broken = {"scale-up"}
-
-    assert told.tell(warning()) == []
-
-    assert told.states.started == [("retire", RETIREMENT)]
+    assert queue.deliver(warning()) == []
+    assert ("retire", RETIREMENT) in queue.states.started
 
 
-def test_strangers_cost_no_call_to_ec2_and_start_nothing(told: Told) -> None:
-    told.tell(warning("i-stranger"), state_change("terminated", "i-stranger"))
+def test_a_warning_starts_the_drain_although_no_scale_up_can_be_started(queue: QueueRun) -> None:
+    queue.states.broken = {"scale-up"}
 
-    assert (told.states.started, told.world.ec2.asked) == ([], [])
+    assert queue.deliver(warning()) == []
+
+    assert queue.states.started == [("retire", RETIREMENT)]
 
 
-def test_a_recommendation_is_recorded_for_the_sweep_and_starts_nothing(told: Told) -> None:
-    told.tell({**warning(), "detail-type": "EC2 Instance Rebalance Recommendation"})
+def test_strangers_cost_no_call_to_ec2_and_start_nothing(queue: QueueRun) -> None:
+    queue.deliver(warning("i-stranger"), state_change("terminated", "i-stranger"))
 
-    assert (told.states.started, told.retirements.all()) == ([], {})
-    assert told.recommendations.since() == {"default-a": int(NOW.timestamp())}
+    assert (queue.states.started, queue.world.ec2.asked) == ([], [])
+
+
+def test_a_recommendation_is_recorded_for_the_sweep_and_starts_nothing(queue: QueueRun) -> None:
+    queue.deliver({**warning(), "detail-type": "EC2 Instance Rebalance Recommendation"})
+
+    assert (queue.states.started, queue.retirements.all()) == ([], {})
+    assert queue.recommendations.since() == {"default-a": int(NOW.timestamp())}
 
 
 MAINTENANCE_AT = datetime(2026, 11, 27, 4, tzinfo=UTC)
@@ -288,14 +288,14 @@ def health_event(*entities: str, **changes: Any) -> dict[str, Any]:
         ("soon", 0),
     ],
 )
-def test_a_scheduled_change_drains_the_node_until_its_start(told: Told, starts: str, deadline: int) -> None:
-    assert told.tell(health_event(MINE, "i-stranger", startTime=starts)) == []
+def test_a_scheduled_change_drains_the_node_until_its_start(queue: QueueRun, starts: str, deadline: int) -> None:
+    assert queue.deliver(health_event(MINE, "i-stranger", startTime=starts)) == []
 
-    noted = told.retirements.of("default-a")
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.instance) == (("maintenance",), deadline, MINE)
-    assert told.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
-    assert told.world.ledger.unavailable(int(NOW.timestamp())) == []
+    assert queue.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
+    assert queue.world.ledger.unavailable(int(NOW.timestamp())) == []
 
 
 @pytest.mark.parametrize(
@@ -308,13 +308,13 @@ def test_a_scheduled_change_drains_the_node_until_its_start(told: Told, starts: 
         health_event("vol-1"),
     ],
 )
-def test_other_events_of_aws_health_change_nothing(told: Told, event: dict[str, Any]) -> None:
-    assert told.tell(event) == []
+def test_other_events_of_aws_health_change_nothing(queue: QueueRun, event: dict[str, Any]) -> None:
+    assert queue.deliver(event) == []
 
-    assert (told.states.started, told.retirements.all()) == ([], {})
+    assert (queue.states.started, queue.retirements.all()) == ([], {})
 
 
-def test_an_instance_of_an_interruptible_reservation_is_drained_until_its_termination(told: Told) -> None:
+def test_an_instance_of_an_interruptible_reservation_is_drained_until_its_termination(queue: QueueRun) -> None:
     event = {
         **warning(),
         "detail-type": "EC2 Capacity Reservation Instance Interruption Warning",
@@ -325,15 +325,15 @@ def test_an_instance_of_an_interruptible_reservation_is_drained_until_its_termin
         },
     }
 
-    assert told.tell(event) == []
+    assert queue.deliver(event) == []
 
-    noted = told.retirements.of("default-a")
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline) == (
         ("reservation",),
         int(datetime(2026, 11, 21, 5, 19, tzinfo=UTC).timestamp()),
     )
-    assert ("retire", RETIREMENT) in told.states.started
+    assert ("retire", RETIREMENT) in queue.states.started
 
 
 def block_ending(reservation: str, name: str = "Capacity Block Reservation Expiration Warning") -> dict[str, Any]:
@@ -342,60 +342,60 @@ def block_ending(reservation: str, name: str = "Capacity Block Reservation Expir
 
 
 @pytest.mark.parametrize("name", ["Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning"])
-def test_the_end_of_a_capacity_block_drains_its_instances_within_ten_minutes(told: Told, name: str) -> None:
-    told.world.ec2.instances[MINE]["CapacityReservationId"] = "cr-1"
+def test_the_end_of_a_capacity_block_drains_its_instances_within_ten_minutes(queue: QueueRun, name: str) -> None:
+    queue.world.ec2.instances[MINE]["CapacityReservationId"] = "cr-1"
 
-    assert told.tell(block_ending("cr-1", name), block_ending("cr-of-others", name)) == []
+    assert queue.deliver(block_ending("cr-1", name), block_ending("cr-of-others", name)) == []
 
-    noted = told.retirements.of("default-a")
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert (noted.reasons, noted.deadline) == (("reservation",), int(WARNED_AT.timestamp()) + 600)
-    assert [machine for machine, _ in told.states.started] == ["retire", "scale-up"]
-    assert told.world.ec2.asked == ["DescribeInstances"]
+    assert [machine for machine, _ in queue.states.started] == ["retire", "scale-up"]
+    assert queue.world.ec2.asked == ["DescribeInstances"]
 
 
-def test_the_end_of_a_block_comes_again_if_ec2_does_not_answer_and_stops_no_other_message(told: Told) -> None:
+def test_the_end_of_a_block_comes_again_if_ec2_does_not_answer_and_stops_no_other_message(queue: QueueRun) -> None:
     def throttled(operation: str, _: Any) -> Any:
         raise refused(operation, "RequestLimitExceeded", "slow down", 503)
 
-    told.world.ec2.fault = throttled
+    queue.world.ec2.fault = throttled
 
-    assert told.tell(block_ending("cr-1"), warning()) == ["m-0"]
+    assert queue.deliver(block_ending("cr-1"), warning()) == ["m-0"]
 
-    noted = told.retirements.of("default-a")
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert noted.reasons == ("spot",)
 
 
-def test_an_event_without_a_time_counts_from_now(told: Told) -> None:
-    told.tell({key: value for key, value in warning().items() if key != "time"})
+def test_an_event_without_a_time_counts_from_now(queue: QueueRun) -> None:
+    queue.deliver({key: value for key, value in warning().items() if key != "time"})
 
-    noted = told.retirements.of("default-a")
+    noted = queue.retirements.of("default-a")
     assert noted is not None
     assert noted.deadline == int((NOW + timedelta(minutes=2)).timestamp())
 
 
-def test_while_joiner_is_paused_a_shortage_is_remembered_and_nothing_starts(told: Told) -> None:
-    told.world.pause.paused = True
+def test_while_joiner_is_paused_a_shortage_is_remembered_and_nothing_starts(queue: QueueRun) -> None:
+    queue.world.pause.paused = True
 
-    assert told.tell(warning(), state_change("terminated")) == []
+    assert queue.deliver(warning(), state_change("terminated")) == []
 
-    assert told.states.started == []
-    assert told.retirements.of("default-a") is None
-    assert len(told.world.ledger.unavailable(int(NOW.timestamp()))) == 1
+    assert queue.states.started == []
+    assert queue.retirements.of("default-a") is None
+    assert len(queue.world.ledger.unavailable(int(NOW.timestamp()))) == 1
 
 
 @pytest.mark.parametrize("body", ["rubbish", "{}", '{"source": "aws.ec2"}', "[1]"])
-def test_what_cannot_be_read_is_dropped_and_keeps_no_other(told: Told, body: str) -> None:
-    assert told.tell(body, warning()) == []
+def test_what_cannot_be_read_is_dropped_and_keeps_no_other(queue: QueueRun, body: str) -> None:
+    assert queue.deliver(body, warning()) == []
 
-    assert len(told.states.started) == 2
+    assert len(queue.states.started) == 2
 
 
-def test_what_could_not_be_handled_comes_again(told: Told) -> None:
-    told.states.broken = {"retire", "scale-up"}
-    assert told.tell(warning("i-stranger"), warning()) == ["m-1"]
+def test_what_could_not_be_handled_comes_again(queue: QueueRun) -> None:
+    queue.states.broken = {"retire", "scale-up"}
+    assert queue.deliver(warning("i-stranger"), warning()) == ["m-1"]
 
-    told.states.broken = set()
-    assert told.tell(warning()) == []
-    assert [name for _, name in told.states.started] == [RETIREMENT, "up-20261121T051730"]
+    queue.states.broken = set()
+    assert queue.deliver(warning()) == []
+    assert [name for _, name in queue.states.started] == [RETIREMENT, "up-20261121T051730"]

@@ -97,10 +97,10 @@ def test_an_answer_that_is_lost_ends_the_tagging_and_nothing_else(nameless: Worl
     nameless.ec2.fault = _lost
 
     before = nameless.ec2.asked.count("CreateTags")
-    _, said = nameless.survey("s1")
+    _, answer = nameless.survey("s1")
 
     assert nameless.ec2.asked.count("CreateTags") == before + 1
-    assert said["instances"] == 3
+    assert answer["instances"] == 3
 
 
 def test_a_paused_joiner_tags_nothing(nameless: World) -> None:

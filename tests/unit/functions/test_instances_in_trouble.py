@@ -63,7 +63,7 @@ def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(standi
     assert third["reasons"] == [f"status checks of instance {claim.instance_id} have failed for 120 s"]
     assert memory(standing, Retirements).of(claim.name).deadline == int(standing.now.timestamp())
     done = retire(standing, (claim.name, "impaired"))
-    assert [each["stage"] for each in done.told] == ["forgotten"]
+    assert [each["stage"] for each in done.entries] == ["forgotten"]
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
 
 
@@ -77,12 +77,12 @@ def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the
     world.ec2.statuses[mine[0]] = {**IMPAIRED, **scheduled("instance-stop", "", world.now + timedelta(days=9))}
     for number in range(3):
         blocked = swept(world, number)
-    told = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "NodeRepairBlocked"]
+    events = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "NodeRepairBlocked"]
 
-    said = "status checks of 3 of 6 instances fail, more than 20 %: none is retired for it"
+    message = "status checks of 3 of 6 instances fail, more than 20 %: none is retired for it"
     assert [reason for _, reason in retired(blocked)] == ["maintenance"], "the guard is for status checks only"
-    assert blocked["reasons"][0] == f"NodePool/default: {said}"
-    assert [(each["regarding"]["kind"], each["note"]) for each in told] == [("NodePool", said)]
+    assert blocked["reasons"][0] == f"NodePool/default: {message}"
+    assert [(each["regarding"]["kind"], each["note"]) for each in events] == [("NodePool", message)]
     del world.ec2.statuses[mine[2]]
     assert sorted(reason for _, reason in retired(swept(world, 4))) == ["impaired", "impaired"]
 
@@ -141,13 +141,13 @@ def test_a_repeated_report_does_not_end_the_back_off_of_a_blocked_retirement(sta
     swept(standing, 1)
     [pod] = [each for each in standing.kube.all(kinds.PODS) if each["spec"].get("nodeName") == claim.node_name]
     standing.kube.held.add(pod["metadata"]["name"])
-    retire(standing, (claim.name, "maintenance"), looks=3)
+    retire(standing, (claim.name, "maintenance"), passes=3)
 
     noted = memory(standing, Retirements)
     noted.disown(claim.name, noted.of(claim.name).owner, int(standing.now.timestamp()) + 600)
     swept(standing, 2)
 
-    assert memory(standing, Retirements).of(claim.name).look_at > standing.now.timestamp()
+    assert memory(standing, Retirements).of(claim.name).rests_until > standing.now.timestamp()
 
 
 def test_while_joiner_is_paused_only_the_start_of_an_impairment_is_recorded(standing: World) -> None:
@@ -208,7 +208,7 @@ def test_the_pool_decides_what_follows_a_rebalance_recommendation(
     assert retired(swept(standing, 1)) == ([(claim.name, "rebalance")] if drains else [])
 
 
-def test_a_look_for_the_replacement_of_a_recommended_node_is_due_at_once(standing: World) -> None:
+def test_a_proposal_for_a_recommended_node_is_due_at_once(standing: World) -> None:
     choose(standing, "replace")
     looks, claim = memory(standing, Disruptions), first(standing)
     before = standing.survey("s1")[0]["disruption"]
@@ -253,9 +253,9 @@ def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(
     [pod] = [each for each in standing.kube.all(kinds.PODS) if each["spec"].get("nodeName") == claim.node_name]
     standing.kube.held.add(pod["metadata"]["name"])
 
-    done = retire(standing, (claim.name, "rebalance"), looks=3)
+    done = retire(standing, (claim.name, "rebalance"), passes=3)
 
-    assert (done.told[0]["stage"], done.told[0]["why"]) == (
+    assert (done.entries[0]["stage"], done.entries[0]["why"]) == (
         "draining",
         f"pod default/{pod['metadata']['name']} is held by its disruption budget",
     )

@@ -48,10 +48,10 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
     world.stop_after = ""
     world.untold = [*world.answers["record_node_claims"]["events"], *world.answers["record_launches"]["events"]]
     world.check("up-1")
-    told = world.kube.all(kinds.EVENTS)
-    assert 0 < len(told) <= EVENTS_AT_ONCE
+    events = world.kube.all(kinds.EVENTS)
+    assert 0 < len(events) <= EVENTS_AT_ONCE
     assert "24,000 Pods, for example web-" in " ".join(
-        each["note"] for each in told if each["regarding"]["kind"] == "ReplicaSet"
+        each["note"] for each in events if each["regarding"]["kind"] == "ReplicaSet"
     )
 
 
@@ -74,7 +74,7 @@ def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
     assert all(pod["spec"].get("nodeName") for pod in world.kube.all(kinds.PODS))
 
 
-def test_pods_for_which_no_time_is_left_are_bound_in_the_next_look_and_their_node_stays_closed(world: World) -> None:
+def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_node_stays_closed(world: World) -> None:
     world.prepare(pending("web-1"))
     world.stop_after = "record_launches"
     world.scale_up("up-1")
@@ -89,7 +89,7 @@ def test_pods_for_which_no_time_is_left_are_bound_in_the_next_look_and_their_nod
     assert [pod["spec"]["nodeName"] for pod in world.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
 
 
-def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_says_so(world: World) -> None:
+def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(world: World) -> None:
     world.prepare(pending("web-1"))
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
@@ -144,9 +144,9 @@ def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its
     survey, _ = world.survey("1")
 
     assert survey["reasons"][0].startswith("2,001 nodes exceed the supported size of 2,000")
-    (told,) = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "ClusterTooLarge"]
-    assert told["regarding"]["name"] == "default"
-    assert not isinstance(told, KubeError)
+    (events,) = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "ClusterTooLarge"]
+    assert events["regarding"]["name"] == "default"
+    assert not isinstance(events, KubeError)
 
 
 def _task(retiring: Retirement) -> Any:

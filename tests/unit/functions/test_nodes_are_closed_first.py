@@ -22,10 +22,10 @@ def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_delet
             world.kube.asked.clear()
 
     done = Retirement(world, "opened", before_state=open_again).run(
-        RetirementRequest(claim.name, RetirementReason.LOST), looks=1
+        RetirementRequest(claim.name, RetirementReason.LOST), passes=1
     )
 
-    assert done.told[0]["stage"] == "forgotten"
+    assert done.entries[0]["stage"] == "forgotten"
     nothing_is_left_of(world, claim)
     node, its_pod = f"/api/v1/nodes/{claim.node_name}", f"/api/v1/namespaces/default/pods/{pod}"
     acts = [

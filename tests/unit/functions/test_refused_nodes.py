@@ -65,7 +65,7 @@ def test_an_instance_whose_node_never_registered_is_terminated_without_a_drain(
     done = retire(world, (claim.name, reason))
 
     assert done.left_out == {}
-    assert [each["stage"] for each in done.told] == ["forgotten"]
+    assert [each["stage"] for each in done.entries] == ["forgotten"]
     assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
     assert claim.name not in [each.name for each in claims(world)]
     assert claim.name not in done.retirements.all()
@@ -109,9 +109,9 @@ def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(
 
     world.kube.fault = fault
 
-    done = Retirement(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), looks=1)
+    done = Retirement(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), passes=1)
 
-    assert [each["stage"] for each in done.told] == ["forgotten"]
+    assert [each["stage"] for each in done.entries] == ["forgotten"]
     assert pods_on(world, claim.node_name) == [refused]  # the pod garbage collector deletes it later
     world.kube.objects.pop(("pods", "default", refused))
     nothing_is_left_of(world, claim)

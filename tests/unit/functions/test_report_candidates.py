@@ -41,8 +41,8 @@ def report(world: World, *kept: KeptNode) -> dict[str, int]:
     listing = find_candidates.CandidateListing(view, world.ledger, world.store, AutoscalerDetection(world.kube))
     snapshot = listing.answer(task(0), world.now, 0)["snapshot"]
     proposal = documents.put_proposal(world.store, task(0), Proposal((), kept))
-    told = report_candidates.CandidateReport(world.kube, world.store)
-    answer: dict[str, int] = told.answer(task(0), proposal, snapshot, world.now)
+    report = report_candidates.CandidateReport(world.kube, world.store)
+    answer: dict[str, int] = report.answer(task(0), proposal, snapshot, world.now)
     return answer
 
 
@@ -75,18 +75,18 @@ def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_
     assert report(grown) == {"conditions": 0, "events": 0}
 
 
-def test_the_reason_of_each_node_that_stays_is_told_once_in_fifteen_minutes(grown: World) -> None:
+def test_the_reason_of_each_node_that_stays_is_reported_once_in_fifteen_minutes(grown: World) -> None:
     grown.now = grown.now.replace(minute=0, second=0, microsecond=0)
     for minutes in (0, 7, 14):
         grown.now = grown.now.replace(minute=minutes)
         assert report(grown, *KEPT)["events"] == 4
-    told = sorted(
+    events = sorted(
         (each["reason"], each["regarding"]["kind"], each["regarding"]["name"], each["note"])
         for each in grown.kube.all(kinds.EVENTS)
         if each["reason"] in ("DisruptionBlocked", "Unconsolidatable")
     )
 
-    assert told == [
+    assert events == [
         ("DisruptionBlocked", "Node", "node-1", BUDGET),
         ("DisruptionBlocked", "NodeClaim", "default-1", BUDGET),
         ("Unconsolidatable", "Node", "node-2", "no cheaper node holds its pods"),

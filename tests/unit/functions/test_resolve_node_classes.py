@@ -81,14 +81,14 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
             security_groups=AllowedResources(("sg-1",)),
         ),
     )
-    said = resolver.answer(task, snapshot, NOON, 2**33)
-    return said, documents.get_node_classes(world.store, said["classes"])
+    summary = resolver.answer(task, snapshot, NOON, 2**33)
+    return summary, documents.get_node_classes(world.store, summary["classes"])
 
 
 def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: World) -> None:
-    said, classes = answer(world, FakeAccount())
+    summary, classes = answer(world, FakeAccount())
 
-    assert (said["ready"], said["refused"]) == (1, 1)
+    assert (summary["ready"], summary["refused"]) == (1, 1)
     (problem,) = classes["EC2NodeClass/bad"].problems
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", "LookupFailed")
     assert problem.message.startswith("ValidationError: invalid name: put the class right")

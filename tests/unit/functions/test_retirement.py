@@ -141,7 +141,7 @@ def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: World) -> No
 
     done = retire(grown, (claim.name, "deleted"))
 
-    assert [(each["stage"], each["instance"]) for each in done.told] == [("forgotten", claim.instance_id)]
+    assert [(each["stage"], each["instance"]) for each in done.entries] == [("forgotten", claim.instance_id)]
     assert done.moving == 1
     nothing_is_left_of(grown, claim)
     assert claims(grown) == others
@@ -157,7 +157,7 @@ def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_cl
     [pod] = pods_on(grown, claim.node_name)
     grown.kube.held.add(pod)
 
-    done = retire(grown, (claim.name, "deleted"), looks=3)
+    done = retire(grown, (claim.name, "deleted"), passes=3)
 
     node, now = node_of(grown, claim), first(grown)
     assert [taint["key"] for taint in node["spec"]["taints"]] == [DISRUPTED]
@@ -165,7 +165,7 @@ def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_cl
     assert now.deleting
     assert now.conditions["Drained"].status == "Unknown"
     assert now.conditions["Drained"].message == f"pod default/{pod} is held by its disruption budget"
-    assert done.told[0]["why"] == f"pod default/{pod} is held by its disruption budget"
+    assert done.entries[0]["why"] == f"pod default/{pod} is held by its disruption budget"
     assert grown.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
     reasons = {each["reason"] for each in grown.kube.all(kinds.EVENTS) if each["regarding"]["name"] == claim.node_name}
     assert {"DisruptionTerminating", "FailedDraining"} <= reasons
@@ -175,7 +175,7 @@ def test_an_execution_goes_on_where_another_ended(grown: World) -> None:
     claim = first(grown)
     [pod] = pods_on(grown, claim.node_name)
     grown.kube.held.add(pod)
-    retire(grown, (claim.name, "deleted"), looks=2)
+    retire(grown, (claim.name, "deleted"), passes=2)
     grown.kube.held.clear()
 
     owned = retire(grown, (claim.name, "deleted"), name="retire-2")
@@ -263,7 +263,7 @@ def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
     grown.kube.held.add(pod)
-    retire(grown, (leaving.name, "deleted"), looks=2)
+    retire(grown, (leaving.name, "deleted"), passes=2)
     empty(grown, emptied)
 
     done = retire(grown, (emptied.name, "empty"), name="retire-2")
@@ -276,14 +276,14 @@ def test_a_pod_that_has_to_leave_keeps_one_empty_node_and_not_all_that_it_fits_a
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
     grown.kube.held.add(pod)
-    retire(grown, (leaving.name, "deleted"), looks=2)
+    retire(grown, (leaving.name, "deleted"), passes=2)
     empty(grown, emptied)
     _node(grown, "default-3", "i-0003", "node-3")
 
     done = retire(grown, ("default-3", "empty"), (emptied.name, "empty"), name="retire-2")
 
     assert done.left_out == {emptied.name: f"pod default/{pod} has to move and may want its node"}
-    assert [each["claim"] for each in done.told] == ["default-3"]
+    assert [each["claim"] for each in done.entries] == ["default-3"]
 
     grown.now += timedelta(minutes=10)
     assert not retire(grown, (emptied.name, "empty"), name="retire-3").left_out
@@ -304,9 +304,9 @@ def test_a_lost_instance_is_not_drained_and_its_pods_go_at_once(grown: World) ->
     [pod] = pods_on(grown, claim.node_name)
     grown.ec2.instances[claim.instance_id]["State"] = {"Name": "stopped"}
 
-    done = retire(grown, (claim.name, "lost"), looks=1)
+    done = retire(grown, (claim.name, "lost"), passes=1)
 
-    assert done.told[0]["stage"] == "forgotten"
+    assert done.entries[0]["stage"] == "forgotten"
     nothing_is_left_of(grown, claim)
     assert not any(asked.endswith("/eviction") for asked in grown.kube.asked)
     assert f"DELETE /api/v1/namespaces/default/pods/{pod}" in grown.kube.asked
@@ -318,10 +318,10 @@ def test_a_spot_warning_ends_a_drain_that_is_blocked(grown: World) -> None:
     now = int(grown.now.timestamp())
     Retirement(grown, "").retirements.hurry(claim.name, "spot", now + 120, now)
 
-    done = retire(grown, (claim.name, "spot"), looks=20)
+    done = retire(grown, (claim.name, "spot"), passes=20)
 
     nothing_is_left_of(grown, claim)
-    assert done.told[0]["stage"] == "forgotten"
+    assert done.entries[0]["stage"] == "forgotten"
     assert int(grown.now.timestamp()) - now <= 122
 
 
@@ -330,10 +330,10 @@ def test_the_time_that_a_pool_allows_for_the_drain_counts_from_the_deletion(grow
     grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = "5m"
     grown.kube.held.update(pods_on(grown, claim.node_name))
 
-    early = retire(grown, (claim.name, "deleted"), looks=2)
-    assert early.told[0]["stage"] == "draining"
-    said = first(grown).annotations["karpenter.sh/nodeclaim-termination-timestamp"]
-    assert said == "2026-11-21T12:05:00Z"  # the fake deletes at noon
+    early = retire(grown, (claim.name, "deleted"), passes=2)
+    assert early.entries[0]["stage"] == "draining"
+    timestamp = first(grown).annotations["karpenter.sh/nodeclaim-termination-timestamp"]
+    assert timestamp == "2026-11-21T12:05:00Z"  # the fake deletes at noon
 
     grown.now += timedelta(minutes=5)
     assert Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
@@ -355,16 +355,16 @@ def test_volumes_are_waited_for_without_limit_if_the_claim_sets_none(grown: Worl
     claim = first(grown)
     attach_volume(grown, claim.node_name)
 
-    waiting = retire(grown, (claim.name, "deleted"), looks=4)
+    waiting = retire(grown, (claim.name, "deleted"), passes=4)
 
-    assert waiting.told[0]["why"] == "volumes are detached: pv-1"
+    assert waiting.entries[0]["why"] == "volumes are detached: pv-1"
     assert first(grown).conditions["Drained"].true
     assert first(grown).conditions["VolumesDetached"].reason == "AwaitingVolumeDetachment"
 
     grown.now += timedelta(hours=6)
     Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
-    later = retire(grown, (claim.name, "deleted"), name="retire-2", looks=2)
-    assert (later.told[0]["stage"], later.told[0]["why"]) == ("draining", "volumes are detached: pv-1")
+    later = retire(grown, (claim.name, "deleted"), name="retire-2", passes=2)
+    assert (later.entries[0]["stage"], later.entries[0]["why"]) == ("draining", "volumes are detached: pv-1")
 
     del grown.kube.objects["volumeattachments", "", "csi-1"]
     Retirement(grown, "").retirements.disown(claim.name, arn("retire-2"))
@@ -377,8 +377,8 @@ def test_volumes_are_not_waited_for_past_the_termination_grace_period(grown: Wor
     grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = "5m"
     attach_volume(grown, claim.node_name)
 
-    waiting = retire(grown, (claim.name, "deleted"), looks=4)
-    assert waiting.told[0]["why"] == "volumes are detached: pv-1"
+    waiting = retire(grown, (claim.name, "deleted"), passes=4)
+    assert waiting.entries[0]["why"] == "volumes are detached: pv-1"
 
     grown.now = NOON + timedelta(minutes=5)
     Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
@@ -426,7 +426,7 @@ def test_an_instance_that_does_not_carry_our_tags_is_not_touched(grown: World) -
 
     done = retire(grown, (claim.name, "deleted"))
 
-    assert done.told[0]["why"] == (
+    assert done.entries[0]["why"] == (
         f"instance {claim.instance_id} lacks a tag of demo: "
         "kubernetes.io/cluster/demo=owned, eks:eks-cluster-name=demo and karpenter.sh/nodepool must be there"
     )
@@ -438,9 +438,9 @@ def test_while_joiner_is_paused_nothing_is_terminated(grown: World) -> None:
     claim = first(grown)
     grown.pause.paused = True
 
-    done = retire(grown, (claim.name, "deleted"), looks=5)
+    done = retire(grown, (claim.name, "deleted"), passes=5)
 
-    assert done.told[0]["why"] == "Joiner is paused"
+    assert done.entries[0]["why"] == "Joiner is paused"
     assert "TerminateInstances" not in grown.ec2.asked
 
 
@@ -465,7 +465,7 @@ def test_a_claim_that_was_never_launched_just_goes(world: World) -> None:
 
     done = retire(world, (claim.name, "deleted"))
 
-    assert done.told[0]["stage"] == "forgotten"
+    assert done.entries[0]["stage"] == "forgotten"
     assert claims(world) == []
 
 

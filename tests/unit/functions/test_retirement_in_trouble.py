@@ -31,11 +31,11 @@ def evictions(world: World) -> list[str]:
     return [asked for asked in world.kube.asked if asked.endswith("/eviction")]
 
 
-def failing(world: World, error: KubeError, *said: tuple[str, str]) -> None:
+def failing(world: World, error: KubeError, *options: tuple[str, str]) -> None:
     """Make calls of these methods fail for paths that end like this."""
 
     def fault(method: str, path: str, do: Answers) -> Any:
-        if any(method == each and path.endswith(end) for each, end in said):
+        if any(method == each and path.endswith(end) for each, end in options):
             raise error
         return do()
 
@@ -62,9 +62,9 @@ def test_an_instance_that_was_called_lost_and_runs_is_drained_first(grown: World
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
 
-    blocked = retire(grown, (claim.name, "lost"), looks=3)
+    blocked = retire(grown, (claim.name, "lost"), passes=3)
 
-    assert (blocked.told[0]["stage"], blocked.told[0]["reason"]) == ("draining", "deleted")
+    assert (blocked.entries[0]["stage"], blocked.entries[0]["reason"]) == ("draining", "deleted")
     assert grown.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
     assert blocked.retirements.all()[claim.name].reasons == ()
 
@@ -81,27 +81,27 @@ def test_a_loss_that_comes_during_the_drain_ends_it(grown: World) -> None:
     execution = Retirement(grown, "retire-1")
     wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     grown.now += timedelta(seconds=10)
-    wave = execution._look(wave, 1)["claims"]
+    wave = execution._evict(wave, 1)["claims"]
     assert wave[0]["stage"] == "draining"
 
     grown.ec2.instances[claim.instance_id]["State"] = {"Name": "terminated"}
     _, swept = grown.survey("s1")
     assert swept["retire"] == []
 
-    assert execution._look(wave, 1)["claims"][0]["stage"] == "drained"
+    assert execution._evict(wave, 1)["claims"][0]["stage"] == "drained"
     assert execution._drain(wave, 2)[0]["stage"] == "forgotten"
     nothing_is_left_of(grown, claim)
 
 
-def test_an_instance_that_ec2_has_forgotten_is_gone_without_being_told_to_go(grown: World) -> None:
+def test_an_instance_that_ec2_does_not_know_is_gone_without_a_request(grown: World) -> None:
     claim = first(grown)
     grown.now += timedelta(minutes=5)
     del grown.ec2.instances[claim.instance_id]
     may_only_end_what_it_sees(grown)
 
-    done = retire(grown, (claim.name, "lost"), looks=1)
+    done = retire(grown, (claim.name, "lost"), passes=1)
 
-    assert (done.told[0]["stage"], claim.name in [each.name for each in claims(grown)]) == ("forgotten", False)
+    assert (done.entries[0]["stage"], claim.name in [each.name for each in claims(grown)]) == ("forgotten", False)
     assert "TerminateInstances" not in grown.ec2.asked
 
 
@@ -110,8 +110,11 @@ def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: World) -> Non
     hidden = grown.ec2.instances.pop(claim.instance_id)
     empty(grown, claim)
 
-    early = retire(grown, (claim.name, "deleted"), looks=3)
-    assert (early.told[0]["stage"], early.told[0]["why"]) == ("drained", f"EC2 knows no instance {claim.instance_id}")
+    early = retire(grown, (claim.name, "deleted"), passes=3)
+    assert (early.entries[0]["stage"], early.entries[0]["why"]) == (
+        "drained",
+        f"EC2 knows no instance {claim.instance_id}",
+    )
 
     grown.ec2.instances[claim.instance_id] = hidden
     early.retirements.disown(claim.name, arn("retire-1"))
@@ -144,7 +147,7 @@ def test_an_instance_that_is_gone_may_have_lost_its_tags(grown: World) -> None:
     claim = first(grown)
     grown.ec2.instances[claim.instance_id] |= {"State": {"Name": "terminated"}, "Tags": []}
 
-    retire(grown, (claim.name, "lost"), looks=1)
+    retire(grown, (claim.name, "lost"), passes=1)
 
     nothing_is_left_of(grown, claim)
 
@@ -173,7 +176,7 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
 # Owners
 
 
-def test_a_claim_that_could_not_be_begun_is_nobodys_again(grown: World) -> None:
+def test_a_claim_whose_retirement_could_not_begin_has_no_owner(grown: World) -> None:
     bad, good = claims(grown)
     failing(grown, Unreachable("no answer"), ("PATCH", f"/nodes/{bad.node_name}"))
     execution = Retirement(grown, "retire-1")
@@ -189,14 +192,14 @@ def test_a_claim_that_could_not_be_begun_is_nobodys_again(grown: World) -> None:
     assert [each["claim"] for each in grown.survey("s1")[1]["retire"]] == [bad.name]
 
 
-def test_an_owner_that_looks_keeps_its_claims_and_one_that_does_not_look_loses_them(grown: World) -> None:
+def test_an_owner_that_makes_passes_keeps_its_claims_and_a_silent_one_loses_them(grown: World) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     execution = Retirement(grown, "retire-1")
     wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     for _ in range(4):
         grown.now += timedelta(seconds=60)
-        wave = execution._look(wave, 60)["claims"]
+        wave = execution._evict(wave, 60)["claims"]
     assert grown.survey("s1")[1]["retire"] == []
 
     grown.now += timedelta(seconds=181)
@@ -207,7 +210,7 @@ def test_an_owner_that_looks_keeps_its_claims_and_one_that_does_not_look_loses_t
 
 
 @pytest.mark.parametrize("stage", ["drained", "terminating", "terminated"])
-def test_every_function_says_that_its_execution_is_there(grown: World, stage: str) -> None:
+def test_every_function_records_that_its_execution_runs(grown: World, stage: str) -> None:
     claim = first(grown)
     execution = Retirement(grown, "retire-1")
     entry = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0][0] | {
@@ -268,30 +271,30 @@ def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World)
     )["waves"][0]
     list_of = grown.kube.packed
 
-    def unlisted(kind: kinds.Kind, **said: Any) -> Any:
-        if said.get("fields") == f"spec.nodeName={bad.node_name}":
+    def unlisted(kind: kinds.Kind, **options: Any) -> Any:
+        if options.get("fields") == f"spec.nodeName={bad.node_name}":
             raise Unreachable("no answer")
-        return list_of(kind, **said)
+        return list_of(kind, **options)
 
     grown.kube.packed = unlisted  # type: ignore[method-assign]  # the fake's paths do not contain the pods' selector
-    told = Retirement(grown, "retire-1")._look(wave, 1)
+    answer = Retirement(grown, "retire-1")._evict(wave, 1)
 
-    assert [each["why"] for each in told["claims"]] == ["no answer", "1 pods leave"]
-    assert told["evicted"] == 1
+    assert [each["why"] for each in answer["claims"]] == ["no answer", "1 pods leave"]
+    assert answer["evicted"] == 1
 
 
 # Nodes and claims
 
 
-def test_a_node_that_somebody_opened_is_closed_again_while_it_drains(grown: World) -> None:
+def test_a_node_whose_taint_was_removed_is_tainted_again_while_it_drains(grown: World) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     execution = Retirement(grown, "retire-1")
     wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     node_of(grown, claim)["spec"]["taints"] = []
 
-    execution._look(wave, 1)
-    execution._look(wave, 1)
+    execution._evict(wave, 1)
+    execution._evict(wave, 1)
 
     assert [taint["key"] for taint in node_of(grown, claim)["spec"]["taints"]] == [DISRUPTED]
     assert grown.kube.asked.count(f"PATCH /api/v1/nodes/{claim.node_name}") == 2  # at the beginning, and now
@@ -345,10 +348,10 @@ def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: World
     began = grown.now
 
     done = Retirement(grown, "retire-1").run(
-        RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=20
+        RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), passes=20
     )
 
-    assert done.told[0]["stage"] == "forgotten"
+    assert done.entries[0]["stage"] == "forgotten"
     assert timedelta(minutes=6) <= grown.now - began < timedelta(minutes=8)
 
 

@@ -77,7 +77,7 @@ def test_pods_of_a_node_that_took_the_name_are_neither_evicted_nor_awaited(grown
 
     assert pods_on(grown, claim.node_name) == ["stranger"]
     assert grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] == []
-    assert [each["stage"] for each in done.told] == ["forgotten"]
+    assert [each["stage"] for each in done.entries] == ["forgotten"]
     assert grown.ec2.instances[claim.instance_id]["State"] == {"Name": "terminated"}
     assert ("nodeclaims", "", claim.name) not in grown.kube.objects
 
@@ -100,7 +100,7 @@ def test_a_name_that_is_taken_after_the_pods_were_listed_costs_the_other_node_no
     assert grown.kube.objects["nodes", "", name]["spec"]["taints"] == []
 
 
-def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) -> None:
+def test_no_pod_is_evicted_while_the_owner_of_the_node_is_unknown(grown: World) -> None:
     claim = first(grown)
 
     def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
@@ -111,10 +111,10 @@ def test_while_nobody_can_say_whose_the_node_is_no_pod_is_evicted(grown: World) 
     retirement = Retirement(
         grown, "retire-1", before_state=before("evict_pods", lambda: setattr(grown.kube, "fault", fault))
     )
-    retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), looks=2)
+    retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), passes=2)
 
     assert "web-1" in pods_on(grown, claim.node_name)
-    assert [(each["stage"], each["why"]) for each in retirement.told] == [("draining", "no answer")]
+    assert [(each["stage"], each["why"]) for each in retirement.entries] == [("draining", "no answer")]
 
 
 def test_a_node_that_does_not_name_its_instance_is_drained_if_the_claim_owns_it(grown: World) -> None:

@@ -248,8 +248,8 @@ def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: World) -> N
     assert reasons(world, "NodePool", "default") == ["WithoutEffect"]
     conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
     assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["reason"]) == ("True", "WithoutEffect")
-    told = conditions["ValidationSucceeded"]["message"]
-    assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in told
+    message = conditions["ValidationSucceeded"]["message"]
+    assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in message
 
 
 def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: World) -> None:
@@ -259,16 +259,16 @@ def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: W
     world.scale_up("up-1")
 
     nothing_is_left(world)
-    said = (
+    message = (
         "spec.limits.cpus is 1: it limits nothing, because no instance type of the catalogue has this resource; did "
         "you mean cpu?"
     )
     events = [one for one in world.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
-    assert [(one["reason"], one["note"]) for one in events] == [("WithoutEffect", said)]
+    assert [(one["reason"], one["note"]) for one in events] == [("WithoutEffect", message)]
     conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
     assert (conditions["ValidationSucceeded"]["reason"], conditions["ValidationSucceeded"]["message"]) == (
         "WithoutEffect",
-        said,
+        message,
     )
 
 
@@ -278,11 +278,11 @@ def test_a_negative_limit_is_reported_on_its_pool(world: World) -> None:
 
     world.scale_up("up-1")
 
-    said = "spec.limits.cpu is -1: give a quantity of at least zero"
+    message = "spec.limits.cpu is -1: give a quantity of at least zero"
     events = [one for one in world.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
-    assert [(one["reason"], one["note"]) for one in events] == [("ValidationFailed", said)]
+    assert [(one["reason"], one["note"]) for one in events] == [("ValidationFailed", message)]
     conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
-    assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["message"]) == ("False", said)
+    assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["message"]) == ("False", message)
     assert world.ec2.instances == {}
 
 
@@ -292,8 +292,8 @@ def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(wo
 
     world.scale_up("up-1")
 
-    (told,) = (event["note"] for event in world.kube.all(kinds.EVENTS) if event["regarding"]["name"] == "web-1")
-    assert told == (
+    (message,) = (event["note"] for event in world.kube.all(kinds.EVENTS) if event["regarding"]["name"] == "web-1")
+    assert message == (
         "No node can be made for it. default: all available instance types exceed limits for nodepool: limit "
         "cpu 1 of NodePool/default: "
         "0 used, the pod needs 1500m (the node that comes nearest has 2); raise spec.limits.cpu or free nodes"

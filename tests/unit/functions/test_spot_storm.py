@@ -41,10 +41,10 @@ class FakeStepFunctions:
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
         self.asked[stateMachineArn] += 1
-        key, said = (stateMachineArn, name), json.loads(input)
+        key, request = (stateMachineArn, name), json.loads(input)
         if stateMachineArn in self.broken:
             raise ClientError({"Error": {"Code": "ServiceUnavailable", "Message": ""}}, "StartExecution")
-        if self.inputs.setdefault(key, said) != said:
+        if self.inputs.setdefault(key, request) != request:
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
         return {"startDate": self.began.setdefault(key, self.now)}
 
@@ -52,8 +52,8 @@ class FakeStepFunctions:
     def retirements(self) -> dict[str, float]:
         """Return when each retirement reads the notes (epoch seconds), by its name."""
         return {
-            name: max(self.began[machine, name].timestamp(), said["notBefore"])
-            for (machine, name), said in self.inputs.items()
+            name: max(self.began[machine, name].timestamp(), request["notBefore"])
+            for (machine, name), request in self.inputs.items()
             if machine == "retire"
         }
 
@@ -330,8 +330,8 @@ def test_what_was_noted_is_asked_for_with_its_most_urgent_reason_lost_first_then
         (note("a", "spot", owner="arn:retire-1", seen_at=NOW - 60), False),
         (note("a", "spot", owner="arn:retire-1", seen_at=NOW - 181), True),
         (note("a", "spot", owner=ME, seen_at=NOW), True),
-        (note("a", "spot", look_at=NOW + 60), False),
-        (note("a", "spot", look_at=NOW + 60, deadline=NOW + 120), True),
+        (note("a", "spot", rests_until=NOW + 60), False),
+        (note("a", "spot", rests_until=NOW + 60, deadline=NOW + 120), True),
         (note("a", "lost", noted_at=NOW - 301), False),
         (note("a", "lost", noted_at=NOW - 299), True),
     ],

@@ -84,7 +84,7 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
     assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
 
 
-def test_a_look_for_nodes_to_disrupt_is_due_when_something_changed_and_else_ever_more_rarely(standing: World) -> None:
+def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: World) -> None:
     proposals, start = memory(standing, Disruptions), standing.now
     first = looked(standing, 1)[0]["disruption"]
     proposals.note_proposal(first["digest"], int(start.timestamp()), idle=0)
@@ -195,7 +195,7 @@ def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(stand
     assert later["retire"] == [{"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": 0}]
 
 
-def test_a_second_try_of_the_same_look_asks_for_the_same(standing: World) -> None:
+def test_a_repeated_survey_requests_the_same_retirements(standing: World) -> None:
     end_pods(standing, claims(standing)[0])
 
     first, second = (standing.survey("s1")[0] for _ in range(2))
@@ -216,7 +216,7 @@ def test_a_pod_that_cannot_be_read_keeps_its_node(standing: World) -> None:
     assert looked(standing, 1)[0]["retire"] == []
 
 
-def test_a_claim_that_somebody_retires_is_left_to_them_until_they_run_no_more(standing: World) -> None:
+def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standing: World) -> None:
     claim = claims(standing)[0]
     standing.kube.delete(kinds.NODECLAIMS, claim.name)
     memory(standing, Retirements).begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
@@ -236,7 +236,7 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
     """No API shows whether an Express execution runs: its own record decides."""
     claim = claims(standing)[0]
     end_pods(standing, claim)
-    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), looks=1)
+    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1)
 
     for number in range(14):
         memory(standing, Retirements).see([claim.name], express_arn("retire-1"), int(standing.now.timestamp()))
@@ -255,7 +255,7 @@ def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before
 ) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
-    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), looks=1)
+    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1)
 
     assert retired(looked(standing, 1, after=170)[1]) == []
     assert retired(looked(standing, 2, after=10)[1]) == [(claim.name, "deleted")]
@@ -275,7 +275,7 @@ def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:
     """Return a node whose pod is protected by its budget; the execution has ended and recorded that."""
     claim = claims(world)[0]
     world.kube.held.update(each["metadata"]["name"] for each in world.kube.all(kinds.PODS))
-    Retirement(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), looks=2)
+    Retirement(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=2)
     world.ended.add(retire_arn(name))
     return claim
 
@@ -310,7 +310,7 @@ def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_ex
 
 def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(standing: World) -> None:
     claim = claims(standing)[0]
-    Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED), looks=1)
+    Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=1)
     standing.ended.add(retire_arn("retire-1"))
 
     assert retired(looked(standing, 1, after=10)[1]) == [(claim.name, "deleted")]
@@ -326,7 +326,7 @@ def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(stand
     assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
 
 
-def test_of_several_reasons_the_most_urgent_one_counts_whoever_says_it(standing: World) -> None:
+def test_of_several_reasons_the_most_urgent_one_counts(standing: World) -> None:
     """A node that was closed when it was empty seems half retired, and its spot instance is about to be interrupted."""
     claim = claims(standing)[0]
     retirements, now = memory(standing, Retirements), int(standing.now.timestamp())
@@ -348,7 +348,7 @@ def test_a_loss_that_was_noted_is_none_any_more_if_the_instance_runs(standing: W
     assert retired(looked(standing, 1)[1]) == []
 
 
-def test_a_loss_is_told_to_whoever_retires_the_claim(standing: World) -> None:
+def test_a_loss_is_recorded_for_the_execution_that_retires_the_claim(standing: World) -> None:
     claim = claims(standing)[0]
     retirements = memory(standing, Retirements)
     retirements.begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
@@ -358,16 +358,14 @@ def test_a_loss_is_told_to_whoever_retires_the_claim(standing: World) -> None:
     assert retirements.of(claim.name).reasons == ("deleted", "lost")
 
 
-def test_a_retirement_of_a_claim_that_is_gone_is_nobodys_business(standing: World) -> None:
+def test_a_retirement_of_a_claim_that_is_gone_is_not_continued(standing: World) -> None:
     memory(standing, Retirements).hurry("gone", "spot", 0, int(standing.now.timestamp()))
 
     assert retired(looked(standing, 1)[1]) == []
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated"])
-def test_an_instance_that_ec2_says_is_gone_is_lost_at_once_even_if_its_claim_was_empty(
-    standing: World, state: str
-) -> None:
+def test_a_terminated_instance_is_lost_at_once_even_if_its_claim_was_empty(standing: World, state: str) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     standing.ec2.instances[claim.instance_id]["State"] = {"Name": state}
@@ -397,7 +395,7 @@ def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None
     assert retired(looked(standing, 3)[1]) == []
 
 
-def test_two_looks_at_ec2_over_one_old_look_at_the_cluster_are_one_look(standing: World) -> None:
+def test_two_surveys_of_ec2_with_the_same_survey_of_the_cluster_count_as_one(standing: World) -> None:
     """Both functions may start late: the instance was launched, and its claim updated, after the cluster was read."""
     claim = claims(standing)[0]
     without_claim(standing, claim)
@@ -443,7 +441,7 @@ def without_node(world: World, claim: NodeClaim) -> None:
     del world.kube.objects["nodes", "", claim.node_name]
 
 
-def test_an_instance_without_claim_and_node_is_garbage_at_the_second_look_and_is_ended(standing: World) -> None:
+def test_an_instance_without_claim_and_node_is_garbage_at_the_second_survey_and_is_terminated(standing: World) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
     without_node(standing, claim)
@@ -563,7 +561,7 @@ def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_o
     assert answer == {"rebuilt": [f"default-{mine.instance_id[-7:]}"], "left": []}
 
 
-def test_more_orphans_than_can_be_true_end_nothing_and_are_told(standing: World) -> None:
+def test_too_many_orphans_are_reported_and_not_terminated(standing: World) -> None:
     like = next(iter(standing.ec2.instances.values()))
     for number in range(6):
         standing.ec2.instances[f"i-x{number}"] = {**like, "InstanceId": f"i-x{number}"}
@@ -572,7 +570,7 @@ def test_more_orphans_than_can_be_true_end_nothing_and_are_told(standing: World)
     _, second = looked(standing, 2)
 
     assert (second["garbage"], second["refused"]) == ([], 6)
-    assert any("too many to be true" in reason for reason in second["reasons"])
+    assert any("probably wrong" in reason for reason in second["reasons"])
 
 
 def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(
@@ -599,7 +597,7 @@ def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_n
     assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
 
 
-def test_more_garbage_than_there_can_be_is_refused_by_whoever_would_end_it(standing: World) -> None:
+def test_too_much_garbage_is_refused_before_anything_is_terminated(standing: World) -> None:
     collect = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     like = next(iter(standing.ec2.instances.values()))
     names = [f"i-x{number}" for number in range(6)]

@@ -11,12 +11,12 @@ from tests.unit.functions.scale_up import World, pending
 
 def broken_launch(world: World, launch_id: str, state: str, **texts: str) -> None:
     """Return an item that DynamoDB can store and no version of Joiner wrote."""
-    said: dict[str, Any] = {":state": state, ":no": False, ":claims": ("nobody",)}
-    said |= {f":{name}": value for name, value in texts.items()}
+    values: dict[str, Any] = {":state": state, ":no": False, ":claims": ("nobody",)}
+    values |= {f":{name}": value for name, value in texts.items()}
     sets = ", ".join(f"#{name} = :{name}" for name in texts)
     names = {"#state": "state"} | {f"#{name}": name for name in texts}
     world.machine._update(
-        "LAUNCH", launch_id, f"SET #state = :state, recorded = :no, claims = :claims, {sets}", said, names=names
+        "LAUNCH", launch_id, f"SET #state = :state, recorded = :no, claims = :claims, {sets}", values, names=names
     )
 
 

@@ -103,10 +103,10 @@ def test_whatever_an_answer_depends_on_makes_it_asked_at_once(change: dict[str, 
 
 
 def test_what_joiner_writes_itself_and_the_order_of_lists_change_nothing() -> None:
-    told = {"metadata": POOL["metadata"], "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    reported = {"metadata": POOL["metadata"], "status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     two = [{"metadata": {"name": "node-2"}}, {"metadata": {"name": "node-1"}}]
 
-    assert not asking(asked(waiting("web")), asked(waiting("web"), nodepools=[told]))
+    assert not asking(asked(waiting("web")), asked(waiting("web"), nodepools=[reported]))
     assert not asking(asked(waiting("web"), nodes=two), asked(waiting("web"), nodes=two[::-1]))
 
 
@@ -162,7 +162,7 @@ def test_a_volume_that_is_bound_makes_those_ask_who_mount_it() -> None:
     assert not asking(asked(waiting("web")), asked(waiting("web"), persistentvolumeclaims=bound))
 
 
-def test_a_look_for_the_sake_of_others_makes_nobody_wait_longer() -> None:
+def test_a_plan_for_other_pods_extends_no_back_off() -> None:
     question = asked(waiting("web"))
     first = back_off_after_plan(question, set(question), {}, at=0)
 

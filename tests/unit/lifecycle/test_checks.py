@@ -22,29 +22,29 @@ AT = int(NOON.timestamp())
 AFTER_30 = Disruption("WhenEmpty", 30, (DisruptionBudget("100%"),))
 
 
-def pool(name: str = "default", **said: Any) -> NodePool:
-    return NodePool(name, NodeClassRef("EC2NodeClass", "default"), **{"disruption": AFTER_30, **said})
+def pool(name: str = "default", **fields: Any) -> NodePool:
+    return NodePool(name, NodeClassRef("EC2NodeClass", "default"), **{"disruption": AFTER_30, **fields})
 
 
-def running(name: str = "a", **said: Any) -> NodeClaim:
+def running(name: str = "a", **fields: Any) -> NodeClaim:
     """Return a claim that was initialized an hour ago, of instance i-<name> and node node-<name>."""
-    made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO, **said).with_condition(
+    made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO, **fields).with_condition(
         "Launched", "True", at=AGO
     )
     return made.as_registered(f"node-{name}", at=AGO).as_initialized(at=AGO)
 
 
-def its_node(name: str = "a", **said: Any) -> Node:
-    return node(f"node-{name}", **{"provider_id": f"aws:///us-east-1a/i-{name}", "taints": [], **said})
+def its_node(name: str = "a", **fields: Any) -> Node:
+    return node(f"node-{name}", **{"provider_id": f"aws:///us-east-1a/i-{name}", "taints": [], **fields})
 
 
-def survey(*claims: NodeClaim, pods: tuple[Pod, ...] = (), **said: Any) -> ClusterSurvey:
+def survey(*claims: NodeClaim, pods: tuple[Pod, ...] = (), **fields: Any) -> ClusterSurvey:
     """Return a survey with these claims and their nodes, in the pool `default`."""
-    nodes = said.pop("nodes", tuple(its_node(each.name) for each in claims))
-    return ClusterSurvey(now=NOON, claims=claims, pods=pods, **{"pools": (pool(),), "nodes": nodes, **said})
+    nodes = fields.pop("nodes", tuple(its_node(each.name) for each in claims))
+    return ClusterSurvey(now=NOON, claims=claims, pods=pods, **{"pools": (pool(),), "nodes": nodes, **fields})
 
 
-def told(found: list[DueRetirement]) -> list[tuple[str, str, int]]:
+def summarise(found: list[DueRetirement]) -> list[tuple[str, str, int]]:
     return [(due.claim.name, due.reason, due.not_before) for due in found]
 
 
@@ -52,29 +52,29 @@ def told(found: list[DueRetirement]) -> list[tuple[str, str, int]]:
 
 
 def test_a_claim_that_was_deleted_goes() -> None:
-    assert told(DELETED.look(survey(running("a", deletion=NOON), running("b")))) == [("a", "deleted", 0)]
+    assert summarise(DELETED.find(survey(running("a", deletion=NOON), running("b")))) == [("a", "deleted", 0)]
 
 
 def test_a_claim_whose_node_was_deleted_goes() -> None:
     nodes = (replace(its_node("a"), deletion="2026-11-21T11:59:00Z"), its_node("b"))
 
-    assert told(DELETED.look(survey(running("a"), running("b"), nodes=nodes))) == [("a", "deleted", 0)]
+    assert summarise(DELETED.find(survey(running("a"), running("b"), nodes=nodes))) == [("a", "deleted", 0)]
 
 
 def test_a_deleted_claim_that_may_still_be_launched_is_left_until_its_launch_is_recorded() -> None:
     written = claim("a", provider_id="", deletion=NOON, annotations={"joiner.dev/lease": "3"})
 
-    assert DELETED.look(survey(written, nodes=(), lease=3)) == []
-    assert DELETED.look(survey(written, nodes=(), lease=4, launching=frozenset({"a"}))) == []
-    assert told(DELETED.look(survey(written, nodes=(), lease=4))) == [("a", "deleted", 0)]
+    assert DELETED.find(survey(written, nodes=(), lease=3)) == []
+    assert DELETED.find(survey(written, nodes=(), lease=4, launching=frozenset({"a"}))) == []
+    assert summarise(DELETED.find(survey(written, nodes=(), lease=4))) == [("a", "deleted", 0)]
 
 
 # Expired
 
 
 def test_a_node_claim_goes_when_it_is_as_old_as_it_says_itself() -> None:
-    assert told(
-        EXPIRED.look(survey(running("a", expire_after=3600), running("b", expire_after=3601), running("c")))
+    assert summarise(
+        EXPIRED.find(survey(running("a", expire_after=3600), running("b", expire_after=3601), running("c")))
     ) == [("a", "expired", 0)]
 
 
@@ -82,7 +82,7 @@ def test_a_machine_goes_when_it_is_as_old_as_its_provisioner_says_now() -> None:
     machine = running("a", kind="Machine")
     provisioners = [(pool(kind="Provisioner", expire_after=seconds),) for seconds in (3600, 3601, None)]
 
-    assert [told(EXPIRED.look(survey(machine, pools=pools))) for pools in provisioners] == [
+    assert [summarise(EXPIRED.find(survey(machine, pools=pools))) for pools in provisioners] == [
         [("a", "expired", 0)],
         [],
         [],
@@ -93,20 +93,22 @@ def test_an_expired_machine_stays_while_its_node_must_not_be_disrupted_and_a_nod
     stays = (replace(its_node("a"), annotations={"karpenter.sh/do-not-disrupt": "true"}),)
     pools = (pool(), pool(kind="Provisioner", expire_after=60))
 
-    assert EXPIRED.look(survey(running("a", kind="Machine"), nodes=stays, pools=pools)) == []
-    assert told(EXPIRED.look(survey(running("a", expire_after=60), nodes=stays, pools=pools))) == [("a", "expired", 0)]
+    assert EXPIRED.find(survey(running("a", kind="Machine"), nodes=stays, pools=pools)) == []
+    assert summarise(EXPIRED.find(survey(running("a", expire_after=60), nodes=stays, pools=pools))) == [
+        ("a", "expired", 0)
+    ]
 
 
 def test_an_expired_machine_stays_for_a_pod_that_must_not_be_disrupted_and_for_pods_on_their_way() -> None:
     machine, pools = running("a", kind="Machine"), (pool(kind="Provisioner", expire_after=60),)
     protected = replace(pod("job", on="node-a"), protected=True)
 
-    assert EXPIRED.look(survey(machine, pools=pools, pods=(protected,))) == []
+    assert EXPIRED.find(survey(machine, pools=pools, pods=(protected,))) == []
     coming = claim("a", kind="Machine", provider_id="aws:///us-east-1a/i-a", created=AGO).as_registered(
         "node-a", at=AGO
     )
-    assert EXPIRED.look(survey(coming, pools=pools, assignments={"a": {"class": 1}})) == []
-    assert told(EXPIRED.look(survey(machine, pools=pools, pods=(replace(protected, phase="Succeeded"),)))) == [
+    assert EXPIRED.find(survey(coming, pools=pools, assignments={"a": {"class": 1}})) == []
+    assert summarise(EXPIRED.find(survey(machine, pools=pools, pods=(replace(protected, phase="Succeeded"),)))) == [
         ("a", "expired", 0)
     ]
 
@@ -118,28 +120,28 @@ def test_a_claim_whose_node_has_not_come_for_fifteen_minutes_goes() -> None:
     def launched(minutes: int) -> NodeClaim:
         return claim("a").with_condition("Launched", "True", at=NOON - timedelta(minutes=minutes))
 
-    assert NEVER_JOINED.look(survey(launched(15), nodes=())) == []
-    assert told(NEVER_JOINED.look(survey(launched(16), nodes=()))) == [("a", "never-joined", 0)]
+    assert NEVER_JOINED.find(survey(launched(15), nodes=())) == []
+    assert summarise(NEVER_JOINED.find(survey(launched(16), nodes=()))) == [("a", "never-joined", 0)]
 
 
 def test_a_claim_that_was_given_up_goes() -> None:
     given_up = claim("a").with_condition("Registered", "False", "RegistrationTimeout", at=NOON)
 
-    assert told(NEVER_JOINED.look(survey(given_up, nodes=()))) == [("a", "never-joined", 0)]
+    assert summarise(NEVER_JOINED.find(survey(given_up, nodes=()))) == [("a", "never-joined", 0)]
 
 
 @pytest.mark.parametrize("reason", ["RegistrationTimeout", "NodeGone"])
-def test_a_node_that_comes_after_its_claim_was_given_up_is_taken_in_and_goes_if_nobody_does_for_long(
+def test_a_late_node_is_kept_and_is_removed_if_it_is_not_registered_for_long(
     reason: str,
 ) -> None:
     def found(minutes: int, *nodes: Node) -> tuple[list[tuple[str, str, int]], list[str]]:
         late = claim("a", provider_id="aws:///us-east-1a/i-a").with_condition("Launched", "True", at=AGO)
         given_up = late.with_condition("Registered", "False", reason, at=NOON - timedelta(minutes=minutes))
         seen = survey(given_up, nodes=nodes)
-        return told(NEVER_JOINED.look(seen)), UNWATCHED_CLAIMS.look(seen)
+        return summarise(NEVER_JOINED.find(seen)), UNWATCHED_CLAIMS.find(seen)
 
     goes = [("a", "never-joined", 0)]
-    assert found(15, its_node("a")) == ([], ["nobody awaits the node of NodeClaim/a"])
+    assert found(15, its_node("a")) == ([], ["no running execution awaits the node of NodeClaim/a"])
     assert found(16, its_node("a")) == (goes, [])
     assert found(0) == (goes, [])
     assert found(0, replace(its_node("a"), deletion="2026-11-21T11:59:00Z"))[1] == []
@@ -148,27 +150,27 @@ def test_a_node_that_comes_after_its_claim_was_given_up_is_taken_in_and_goes_if_
 def test_a_node_that_never_became_ready_goes_unless_something_runs_on_it_all_the_same() -> None:
     given_up = running("a").with_condition("Initialized", "False", "InitializationTimeout", at=NOON)
 
-    assert told(NEVER_JOINED.look(survey(given_up))) == [("a", "never-joined", 0)]
-    assert NEVER_JOINED.look(survey(given_up, pods=(pod("web", on="node-a"),))) == []
-    assert NEVER_JOINED.look(survey(given_up, obscured=frozenset({"node-a"}))) == []
+    assert summarise(NEVER_JOINED.find(survey(given_up))) == [("a", "never-joined", 0)]
+    assert NEVER_JOINED.find(survey(given_up, pods=(pod("web", on="node-a"),))) == []
+    assert NEVER_JOINED.find(survey(given_up, obscured=frozenset({"node-a"}))) == []
 
 
 # Empty
 
 
 def test_a_node_that_is_empty_for_as_long_as_its_pool_says_goes_now() -> None:
-    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 30}))) == [("a", "empty", 0)]
+    assert summarise(EMPTY.find(survey(running("a"), empty_since={"a": AT - 30}))) == [("a", "empty", 0)]
 
 
 def test_one_whose_time_comes_before_the_next_sweep_is_asked_for_now_for_that_time() -> None:
-    assert told(EMPTY.look(survey(running("a")))) == [("a", "empty", AT + 30)]
-    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 10}))) == [("a", "empty", AT + 20)]
+    assert summarise(EMPTY.find(survey(running("a")))) == [("a", "empty", AT + 30)]
+    assert summarise(EMPTY.find(survey(running("a"), empty_since={"a": AT - 10}))) == [("a", "empty", AT + 20)]
 
 
 def test_however_seldom_sweeps_are_nothing_is_asked_for_longer_ahead_than_a_retirement_waits() -> None:
     def found(seconds: int) -> list[tuple[str, str, int]]:
-        return told(
-            EMPTY.look(survey(running("a"), pools=(pool(disruption=Disruption("WhenEmpty", seconds)),), interval=300))
+        return summarise(
+            EMPTY.find(survey(running("a"), pools=(pool(disruption=Disruption("WhenEmpty", seconds)),), interval=300))
         )
 
     assert (found(90), found(91)) == ([("a", "empty", AT + 90)], [])
@@ -177,20 +179,20 @@ def test_however_seldom_sweeps_are_nothing_is_asked_for_longer_ahead_than_a_reti
 def test_one_whose_time_comes_later_waits_for_a_later_sweep() -> None:
     patient = (pool(disruption=Disruption("WhenEmpty", 61)),)
 
-    assert EMPTY.look(survey(running("a"), pools=patient)) == []
+    assert EMPTY.find(survey(running("a"), pools=patient)) == []
 
 
 def test_a_node_that_is_empty_the_moment_its_pool_takes_it_still_has_to_be_empty_for_a_while() -> None:
     at_once = (pool(disruption=Disruption("WhenEmptyOrUnderutilized", 0)),)
 
-    assert told(EMPTY.look(survey(running("a"), pools=at_once))) == [("a", "empty", AT + SHORTEST)]
+    assert summarise(EMPTY.find(survey(running("a"), pools=at_once))) == [("a", "empty", AT + SHORTEST)]
 
 
 def test_a_node_that_has_just_opened_is_left_to_the_scheduler_for_a_while() -> None:
     opened = replace(running("a"), conditions=claim("a").conditions).as_initialized(at=NOON)
     at_once = (pool(disruption=Disruption("WhenEmpty", 0)),)
 
-    assert told(EMPTY.look(survey(opened, pools=at_once))) == [("a", "empty", AT + int(SETTLING.total_seconds()))]
+    assert summarise(EMPTY.find(survey(opened, pools=at_once))) == [("a", "empty", AT + int(SETTLING.total_seconds()))]
 
 
 def test_pods_of_daemon_sets_ended_pods_and_ending_ones_leave_a_node_empty() -> None:
@@ -244,17 +246,17 @@ def test_nodes_that_are_not_open_on_their_way_out_or_not_to_be_disrupted_are_non
 
 
 def test_a_pool_that_says_never_or_has_a_fixed_size_keeps_its_empty_nodes() -> None:
-    for said in ({"disruption": Disruption("WhenEmpty", None)}, {"replicas": 3}):
-        assert empty_claims(survey(running("a"), pools=(pool(**said),))) == []
+    for fields in ({"disruption": Disruption("WhenEmpty", None)}, {"replicas": 3}):
+        assert empty_claims(survey(running("a"), pools=(pool(**fields),))) == []
 
 
 def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() -> None:
     three = tuple(running(name) for name in "abc")
     since = {"a": AT - 40, "b": AT - 60, "c": AT - 50}
 
-    def going(*budgets: DisruptionBudget, **said: Any) -> list[str]:
+    def going(*budgets: DisruptionBudget, **fields: Any) -> list[str]:
         pools = (pool(disruption=Disruption("WhenEmpty", 30, budgets)),)
-        return [due.claim.name for due in EMPTY.look(survey(*three, pools=pools, empty_since=since, **said))]
+        return [due.claim.name for due in EMPTY.find(survey(*three, pools=pools, empty_since=since, **fields))]
 
     assert going(DisruptionBudget("100%")) == ["b", "c", "a"]
     assert going(DisruptionBudget("2")) == ["b", "c"]
@@ -271,9 +273,9 @@ def test_nodes_that_wait_for_the_budget_are_counted_while_others_make_place_for_
     four = tuple(running(name) for name in "abcd")
     since = dict.fromkeys("abcd", AT - 60)
 
-    def waiting(*claims: NodeClaim, going: str = "", budget: str = "1", **said: Any) -> int:
+    def waiting(*claims: NodeClaim, going: str = "", budget: str = "1", **fields: Any) -> int:
         pools = (pool(disruption=Disruption("WhenEmpty", 30, (DisruptionBudget(budget),))),)
-        return count_waiting_claims(survey(*claims, pools=pools, empty_since=since, **said), set(going))
+        return count_waiting_claims(survey(*claims, pools=pools, empty_since=since, **fields), set(going))
 
     assert waiting(*four, going="a") == 3
     assert waiting(*four, going="abcd", budget="100%") == 0
@@ -297,7 +299,7 @@ def test_a_hundred_empty_nodes_leave_in_28_sweeps_under_a_budget_of_10_percent_e
     sweeps, followed = 0, []
     while there:
         seen = survey(*there.values(), pools=pools, empty_since=dict.fromkeys(there, AT - 60))
-        going = {due.claim.name for due in EMPTY.look(seen)}
+        going = {due.claim.name for due in EMPTY.find(seen)}
         followed.append(count_waiting_claims(seen, going) > 0)
         sweeps += 1
         for name in going:
@@ -307,8 +309,8 @@ def test_a_hundred_empty_nodes_leave_in_28_sweeps_under_a_budget_of_10_percent_e
 
 
 def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> None:
-    assert EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT + 1})) == []
-    assert told(EMPTY.look(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT}))) == [
+    assert EMPTY.find(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT + 1})) == []
+    assert summarise(EMPTY.find(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT}))) == [
         ("a", "empty", 0)
     ]
 

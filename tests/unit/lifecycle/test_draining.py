@@ -11,8 +11,8 @@ from joiner.lifecycle.draining import Drain, DrainingPod, drain, must_move, paus
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
-def pod(name: str, **said: Any) -> DrainingPod:
-    return DrainingPod(**{"namespace": "shop", "name": name, "owner_kind": "ReplicaSet", **said})
+def pod(name: str, **fields: Any) -> DrainingPod:
+    return DrainingPod(**{"namespace": "shop", "name": name, "owner_kind": "ReplicaSet", **fields})
 
 
 def at(seconds: int) -> datetime:
@@ -148,7 +148,7 @@ def test_past_the_deadline_a_pod_gets_a_second_and_then_holds_nothing_up() -> No
     assert looked(pod("web", ends=NOON), deadline=at(-1)).done
 
 
-def test_the_next_look_is_soon_after_progress_and_else_seldom_but_never_past_what_time_alone_changes() -> None:
+def test_the_next_pass_is_soon_after_progress_and_else_late_but_never_after_the_next_deadline() -> None:
     assert pause(1, progress=False, now=NOON, next_at=None) == 2
     assert pause(16, progress=False, now=NOON, next_at=None) == 16
     assert pause(90, progress=False, now=NOON, next_at=None) == 60
@@ -157,7 +157,7 @@ def test_the_next_look_is_soon_after_progress_and_else_seldom_but_never_past_wha
     assert looked(pod("job", protected="10m", started=NOON)).next_at == at(600)
 
 
-def test_pods_that_somebody_makes_anew_will_want_another_place() -> None:
+def test_pods_with_a_controller_need_another_node() -> None:
     leaving = [
         pod("web"),
         pod("job", protected="true"),

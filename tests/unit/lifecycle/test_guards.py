@@ -39,7 +39,7 @@ def test_a_lease_that_never_was_held_says_nothing() -> None:
     assert find_other_autoscalers([{"metadata": {"name": "karpenter-leader-election"}, "spec": None}], (), NOON) == ()
 
 
-def test_definitions_of_somebody_else_refuse_and_the_remedy_can_be_pasted() -> None:
+def test_definitions_of_another_program_refuse_and_the_remedy_can_be_pasted() -> None:
     (found,) = find_other_autoscalers((), ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh"], NOON)
 
     assert refusal_reason([found]) == "ForeignDefinitions"
@@ -57,7 +57,7 @@ def test_cluster_autoscaler_is_warned_about_and_does_not_refuse() -> None:
     assert "ca-0 holds the lease kube-system/cluster-autoscaler" in found.message
 
 
-def test_all_are_told_and_the_first_that_refuses_is_the_reason() -> None:
+def test_all_are_reported_and_the_first_that_refuses_is_the_reason() -> None:
     found = find_other_autoscalers([lease("cluster-autoscaler"), lease("karpenter-leader-election")], DEFINITIONS, NOON)
 
     assert [other.guard for other in found] == [

@@ -19,8 +19,8 @@ STANDING = replace(claim(), provider_id="aws:///a/i-1", node_name="node-1")
 HOME = node("node-1", provider_id="aws:///a/i-1")
 
 
-def moving(**said: Any) -> Pod:
-    return replace(pod("web", on="node-1"), owner_kind="ReplicaSet", phase="Running", unschedulable=None, **said)
+def moving(**fields: Any) -> Pod:
+    return replace(pod("web", on="node-1"), owner_kind="ReplicaSet", phase="Running", unschedulable=None, **fields)
 
 
 def test_a_node_leaves_when_it_or_its_claim_is_deleted_or_when_it_is_closed() -> None:
@@ -52,24 +52,24 @@ def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> N
     ],
     ids=str,
 )
-def test_pods_that_nobody_makes_anew_or_that_stay_want_none(staying: dict[str, Any]) -> None:
+def test_pods_without_a_controller_and_pods_that_stay_need_no_other_node(staying: dict[str, Any]) -> None:
     assert list_uncovered_pods([replace(moving(), **staying)], [], leaving={"node-1"}) == []
 
 
 def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() -> None:
-    def found(**said: Any) -> list[str]:
-        survey = ClusterSurvey(NOON, nodes=(replace(HOME, taints=(CLOSED,)),), claims=(replace(STANDING, **said),))
-        return [due.reason for due in HALF_BEGUN.look(survey)]
+    def found(**fields: Any) -> list[str]:
+        survey = ClusterSurvey(NOON, nodes=(replace(HOME, taints=(CLOSED,)),), claims=(replace(STANDING, **fields),))
+        return [due.reason for due in HALF_BEGUN.find(survey)]
 
     assert found() == ["empty"]
     assert found(deletion=NOON) == []
-    assert HALF_BEGUN.look(ClusterSurvey(NOON, nodes=(HOME,), claims=(STANDING,))) == []
+    assert HALF_BEGUN.find(ClusterSurvey(NOON, nodes=(HOME,), claims=(STANDING,))) == []
 
 
 def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> None:
-    said = sorted(RetirementReason, key=lambda reason: reason.urgency, reverse=True)
+    fields = sorted(RetirementReason, key=lambda reason: reason.urgency, reverse=True)
 
-    assert [str(reason) for reason in said] == [
+    assert [str(reason) for reason in fields] == [
         "lost",
         "impaired",
         "spot",

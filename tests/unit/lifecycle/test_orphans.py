@@ -11,28 +11,31 @@ NOW = 1_795_262_400
 APART = 45
 
 
-def seen(name: str, instance: str = "", **said: Any) -> SeenClaim:
+def seen(name: str, instance: str = "", **fields: Any) -> SeenClaim:
     return SeenClaim(
-        name, "NodeClaim", f"aws:///us-east-1a/{instance}" if instance else "", **{"registered": bool(instance), **said}
+        name,
+        "NodeClaim",
+        f"aws:///us-east-1a/{instance}" if instance else "",
+        **{"registered": bool(instance), **fields},
     )
 
 
-def survey(*claims: SeenClaim, instances: dict[str, str] | None = None, **said: Any) -> InstanceSurvey:
+def survey(*claims: SeenClaim, instances: dict[str, str] | None = None, **fields: Any) -> InstanceSurvey:
     """Return a survey; `instances` gives states by id. Each claim has a running instance with a node, unless an
     argument differs.
     """
     states = {claim.instance: "running" for claim in claims if claim.instance} if instances is None else instances
-    nodes = said.pop("nodes", {claim.instance: f"node-{claim.name}" for claim in claims if claim.instance})
+    nodes = fields.pop("nodes", {claim.instance: f"node-{claim.name}" for claim in claims if claim.instance})
     return InstanceSurvey(
-        claims, nodes, {each: SeenInstance(each, state, "launch-1") for each, state in states.items()}, **said
+        claims, nodes, {each: SeenInstance(each, state, "launch-1") for each, state in states.items()}, **fields
     )
 
 
 def cases(given: InstanceSurvey) -> list[Mismatch]:
-    return [case for check in INSTANCE_CHECKS for case in check.look(given)]
+    return [case for check in INSTANCE_CHECKS for case in check.find(given)]
 
 
-def said(given: InstanceSurvey) -> list[tuple[str, str, str, bool]]:
+def verdicts(given: InstanceSurvey) -> list[tuple[str, str, str, bool]]:
     """Return action, claim or instance, reason, and whether one survey is enough."""
     return [(case.action, case.claim or case.instance, case.reason, not case.absent) for case in cases(given)]
 
@@ -42,28 +45,30 @@ def test_claims_with_their_instances_and_nodes_are_as_they_should_be() -> None:
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
-def test_an_instance_that_ec2_says_is_gone_is_lost_at_the_first_look(state: str) -> None:
-    assert said(survey(seen("a", "i-a"), instances={"i-a": state})) == [("retire", "a", "lost", True)]
-    assert said(survey(seen("a", "i-a", deleting=True), instances={"i-a": state})) == [("retire", "a", "lost", True)]
+def test_a_terminated_instance_is_lost_at_the_first_survey(state: str) -> None:
+    assert verdicts(survey(seen("a", "i-a"), instances={"i-a": state})) == [("retire", "a", "lost", True)]
+    assert verdicts(survey(seen("a", "i-a", deleting=True), instances={"i-a": state})) == [
+        ("retire", "a", "lost", True)
+    ]
 
 
 def test_an_instance_that_ec2_does_not_show_is_lost_only_if_it_stays_so() -> None:
-    assert said(survey(seen("a", "i-a"), instances={})) == [("retire", "a", "lost", False)]
+    assert verdicts(survey(seen("a", "i-a"), instances={})) == [("retire", "a", "lost", False)]
 
 
 def test_a_registered_claim_whose_node_is_not_there_goes_if_it_stays_so() -> None:
-    assert said(survey(seen("a", "i-a"), nodes={})) == [("retire", "a", "deleted", False)]
-    assert said(survey(seen("a", "i-a", registered=False), nodes={})) == []
+    assert verdicts(survey(seen("a", "i-a"), nodes={})) == [("retire", "a", "deleted", False)]
+    assert verdicts(survey(seen("a", "i-a", registered=False), nodes={})) == []
 
 
 def test_what_is_absent_of_a_claim_that_goes_already_is_no_news() -> None:
-    assert said(survey(seen("a", "i-a", deleting=True), instances={}, nodes={})) == []
+    assert verdicts(survey(seen("a", "i-a", deleting=True), instances={}, nodes={})) == []
 
 
 def test_an_instance_that_no_claim_knows_is_garbage_if_it_has_no_node_and_if_it_stays_so() -> None:
-    assert said(survey(instances={"i-x": "running"})) == [("collect", "i-x", "", False)]
-    assert said(survey(instances={"i-x": "stopped"})) == [("collect", "i-x", "", False)]
-    assert said(survey(instances={"i-x": "terminated", "i-y": "shutting-down"})) == []
+    assert verdicts(survey(instances={"i-x": "running"})) == [("collect", "i-x", "", False)]
+    assert verdicts(survey(instances={"i-x": "stopped"})) == [("collect", "i-x", "", False)]
+    assert verdicts(survey(instances={"i-x": "terminated", "i-y": "shutting-down"})) == []
 
 
 def test_an_instance_whose_node_is_there_is_never_garbage_its_claim_is_rebuilt() -> None:
@@ -74,7 +79,7 @@ def test_an_instance_whose_node_is_there_is_never_garbage_its_claim_is_rebuilt()
     ]
 
 
-def test_an_instance_of_a_launch_that_is_not_recorded_yet_will_be_told_to_its_claim() -> None:
+def test_an_instance_of_a_launch_that_is_not_recorded_yet_is_no_orphan() -> None:
     assert cases(survey(instances={"i-x": "running"}, unrecorded=frozenset({"launch-1"}))) == []
 
 
@@ -90,8 +95,8 @@ def test_a_claim_that_was_rebuilt_by_half_is_rebuilt_to_its_end() -> None:
 def test_a_node_of_ours_without_claim_and_instance_goes_if_it_stays_so(instances: dict[str, str]) -> None:
     lost: dict[str, Any] = {"instances": instances, "nodes": {"i-x": "node-x"}, "ours": frozenset({"i-x"})}
 
-    assert said(survey(**lost)) == [("retire", "node-x", "lost", False)]
-    assert said(survey(**lost, pairings={"i-x": "default-x"})) == [("retire", "default-x", "lost", False)]
+    assert verdicts(survey(**lost)) == [("retire", "node-x", "lost", False)]
+    assert verdicts(survey(**lost, pairings={"i-x": "default-x"})) == [("retire", "default-x", "lost", False)]
     assert cases(survey(**{**lost, "ours": frozenset()})) == []
 
 
@@ -110,7 +115,7 @@ def judged(found: list[Mismatch], *, seen_at: int | None, instances: int = 10) -
     return judge_orphans(found, absent_since=since, now=NOW, apart=APART, instances=instances)
 
 
-def test_nothing_is_garbage_by_one_look_nor_by_two_that_are_too_close() -> None:
+def test_nothing_is_garbage_by_one_survey_nor_by_two_that_are_too_close() -> None:
     found = garbage(1)
 
     for seen_at in (None, NOW, NOW - APART + 1):
@@ -119,7 +124,7 @@ def test_nothing_is_garbage_by_one_look_nor_by_two_that_are_too_close() -> None:
     assert judged(found, seen_at=NOW - APART) == OrphanVerdict(collect=tuple(found))
 
 
-def test_what_ec2_says_itself_waits_for_nobody() -> None:
+def test_a_state_that_ec2_reports_needs_no_second_survey() -> None:
     lost = cases(survey(seen("a", "i-a"), instances={"i-a": "terminated"}))
 
     assert judged(lost, seen_at=None) == OrphanVerdict(retire=tuple(lost))
@@ -140,7 +145,7 @@ def test_claims_without_instances_count_as_orphans_too() -> None:
     assert judged(nothing, seen_at=0, instances=0) == OrphanVerdict(refused=20)
 
 
-def test_too_many_orphans_keep_nobody_who_is_really_lost_or_only_wants_a_claim() -> None:
+def test_too_many_orphans_stop_neither_lost_instances_nor_rebuilt_claims() -> None:
     lost = survey(seen("a", "i-a"), instances={"i-a": "terminated", "i-x": "running"}, nodes={"i-x": "node-x"})
     verdict = judged([*cases(lost), *garbage(6)], seen_at=0)
 

@@ -93,7 +93,7 @@ def test_no_more_pods_are_bound_than_the_claim_has_slots() -> None:
     assert bound(node(), {pods[0].class_key: 2}, pods) == ["p-0", "p-1"]
 
 
-def test_a_second_look_counts_the_pods_that_the_first_one_bound() -> None:
+def test_a_second_pass_counts_the_pods_that_the_first_one_bound() -> None:
     there, waiting = pod("there", on="node-1", cpu="500m"), pod("waiting", cpu="500m")
 
     assert bound(node(), {waiting.class_key: 1}, [there, waiting]) == []
@@ -178,7 +178,7 @@ def test_a_spread_is_kept_by_the_live_skew() -> None:
     assert refusal(node(), waiting, far, there, pod("over-there", on="node-2", labels=WEB)) == ""
 
 
-def test_pods_bound_in_this_look_count_for_the_nodes_after_it() -> None:
+def test_pods_bound_in_this_pass_count_for_the_nodes_after_it() -> None:
     one, two = node("node-1"), node("node-2", provider_id="aws:///us-east-1a/i-2")
     pods = [
         pod("web-1", labels=WEB, spec=rule("podAntiAffinity", HOSTNAME)),

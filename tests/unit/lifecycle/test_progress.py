@@ -71,7 +71,7 @@ def test_plans_and_the_sweep_give_up_the_same_claims() -> None:
     assert {(condition, reason) for reason, condition in CONDITION_OF_REASON.items()} == set(GIVEN_UP)
 
 
-def test_a_claim_that_is_being_deleted_is_nobodys() -> None:
+def test_a_claim_that_is_being_deleted_is_awaited_by_no_execution() -> None:
     assert stands([claim(deletion=NOON)]) == {}
 
 
@@ -101,14 +101,14 @@ def test_only_pods_that_a_node_could_help_are_counted() -> None:
 
 
 def findings(survey: ClusterSurvey) -> dict[str, list[str]]:
-    return {check.name: found for check in CHECKS if (found := check.look(survey))}
+    return {check.name: found for check in CHECKS if (found := check.find(survey))}
 
 
 def test_the_sweep_finds_nothing_in_a_quiet_cluster() -> None:
     assert findings(ClusterSurvey(now=NOON, pods=(pod("runs", on="node-1"),), nodes=(node(),))) == {}
 
 
-def test_the_sweep_tells_a_pod_that_waits_unless_its_node_is_on_its_way() -> None:
+def test_the_sweep_finds_a_pending_pod_unless_its_node_is_launched() -> None:
     waiting = pod("web")
     quiet = ClusterSurvey(
         now=NOON,
@@ -122,20 +122,20 @@ def test_the_sweep_tells_a_pod_that_waits_unless_its_node_is_on_its_way() -> Non
     assert findings(quiet) == {}
 
 
-def test_the_sweep_tells_claims_that_a_dead_execution_awaits() -> None:
+def test_the_sweep_finds_claims_that_a_stopped_execution_awaits() -> None:
     long_ago = int((NOON - timedelta(minutes=3)).timestamp())
     survey = ClusterSurvey(now=NOON, claims=(launched("a"),), watches={"up-1": (long_ago, ("a",))})
 
-    assert findings(survey) == {"unwatchedClaims": ["nobody awaits the node of NodeClaim/a"]}
+    assert findings(survey) == {"unwatchedClaims": ["no running execution awaits the node of NodeClaim/a"]}
 
 
-def test_the_sweep_tells_claims_that_will_never_be_launched() -> None:
+def test_the_sweep_finds_claims_that_will_never_be_launched() -> None:
     survey = ClusterSurvey(now=NOON, claims=(written("a", lease=3),), lease=4)
 
     assert findings(survey) == {"staleClaims": ["NodeClaim/a was never launched and its lease 3 has passed"]}
 
 
-def test_the_sweep_tells_nodes_of_ours_that_are_closed_for_too_long() -> None:
+def test_the_sweep_finds_nodes_with_the_taint_filling_for_too_long() -> None:
     ours = {"karpenter.sh/provisioner-name": "default"}
     long_ago, lately = "2026-11-21T11:54:00Z", "2026-11-21T11:56:00Z"
     nodes = (

@@ -78,11 +78,11 @@ def test_the_node_of_a_provisioner_gets_a_machine() -> None:
     )
 
 
-def test_without_its_pool_a_node_still_tells_its_class() -> None:
+def test_without_its_pool_a_node_still_has_its_class() -> None:
     assert rebuilt(LABELS, None).class_ref == NodeClassRef("EC2NodeClass", "nodes")
 
 
-def test_a_claim_whose_old_name_nobody_knows_is_named_for_its_instance() -> None:
+def test_a_claim_whose_old_name_is_unknown_is_named_for_its_instance() -> None:
     assert rebuilt(LABELS, name="").name == "default-i-1"
 
 

@@ -35,7 +35,7 @@ class Instance:
     price_per_hour: float | None = 0.0359
 
 
-def test_a_launched_claim_tells_its_instance_its_price_and_its_types_labels() -> None:
+def test_a_launched_claim_has_its_instance_its_price_and_its_types_labels() -> None:
     fresh = claim(provider_id="", labels={"karpenter.sh/nodepool": "default"})
 
     after = launched_claim(
@@ -58,15 +58,17 @@ def test_a_launched_claim_tells_its_instance_its_price_and_its_types_labels() ->
 def test_a_claim_that_waits_for_its_node_says_for_which_instance_and_until_when() -> None:
     after = launched_claim(claim(provider_id=""), Instance(), labels={}, capacity=None, allocatable=None, at=NOON)
 
-    said = (
+    message = (
         "instance i-9 has not joined the cluster yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
     )
-    assert after.conditions["Registered"].message == said
-    assert after.conditions["Ready"].message == f"Registered: {said}"
+    assert after.conditions["Registered"].message == message
+    assert after.conditions["Ready"].message == f"Registered: {message}"
 
     joined = after.as_registered("ip-1", at=NOON, opens_by=NOON + INITIALIZATION)
-    said = "node ip-1 has joined and takes no pods yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
-    assert joined.conditions["Ready"].message == f"Initialized: {said}"
+    message = (
+        "node ip-1 has joined and takes no pods yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
+    )
+    assert joined.conditions["Ready"].message == f"Initialized: {message}"
     assert joined.as_initialized(at=NOON).conditions["Ready"].true
 
 
@@ -102,15 +104,18 @@ def test_good_pools_and_classes_become_ready_and_are_then_left_alone() -> None:
     assert status_patches(after, **known) == []
 
 
-def test_a_pool_that_nobody_has_counted_nodes_of_says_zero_and_one_with_nodes_keeps_its_number() -> None:
+def test_a_pool_without_a_count_of_nodes_gets_zero_and_one_with_a_count_keeps_it() -> None:
     known: dict[str, Any] = {"pools": {POOL.key: POOL}, "classes": {CLASS.key: CLASS}, "at": NOON}
     broken = InvalidManifest("Provisioner/broken", "spec.limits.resoutces", "{cpu: 1}", "there is no such field")
     new = [manifest("NodePool", "default"), manifest("Provisioner", "broken")]
 
-    told = status_patches(new, problems=[broken], **known)
+    patches = status_patches(new, problems=[broken], **known)
 
-    assert [each.changes["status"]["nodes"] for each in told] == [0, 0]
-    uncounted, counted = dict(told[0].changes["status"]), {**told[0].changes["status"], "nodes": 3, "conditions": []}
+    assert [each.changes["status"]["nodes"] for each in patches] == [0, 0]
+    uncounted, counted = (
+        dict(patches[0].changes["status"]),
+        {**patches[0].changes["status"], "nodes": 3, "conditions": []},
+    )
     del uncounted["nodes"]
     (again,) = status_patches([manifest("NodePool", "default", uncounted)], problems=(), **known)
     (later,) = status_patches([manifest("NodePool", "default", counted)], problems=(), **known)
@@ -134,7 +139,7 @@ def test_a_class_without_subnets_says_so_and_its_pool_says_why_it_waits() -> Non
     assert conditions(pool.changes)["NodeClassReady"] == ("False", "SubnetsNotFound")
 
 
-def test_a_pool_that_cannot_be_read_is_told_in_its_own_status() -> None:
+def test_a_pool_that_cannot_be_read_is_reported_in_its_own_status() -> None:
     problem = InvalidManifest("Provisioner/broken", "spec.limits.resoutces", "{cpu: 1}", 'did you mean "resources"?')
 
     (patch,) = status_patches([manifest("Provisioner", "broken")], pools={}, classes={}, problems=[problem], at=NOON)

@@ -28,9 +28,9 @@ def bad(condition: str, status: str, minutes: float) -> NodeCondition:
     return NodeCondition(condition, status, format_timestamp(NOON - timedelta(minutes=minutes)))
 
 
-def running(name: str, **said: str) -> NodeClaim:
+def running(name: str, **annotations: str) -> NodeClaim:
     made = claim(name, provider_id=f"aws:///us-east-1a/i-{name}", created=AGO)
-    if said.get("booting"):
+    if annotations.get("booting"):
         return made.with_condition("Launched", "True", at=AGO).as_registered(f"node-{name}", at=AGO)
     return made.with_condition("Launched", "True", at=AGO).as_registered(f"node-{name}", at=AGO).as_initialized(at=AGO)
 
@@ -56,7 +56,7 @@ def survey(
 
 
 def found(seen: ClusterSurvey) -> list[tuple[str, str]]:
-    return [(due.claim.name, due.reason) for due in UNHEALTHY.look(seen)]
+    return [(due.claim.name, due.reason) for due in UNHEALTHY.find(seen)]
 
 
 @pytest.mark.parametrize(
@@ -133,18 +133,18 @@ def test_a_pool_sets_its_own_tolerances_and_may_repair_nothing() -> None:
 
 
 def test_tolerances_are_read_from_the_annotations_of_a_pool() -> None:
-    def read(said: dict[str, str]) -> tuple[RepairSettings, list[str]]:
+    def read(annotations: dict[str, str]) -> tuple[RepairSettings, list[str]]:
         manifest = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": {"spec": {}}}}
-        problems = read_manifests([{**manifest, "metadata": {"name": "default", "annotations": said}}]).problems
+        problems = read_manifests([{**manifest, "metadata": {"name": "default", "annotations": annotations}}]).problems
         class_ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
         usable = {**manifest, "spec": {"template": {"spec": {"nodeClassRef": class_ref, "requirements": []}}}}
-        pools = read_manifests([{**usable, "metadata": {"name": "default", "annotations": said}}]).pools
-        told = [each.message for each in problems if each.severity == "warning"]
-        return pools[0].disruption.settings.repair, told
+        pools = read_manifests([{**usable, "metadata": {"name": "default", "annotations": annotations}}]).pools
+        warnings = [each.message for each in problems if each.severity == "warning"]
+        return pools[0].disruption.settings.repair, warnings
 
     assert read({}) == (RepairSettings(), [])
     assert read({"joiner.dev/node-repair": "disabled"}) == (RepairSettings(enabled=False), [])
-    repair, told = read(
+    repair, warnings = read(
         {"joiner.dev/node-repair-tolerances": "Ready=20m, StorageReady=Never,Raedy=5m,KernelReady=soon"}
     )
     assert {name: repair.tolerances[name] for name in ("Ready", "StorageReady", "KernelReady")} == {
@@ -152,11 +152,11 @@ def test_tolerances_are_read_from_the_annotations_of_a_pool() -> None:
         "StorageReady": None,
         "KernelReady": 1800,
     }
-    assert [each.partition(": ")[2].partition(";")[0] for each in told] == [
+    assert [each.partition(": ")[2].partition(";")[0] for each in warnings] == [
         "'Raedy=5m' has no effect",
         "'KernelReady=soon' has no effect",
     ]
-    assert 'did you mean "Ready"?' in told[0]
+    assert 'did you mean "Ready"?' in warnings[0]
 
 
 def test_the_repair_is_no_choice_and_comes_before_expiration() -> None:

@@ -12,7 +12,7 @@ UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
-def claim(name: str = "default-a", **said: Any) -> NodeClaim:
+def claim(name: str = "default-a", **fields: Any) -> NodeClaim:
     """Return a claim that was launched as i-1 in us-east-1a, unless an argument differs."""
     launched = {
         "uid": f"uid-of-{name}",
@@ -23,12 +23,12 @@ def claim(name: str = "default-a", **said: Any) -> NodeClaim:
         "labels": {"karpenter.sh/nodepool": "default", "node.kubernetes.io/instance-type": "m5.large"},
         "annotations": {"joiner.dev/lease": "3", "joiner.dev/execution": "up-1"},
     }
-    return NodeClaim(name=name, **{**launched, **said})
+    return NodeClaim(name=name, **{**launched, **fields})
 
 
-def node(name: str = "node-1", **said: Any) -> Node:
+def node(name: str = "node-1", **fields: Any) -> Node:
     """Return a node of two cores that is Ready and closed."""
-    return Node.from_kube(node_manifest(name, **said))
+    return Node.from_kube(node_manifest(name, **fields))
 
 
 def node_manifest(
@@ -57,8 +57,8 @@ def node_manifest(
     }
 
 
-def pod(name: str, **said: Any) -> Pod:
-    return Pod.from_kube(pod_manifest(name, **said))
+def pod(name: str, **fields: Any) -> Pod:
+    return Pod.from_kube(pod_manifest(name, **fields))
 
 
 def pod_manifest(

@@ -14,9 +14,9 @@ POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1"
 
 
 def test_an_event_is_what_the_api_server_takes() -> None:
-    said = Event(Subject.pod(pod("web")), "TriggeredScaleUp", "ScaleUp", "a node is made for it")
+    event = Event(Subject.pod(pod("web")), "TriggeredScaleUp", "ScaleUp", "a node is made for it")
 
-    manifest = dict(said.to_kube(datetime(2026, 11, 21, 5, 17, 28, 123456, UTC), "up-20261121T051728"))
+    manifest = dict(event.to_kube(datetime(2026, 11, 21, 5, 17, 28, 123456, UTC), "up-20261121T051728"))
     metadata = dict(manifest.pop("metadata"))
 
     assert metadata.pop("name").startswith("web.")
@@ -33,15 +33,17 @@ def test_an_event_is_what_the_api_server_takes() -> None:
     }
 
 
-def test_the_same_said_again_within_minutes_is_the_same_event() -> None:
-    said = Event(Subject.pod(pod("web")), "NotTriggerScaleUp", "ScaleUp", "no pool")
+def test_the_same_text_within_minutes_is_the_same_event() -> None:
+    event = Event(Subject.pod(pod("web")), "NotTriggerScaleUp", "ScaleUp", "no pool")
 
     def name(event: Event, after: timedelta) -> str:
         return str(event.to_kube(NOON + after, "up-1")["metadata"]["name"])
 
-    assert name(said, timedelta()) == name(said, timedelta(minutes=9))
-    assert name(said, timedelta()) != name(said, timedelta(minutes=11))
-    assert name(said, timedelta()) != name(Event(said.subject, said.reason, said.action, "another reason"), timedelta())
+    assert name(event, timedelta()) == name(event, timedelta(minutes=9))
+    assert name(event, timedelta()) != name(event, timedelta(minutes=11))
+    assert name(event, timedelta()) != name(
+        Event(event.subject, event.reason, event.action, "another reason"), timedelta()
+    )
 
 
 def test_a_long_note_and_a_long_name_are_cut_to_what_kubernetes_takes() -> None:
@@ -57,17 +59,17 @@ def test_events_of_objects_without_a_namespace_stand_in_default() -> None:
     assert Subject.node(node()).uid == "node-1"
 
 
-def test_a_pod_without_a_node_is_told_each_pools_reason_and_never_rings_the_doorbell_itself() -> None:
+def test_the_event_of_a_pending_pod_names_each_pools_reason_and_does_not_call_the_doorbell() -> None:
     reasons = (
         Reason("NodePool/a", "limit cpu 10 is reached"),
         Reason("NodePool/b", "it does not tolerate team=x:NoSchedule"),
     )
 
-    told = plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons))
+    event = plan_events.report_no_node(pod("web"), PendingPod("default/web", reasons))
 
-    assert told.reason != "FailedScheduling"
-    assert told.kind == "Warning"
-    assert told.note == (
+    assert event.reason != "FailedScheduling"
+    assert event.kind == "Warning"
+    assert event.note == (
         "No node can be made for it. NodePool/a: limit cpu 10 is reached; NodePool/b: it does not tolerate "
         "team=x:NoSchedule"
     )
@@ -86,16 +88,16 @@ def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
     assert name(8) != name(8, "b")
 
 
-def test_a_pod_that_is_too_large_is_told_the_nearest_offer_and_what_it_lacks() -> None:
-    def told(instance_type: str, lacks: Resources) -> Event:
+def test_the_event_of_a_pod_that_is_too_large_names_the_nearest_offering_and_what_it_lacks() -> None:
+    def event(instance_type: str, lacks: Resources) -> Event:
         near = Offer(4.608, instance_type, "us-east-1a", "on-demand")
         large = Reason("default", "no instance type has enough resources", near, lacks)
         limited = Reason("small", "all available instance types exceed limits for nodepool", near)
         return plan_events.report_no_node(pod("web"), PendingPod("default/web", (large, limited)))
 
     first, later = (
-        told("m5.24xlarge", Resources.of(cpu="4500m", memory="16Gi")),
-        told("m5a.24xlarge", Resources.of(cpu=5)),
+        event("m5.24xlarge", Resources.of(cpu="4500m", memory="16Gi")),
+        event("m5a.24xlarge", Resources.of(cpu=5)),
     )
 
     assert first.note == (
@@ -107,30 +109,30 @@ def test_a_pod_that_is_too_large_is_told_the_nearest_offer_and_what_it_lacks() -
     assert first.to_kube(NOON, "up-1")["metadata"]["name"] == later.to_kube(NOON, "up-2")["metadata"]["name"]
 
 
-def test_a_pod_is_told_that_there_is_no_pool_at_all() -> None:
+def test_the_event_of_a_pod_reports_that_there_is_no_pool() -> None:
     assert "there is no NodePool" in plan_events.report_no_node(pod("web"), PendingPod("default/web", ())).note
 
 
-def test_a_pod_is_told_of_a_node_that_comes_anyway() -> None:
-    told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}))
+def test_the_event_of_a_pod_names_the_in_flight_node_that_it_fits() -> None:
+    event = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}))
 
-    assert (told.reason, told.note) == ("Nominated", "It fits the node of claim default-a, which is on its way")
+    assert (event.reason, event.note) == ("Nominated", "It fits the node of claim default-a, which is on its way")
 
 
-def test_a_pod_is_told_which_instance_it_waits_for_and_how_long() -> None:
+def test_the_event_of_a_pod_names_the_instance_that_it_waits_for_and_how_long() -> None:
     booting = claim("default-a", provider_id="").as_launched(
         PairedInstance("i-1", "default-a", "m5.large", "us-east-1a", "spot"), at=NOON
     )
-    told = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
+    event = plan_events.report_nominated(pod("web"), ExistingNode("", "default-a", ("default/web",), {}), booting)
 
-    assert told.note == (
+    assert event.note == (
         "It fits the node of claim default-a, which is on its way (instance i-1; it is given up if it has not "
         "joined by "
         "2026-11-21T12:15:00Z)"
     )
 
 
-def test_a_pool_is_told_what_ec2_was_short_of_and_how_to_mend_what_it_refused() -> None:
+def test_events_of_a_pool_name_missing_capacity_and_the_remedy_of_a_refusal() -> None:
     outcome = LaunchOutcome(
         short=(CapacityShortage("spot", "m5.large", "us-east-1a", "InsufficientInstanceCapacity"),),
         failed=(
@@ -148,7 +150,7 @@ def test_a_pool_is_told_what_ec2_was_short_of_and_how_to_mend_what_it_refused() 
     assert refused.note == "EC2 refused: You are not authorized (UnauthorizedOperation). give the role ec2:RunInstances"
 
 
-def test_mistakes_are_told_and_assumptions_are_not() -> None:
+def test_errors_are_reported_and_assumptions_are_not() -> None:
     mistake = InvalidManifest("NodePool/default", "spec.weight", "0", "give a number of at least 1")
     assumed = InvalidManifest("NodePool/default", "spec.x", "", "assumed", "info")
 
@@ -157,14 +159,14 @@ def test_mistakes_are_told_and_assumptions_are_not() -> None:
     ]
 
 
-def test_joining_is_told_on_node_claim_and_pods() -> None:
-    told = [
+def test_registration_is_reported_on_node_claim_and_pods() -> None:
+    events = [
         *registration_events.report_registered(claim(), node()),
         *registration_events.report_initialized(claim(), node()),
         registration_events.report_placed(pod("web"), node(), claim()),
     ]
 
-    assert [(event.subject.kind, event.reason) for event in told] == [
+    assert [(event.subject.kind, event.reason) for event in events] == [
         ("Node", "Registered"),
         ("NodeClaim", "Registered"),
         ("Node", "Initialized"),

@@ -26,21 +26,21 @@ def test_few_events_stay_as_they_are() -> None:
 
 
 def test_many_pods_of_one_owner_are_one_event_on_it_and_some_examples() -> None:
-    told = limit_events(news(number) for number in range(24_000))
+    limited = limit_events(news(number) for number in range(24_000))
 
-    assert len(told) == EVENTS_AT_ONCE
-    assert told[0].subject == WEB
-    assert told[0].note == "24,000 Pods, for example web-0: No node can be made for it. default: too large"
-    assert [event.subject.name for event in told[1:]] == [f"web-{number}" for number in range(1, EVENTS_AT_ONCE)]
+    assert len(limited) == EVENTS_AT_ONCE
+    assert limited[0].subject == WEB
+    assert limited[0].note == "24,000 Pods, for example web-0: No node can be made for it. default: too large"
+    assert [event.subject.name for event in limited[1:]] == [f"web-{number}" for number in range(1, EVENTS_AT_ONCE)]
 
 
 def test_each_owner_and_each_reason_has_its_own_count() -> None:
     jobs = [Subject("batch/v1", "Job", f"job-{number}", f"job-{number}", "shop") for number in range(3)]
-    told = limit_events(
+    limited = limit_events(
         [news(100 * n + m, owner=job) for n, job in enumerate(jobs) for m in range(100)] + [news(900, "Nominated")], 4
     )
 
-    assert [(event.subject.name, event.note.split(":")[0]) for event in told] == [
+    assert [(event.subject.name, event.note.split(":")[0]) for event in limited] == [
         ("job-0", "100 Pods, for example web-0"),
         ("job-1", "100 Pods, for example web-100"),
         ("job-2", "100 Pods, for example web-200"),
@@ -50,10 +50,10 @@ def test_each_owner_and_each_reason_has_its_own_count() -> None:
 
 def test_more_owners_than_events_are_counted_together() -> None:
     jobs = (Subject("batch/v1", "Job", f"job-{number}", f"job-{number}", "shop") for number in range(5_000))
-    told = limit_events(news(number, owner=job) for number, job in enumerate(jobs))
+    limited = limit_events(news(number, owner=job) for number, job in enumerate(jobs))
 
-    assert len(told) == EVENTS_AT_ONCE
-    assert told[EVENTS_AT_ONCE - 1].note.startswith(f"{5_000 - EVENTS_AT_ONCE + 1:,} Pods, for example web-199: ")
+    assert len(limited) == EVENTS_AT_ONCE
+    assert limited[EVENTS_AT_ONCE - 1].note.startswith(f"{5_000 - EVENTS_AT_ONCE + 1:,} Pods, for example web-199: ")
 
 
 def test_nodes_are_counted_on_the_first_of_them() -> None:
@@ -78,12 +78,12 @@ def test_no_object_is_left_out(pods: list[tuple[int, str]], most: int) -> None:
         news(number, reason, Subject("batch/v1", "Job", f"job-{owner}", f"job-{owner}", "shop"))
         for number, (owner, reason) in enumerate(pods)
     ]
-    told = limit_events(events, most)
+    limited = limit_events(events, most)
 
-    assert len(told) <= most
+    assert len(limited) <= most
     if len(events) > most:
-        counts = [re.match(r"([\d,]+) Pods, for example ", event.note) for event in told]
-        single = {event.subject.name for event, count in zip(told, counts, strict=True) if count is None}
+        counts = [re.match(r"([\d,]+) Pods, for example ", event.note) for event in limited]
+        single = {event.subject.name for event, count in zip(limited, counts, strict=True) if count is None}
         alone = [event for event in events if event.subject.name in single and _alone(event, events)]
         assert sum(int(count.group(1)) for count in counts if count) + len(alone) == len(events)
 

@@ -26,7 +26,7 @@ def plan(reason: str) -> Plan:
     return Plan(pending=(PendingPod("default/web-1", (Reason("default", reason),)),))
 
 
-def told(made: Plan) -> str:
+def explanation(made: Plan) -> str:
     return made.pending[0].reasons[0].reason
 
 
@@ -61,10 +61,10 @@ def test_a_shortage_that_passes_has_no_remedy() -> None:
     assert [event.reason for event in events] == ["InsufficientCapacityError"]
 
 
-def test_a_pod_that_waits_for_spot_is_told_the_command() -> None:
+def test_the_event_of_a_pod_that_waits_for_spot_names_the_command() -> None:
     made = add_remedies(plan(SPOT_SHORT), {("spot", NO_ROLE)})
 
-    assert told(made) == f"{SPOT_SHORT}. EC2 answered {NO_ROLE}: run: {COMMAND}"
+    assert explanation(made) == f"{SPOT_SHORT}. EC2 answered {NO_ROLE}: run: {COMMAND}"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_pod_that_waits_for_spot_is_told_the_command() -> None:
     ids=["another capacity type", "a quota of another capacity type", "a shortage that passes", "another reason"],
 )
 def test_a_pod_that_waits_for_something_else_is_not(reason: str, mark: tuple[str, str]) -> None:
-    assert told(add_remedies(plan(reason), {mark})) == reason
+    assert explanation(add_remedies(plan(reason), {mark})) == reason
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,18 @@ class AutoscalerDetection:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    def look(self, now: datetime) -> tuple[OtherAutoscaler, ...]:
+    def detect(self, now: datetime) -> tuple[OtherAutoscaler, ...]:
         """Return all other autoscalers of the cluster at `now`. Raises KubeError; without a result, callers must not
         act."""
         return find_other_autoscalers(self._leases(), self._strangers(), now)
 
-    def tell(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
+    def report(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
         """Write a Warning event on each NodePool and Provisioner; return what could not be written."""
-        told = list(found)
+        autoscalers = list(found)
         events = (
-            [report_other_autoscaler(subject, other) for subject in self._pools() for other in told] if told else []
+            [report_other_autoscaler(subject, other) for subject in self._pools() for other in autoscalers]
+            if autoscalers
+            else []
         )
         return publish_events(self._kube, events, at=at, instance=instance)
 

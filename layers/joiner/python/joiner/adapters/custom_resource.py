@@ -76,8 +76,8 @@ def serve(event: Mapping[str, Any], context: LambdaContext, act: Callable[[Reque
         )
         # An Update that fails must not appear as a replacement. A Create that fails must not appear as a resource to
         # delete.
-        said = f"{type(reason).__name__}: {reason}".encode("ascii", "backslashreplace").decode()[:REASON_LIMIT]
-        _send(event, {"Status": "FAILED", "PhysicalResourceId": physical_id or "never-made", "Reason": said})
+        message = f"{type(reason).__name__}: {reason}".encode("ascii", "backslashreplace").decode()[:REASON_LIMIT]
+        _send(event, {"Status": "FAILED", "PhysicalResourceId": physical_id or "never-made", "Reason": message})
 
 
 def _send(event: Mapping[str, Any], answer: Mapping[str, Any]) -> None:

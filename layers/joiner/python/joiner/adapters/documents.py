@@ -84,12 +84,12 @@ class _Questions(TypedDict, total=False):
 
 def get_snapshot(store: Store, key: str) -> Snapshot:
     """Return a stored snapshot as values."""
-    said = store.get_as(key, _KeptParts)
+    stored = store.get_as(key, _KeptParts)
     lists = {
         plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw)
-        for plural, raw in said.pop("lists").items()
+        for plural, raw in stored.pop("lists").items()
     }
-    return Snapshot.from_lists(lists, assignments=said["assignments"], in_flight=said["inFlight"])
+    return Snapshot.from_lists(lists, assignments=stored["assignments"], in_flight=stored["inFlight"])
 
 
 def get_questions(store: Store, key: str) -> dict[str, PendingPodClass]:
@@ -123,12 +123,12 @@ class KeptSnapshot:
     @classmethod
     def read(cls, store: Store, key: str) -> "KeptSnapshot":
         """Read the snapshot that `put_snapshot` stored."""
-        said = store.get_as(key, _KeptParts)
-        raw = said.pop("lists")
+        stored = store.get_as(key, _KeptParts)
+        raw = stored.pop("lists")
         pods = memoryview(raw.pop(PODS, msgspec.Raw(b"[]")))
         lists = {plural: msgspec.json.decode(each) for plural, each in raw.items()}
-        world = Snapshot.from_lists(lists, assignments=said["assignments"], in_flight=said["inFlight"])
-        return cls(world, lists, said["assigned"], pods)
+        world = Snapshot.from_lists(lists, assignments=stored["assignments"], in_flight=stored["inFlight"])
+        return cls(world, lists, stored["assigned"], pods)
 
     def named(self, keys: Collection[str]) -> dict[str, Pod]:
         """Return these pods (``namespace/name``), with their metadata only."""
@@ -239,9 +239,9 @@ def put_survey(store: Store, task: Task, survey: KeptSurvey) -> str:
 
 def get_survey(store: Store, key: str) -> KeptSurvey:
     """Return a stored survey."""
-    said = store.get(key)
+    stored = store.get(key)
     return KeptSurvey(
-        int(said["at"]), tuple(SeenClaim(**each) for each in said["claims"]), said["nodes"], tuple(said["ours"])
+        int(stored["at"]), tuple(SeenClaim(**each) for each in stored["claims"]), stored["nodes"], tuple(stored["ours"])
     )
 
 
@@ -261,8 +261,8 @@ def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInst
 def get_instances(store: Store, key: str) -> dict[str, ObservedInstance]:
     """Return the stored instances, by id."""
     return {
-        name: ObservedInstance(said["image"], said["subnet"], frozenset(said["securityGroups"]))
-        for name, said in store.get(key).items()
+        name: ObservedInstance(stored["image"], stored["subnet"], frozenset(stored["securityGroups"]))
+        for name, stored in store.get(key).items()
     }
 
 
@@ -305,8 +305,8 @@ def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
         return {}
 
 
-def _read_pod_events(said: Any) -> Mapping[str, SeenPods]:
-    return {str(key): SeenPods(str(digest), int(at)) for key, (digest, at) in said["nodes"].items()}
+def _read_pod_events(stored: Any) -> Mapping[str, SeenPods]:
+    return {str(key): SeenPods(str(digest), int(at)) for key, (digest, at) in stored["nodes"].items()}
 
 
 CATALOGUE: Final = "catalogue/latest.json.gz"

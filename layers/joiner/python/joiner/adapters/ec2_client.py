@@ -124,22 +124,22 @@ class Instance:
         return self.state in ("pending", "running")
 
     @classmethod
-    def from_ec2(cls, said: Answer) -> "Instance":
-        launched = said.get("LaunchTime")
+    def from_ec2(cls, response: Answer) -> "Instance":
+        launched = response.get("LaunchTime")
         return cls(
-            id=said["InstanceId"],
-            instance_type=said["InstanceType"],
-            zone=said["Placement"]["AvailabilityZone"],
-            image=said.get("ImageId", ""),
-            state=said["State"]["Name"],
-            capacity_type=_capacity_type(said),
+            id=response["InstanceId"],
+            instance_type=response["InstanceType"],
+            zone=response["Placement"]["AvailabilityZone"],
+            image=response.get("ImageId", ""),
+            state=response["State"]["Name"],
+            capacity_type=_capacity_type(response),
             launched_at=launched.isoformat() if launched is not None else "",
-            tags={tag["Key"]: tag["Value"] for tag in said.get("Tags", ())},
-            state_code=(said.get("StateReason") or {}).get("Code", ""),
-            state_message=(said.get("StateReason") or {}).get("Message", ""),
-            subnet=said.get("SubnetId", ""),
-            security_groups=tuple(sorted(group["GroupId"] for group in said.get("SecurityGroups", ()))),
-            reservation=said.get("CapacityReservationId") or "",
+            tags={tag["Key"]: tag["Value"] for tag in response.get("Tags", ())},
+            state_code=(response.get("StateReason") or {}).get("Code", ""),
+            state_message=(response.get("StateReason") or {}).get("Message", ""),
+            subnet=response.get("SubnetId", ""),
+            security_groups=tuple(sorted(group["GroupId"] for group in response.get("SecurityGroups", ()))),
+            reservation=response.get("CapacityReservationId") or "",
         )
 
 
@@ -415,11 +415,11 @@ def _launched_for(cluster: str) -> list[Mapping[str, Any]]:
     return [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
 
 
-def _capacity_type(said: Answer) -> str:
+def _capacity_type(response: Answer) -> str:
     """Return the capacity type of an instance. EC2 reports a reservation also for instances that use an open one."""
-    if said.get("InstanceLifecycle") == "spot":
+    if response.get("InstanceLifecycle") == "spot":
         return "spot"
-    return "reserved" if said.get("CapacityReservationId") else "on-demand"
+    return "reserved" if response.get("CapacityReservationId") else "on-demand"
 
 
 def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:

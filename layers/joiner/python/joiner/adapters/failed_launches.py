@@ -37,8 +37,8 @@ def record_launch_failure(
         return None
     at = int(now.timestamp())
     offering = OfferingKey(instance.capacity_type, instance.instance_type, instance.zone)
-    standing = ledger.back_off(found.scope or offering.id, found.said, at)
+    standing = ledger.back_off(found.scope or offering.id, found.explanation, at)
     if not found.scope:
         ledger.mark_unavailable(offering, standing.until, found.code)
-    retirements.explain(claim, found.said, at)
+    retirements.explain(claim, found.explanation, at)
     return found

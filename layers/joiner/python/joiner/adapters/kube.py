@@ -279,10 +279,12 @@ class Kube:
         if 200 <= answer.status < 300:
             return answer.body
         try:
-            said = msgspec.json.decode(answer.body) if answer.body else {}
+            status = msgspec.json.decode(answer.body) if answer.body else {}
         except msgspec.DecodeError:
-            said = {"message": answer.body[:200].decode(errors="replace")}
-        raise error_of(answer.status, said if isinstance(said, dict) else {}, f"{method} {path}", answer.retry_after)
+            status = {"message": answer.body[:200].decode(errors="replace")}
+        raise error_of(
+            answer.status, status if isinstance(status, dict) else {}, f"{method} {path}", answer.retry_after
+        )
 
     def _send(
         self,

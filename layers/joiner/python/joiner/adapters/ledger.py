@@ -274,7 +274,7 @@ class Ledger(DynamoTable):
 
     # Back-off after failed launches
 
-    def back_off(self, what: str, said: str, now: int) -> BackOff:
+    def back_off(self, what: str, reason: str, now: int) -> BackOff:
         """Count one instance that ended at its launch, and make the back-off longer than the last one. Several failures
         within one back-off count once.
         """
@@ -286,7 +286,7 @@ class Ledger(DynamoTable):
         values = {
             ":tries": tries,
             ":until": until,
-            ":said": said,
+            ":said": reason,
             ":expires": until + BACK_OFF_RESET_AFTER,
             ":before": before.until,
         }
@@ -298,7 +298,7 @@ class Ledger(DynamoTable):
             condition="attribute_not_exists(#until) OR #until = :before",
             names={"#until": "until"},
         )
-        return BackOff(what, tries, until, said)
+        return BackOff(what, tries, until, reason)
 
     def back_offs(self, now: int) -> dict[str, BackOff]:
         """Return the back-offs that are in effect at `now`, by class or offering."""

@@ -125,8 +125,8 @@ class LaunchRecord:
     @classmethod
     def of(cls, item: Item) -> "LaunchRecord":
         for name in ("request", "details"):
-            if said := text(item, name):
-                json.loads(said)
+            if stored := text(item, name):
+                json.loads(stored)
         return cls(
             id=text(item, "id"),
             request=text(item, "request"),
@@ -185,11 +185,11 @@ class Retirement:
     (deletes).
 
     `owner` is an execution's ARN, empty without an owner. `seen_at` is the owner's last check, 0 if unknown. `deadline`
-    is 0 without a deadline and only becomes earlier. `look_at` is the time until which the claim may stay without an
-    owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any case, 0
-    for an owner whose state can be queried. `said` is EC2's reason for an instance that ended at its launch, written by
-    handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption, 0 if none, and
-    `instance` is the instance of that interruption.
+    is 0 without a deadline and only becomes earlier. `rests_until` is the time until which the claim may stay without
+    an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any case, 0
+    for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its launch,
+    written by handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption, 0 if
+    none, and `instance` is the instance of that interruption.
     """
 
     claim: str
@@ -199,9 +199,9 @@ class Retirement:
     deadline: int = 0
     since: int = 0
     seen_at: int = 0
-    look_at: int = 0
+    rests_until: int = 0
     ends_by: int = 0
-    said: str = ""
+    launch_failure: str = ""
     noted_at: int = 0
     instance: str = ""
 
@@ -226,9 +226,9 @@ class Retirement:
             deadline=number(item, "deadline"),
             since=number(item, "since"),
             seen_at=number(item, "seenAt"),
-            look_at=number(item, "lookAt"),
+            rests_until=number(item, "lookAt"),
             ends_by=number(item, "endsBy"),
-            said=text(item, "said"),
+            launch_failure=text(item, "said"),
             noted_at=number(item, "notedAt"),
             instance=text(item, "instance"),
         )
@@ -356,7 +356,7 @@ class BackOff:
     id: str
     tries: int
     until: int
-    said: str
+    reason: str
 
     @classmethod
     def of(cls, item: Item) -> "BackOff":

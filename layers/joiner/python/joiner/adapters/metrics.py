@@ -10,13 +10,13 @@ SECONDS = "Seconds"
 
 def publish(cluster: str, counts: Mapping[str, float], *, unit: str = COUNT) -> None:
     """Publish those of `counts` that are not zero."""
-    told = {name: value for name, value in counts.items() if value}
-    if not told:
+    published = {name: value for name, value in counts.items() if value}
+    if not published:
         return
     from aws_lambda_powertools.metrics import EphemeralMetrics
 
     metrics = EphemeralMetrics()
     metrics.add_dimension("cluster", cluster)
-    for name, value in told.items():
+    for name, value in published.items():
         metrics.add_metric(name=name, unit=unit, value=value)
     metrics.flush_metrics()

@@ -136,10 +136,10 @@ class Task:
         return f"{kind}/{self.execution.name}/{self.round}.json.gz"
 
 
-def _texts(said: Any) -> tuple[str, ...]:
+def _texts(value: Any) -> tuple[str, ...]:
     """Return a list of texts; JSONata writes a list of one as the text itself.
 
     >>> _texts(["a", "b"]), _texts("a"), _texts(None)
     (('a', 'b'), ('a',), ())
     """
-    return (said,) if isinstance(said, str) else tuple(str(each) for each in said or ())
+    return (value,) if isinstance(value, str) else tuple(str(each) for each in value or ())

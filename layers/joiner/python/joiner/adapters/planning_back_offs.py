@@ -39,18 +39,18 @@ class PlanningBackOffs(DynamoTable):
             key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until)
             for key, each in answers.items()
         }
-        said = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
         self._update(
             ANSWERED,
             PENDING_PODS,
             "SET classes = :classes, expires = :expires",
-            {":classes": said, ":expires": now + KEPT},
+            {":classes": text, ":expires": now + KEPT},
         )
 
 
 def _answers(item: Item) -> dict[str, PlanningBackOff]:
-    said = text(item, "classes")
+    stored = text(item, "classes")
     return {
         key: PlanningBackOff(PendingPodClass(int(pods), str(newest), str(digest)), int(tries), int(until))
-        for key, (pods, newest, digest, tries, until) in (json.loads(said) if said else {}).items()
+        for key, (pods, newest, digest, tries, until) in (json.loads(stored) if stored else {}).items()
     }

@@ -65,9 +65,9 @@ def spot_prices(ec2: Any, now: datetime) -> dict[str, dict[str, float]]:
     newest: dict[tuple[str, str], datetime] = {}
     pages = ec2.get_paginator("describe_spot_price_history").paginate(StartTime=now, ProductDescriptions=list(LINUX))
     for page in pages:
-        for said in page["SpotPriceHistory"]:
-            offering = said["InstanceType"], said["AvailabilityZone"]
-            if offering not in newest or said["Timestamp"] > newest[offering]:
-                newest[offering] = said["Timestamp"]
-                found.setdefault(offering[0], {})[offering[1]] = float(said["SpotPrice"])
+        for quote in page["SpotPriceHistory"]:
+            offering = quote["InstanceType"], quote["AvailabilityZone"]
+            if offering not in newest or quote["Timestamp"] > newest[offering]:
+                newest[offering] = quote["Timestamp"]
+                found.setdefault(offering[0], {})[offering[1]] = float(quote["SpotPrice"])
     return found

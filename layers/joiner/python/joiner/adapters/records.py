@@ -43,8 +43,8 @@ def read_one(kind: str, item: Item, read: Callable[[Item], Record]) -> Record:
             raise ValueError(f"its schema number is {found}, and this version of Joiner knows {KNOWN_SCHEMA}")
         return read(item)
     except BROKEN as reason:
-        said = str(reason) if isinstance(reason, ValueError) else f"{type(reason).__name__}: {reason}"
-        raise UnreadableRecord(kind, str(item.get("id", {}).get("S", "")), said) from reason
+        message = str(reason) if isinstance(reason, ValueError) else f"{type(reason).__name__}: {reason}"
+        raise UnreadableRecord(kind, str(item.get("id", {}).get("S", "")), message) from reason
 
 
 def read_all(

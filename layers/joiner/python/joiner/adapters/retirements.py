@@ -89,9 +89,11 @@ class Retirements(DynamoTable):
                 condition="attribute_not_exists(deadline) OR deadline > :deadline",
             )
 
-    def explain(self, claim: str, said: str, now: int) -> None:
+    def explain(self, claim: str, reason: str, now: int) -> None:
         """Record EC2's reason for an instance that ended at its launch, for the owner of its claim."""
-        self._update(RETIREMENT, claim, "SET said = :said, expires = :expires", {":said": said, ":expires": now + KEPT})
+        self._update(
+            RETIREMENT, claim, "SET said = :said, expires = :expires", {":said": reason, ":expires": now + KEPT}
+        )
 
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
         """Record that `owner` checked its claims at `now`. Claims of other owners stay unchanged."""
@@ -126,11 +128,11 @@ class Retirements(DynamoTable):
             names=OWNER,
         )
 
-    def disown(self, claim: str, owner: str, look_at: int = 0) -> bool:
+    def disown(self, claim: str, owner: str, rests_until: int = 0) -> bool:
         """Remove an owner that does not attend to the claim; return False if the claim has another owner by now. No
-        execution needs to take over before `look_at`.
+        execution needs to take over before `rests_until`.
         """
-        values = {":owner": owner, ":look": look_at}
+        values = {":owner": owner, ":look": rests_until}
         return self._try_update(
             RETIREMENT, claim, "SET lookAt = :look REMOVE #owner", values, condition="#owner = :owner", names=OWNER
         )

@@ -83,8 +83,8 @@ def _of_pool(
 
 
 def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: int, at: datetime) -> dict[str, Any]:
-    told = "; ".join(problem.message for problem in own if problem.severity == "error")[:MESSAGE_LIMIT]
-    after = before.set("ValidationSucceeded", "False", "ValidationFailed", told, at=at, generation=generation)
+    message = "; ".join(problem.message for problem in own if problem.severity == "error")[:MESSAGE_LIMIT]
+    after = before.set("ValidationSucceeded", "False", "ValidationFailed", message, at=at, generation=generation)
     return {"conditions": after.with_ready("ValidationSucceeded", at=at, generation=generation).to_kube()}
 
 

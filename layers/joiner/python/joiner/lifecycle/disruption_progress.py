@@ -52,7 +52,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Its replacements are not initialized yet, or the requested retirement has not begun yet. `asked` tells which."""
+    """Its replacements are not initialized yet; if `asked`, the requested retirement has not begun yet."""
 
     why: str
     asked: bool = False

@@ -30,7 +30,7 @@ class BatchTimes:
 
 @dataclass(frozen=True, slots=True)
 class Gathering:
-    """What the previous looks at this batch found: the seconds waited, the pending pods at the last look, and the
+    """What the previous listings of this batch found: the seconds waited, the pending pods of the last listing, and the
     seconds without a new one."""
 
     waited: int = 0
@@ -53,18 +53,18 @@ class Gathering:
         return self.idle + 1 if self.waited and pods <= self.pods else 0
 
     def after_another_second(self, pods: int) -> "Gathering":
-        """Return the state at the next look, a second later, if there are so many pending pods now."""
+        """Return the state at the next listing, a second later, if there are so many pending pods now."""
         return Gathering(self.waited + 1, pods, self.idle_until(pods))
 
     @staticmethod
     def of_next_batch(pods: int) -> "Gathering":
-        """Return the state at the first look of the next round, which begins with a second's wait."""
+        """Return the state at the first listing of the next round, which begins with a second's wait."""
         return Gathering(1, pods)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The unbound pods of one look: those that are pending, and those that no scheduler has tried yet."""
+    """The unbound pods of one listing: those that are pending, and those that no scheduler has tried yet."""
 
     pending: tuple[Pod, ...]
     untried: tuple[Pod, ...]
@@ -117,7 +117,7 @@ def missing_pods(owner: Manifest) -> int | None:
 def must_wait(
     so_far: Gathering, batch: Batch, missing_of_owners: Callable[[], Sequence[int | None]], times: BatchTimes
 ) -> bool:
-    """Return whether to look again in a second, because the batch may grow.
+    """Return whether to list again in a second, because the batch may grow.
 
     `missing_of_owners` returns, for each controller of a pending pod, how many pods it has not created yet (None if
     that is unknown). It is called only if the answer depends on it.

@@ -59,15 +59,15 @@ class InstanceStatus:
         return IMPAIRED in (self.system, self.own)
 
     @classmethod
-    def from_ec2(cls, said: Mapping[str, Any]) -> "InstanceStatus":
+    def from_ec2(cls, message: Mapping[str, Any]) -> "InstanceStatus":
         events = (
             ScheduledEvent(str(each.get("Code", "")), str(each.get("Description", "")), each.get("NotBefore"))
-            for each in said.get("Events") or ()
+            for each in message.get("Events") or ()
         )
         return cls(
-            instance=str(said["InstanceId"]),
-            system=str((said.get("SystemStatus") or {}).get("Status", "")),
-            own=str((said.get("InstanceStatus") or {}).get("Status", "")),
+            instance=str(message["InstanceId"]),
+            system=str((message.get("SystemStatus") or {}).get("Status", "")),
+            own=str((message.get("InstanceStatus") or {}).get("Status", "")),
             events=tuple(events),
         )
 
@@ -78,7 +78,7 @@ class HealthFinding:
 
     instance: str
     reason: RetirementReason
-    said: str
+    message: str
     drained_by: datetime | None = None
 
 
@@ -127,11 +127,11 @@ def judge_health(
         if status.instance in blocked:
             since = None
         if status.impaired and since is not None and now.timestamp() - since >= IMPAIRED_FOR.total_seconds():
-            said = f"status checks of instance {status.instance} have failed for {int(now.timestamp()) - since} s"
-            found.append(HealthFinding(status.instance, RetirementReason.IMPAIRED, said, now))
+            message = f"status checks of instance {status.instance} have failed for {int(now.timestamp()) - since} s"
+            found.append(HealthFinding(status.instance, RetirementReason.IMPAIRED, message, now))
         for event in sorted((each for each in status.events if each.pending), key=lambda each: each.code):
             until = event.starts if event.starts is not None and event.starts > now else None
             when = f"from {event.starts:%Y-%m-%d %H:%M} UTC" if event.starts is not None else "now"
-            said = f"AWS has scheduled {event.code} for instance {status.instance} {when}"
-            found.append(HealthFinding(status.instance, RetirementReason.MAINTENANCE, said, until))
+            message = f"AWS has scheduled {event.code} for instance {status.instance} {when}"
+            found.append(HealthFinding(status.instance, RetirementReason.MAINTENANCE, message, until))
     return found

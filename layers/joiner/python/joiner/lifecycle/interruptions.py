@@ -36,14 +36,14 @@ class InterruptionKind(Enum):
 class Interruption:
     """One instance and the content of its event.
 
-    `state` is the instance's new state if the event has one, `told_at` the event's time, `ends_at` the time of the
+    `state` is the instance's new state if the event has one, `event_at` the event's time, `ends_at` the time of the
     interruption if the event has one. The event of a capacity block names its `reservation` and no instance.
     """
 
     kind: InterruptionKind
     instance: str = ""
     state: str = ""
-    told_at: datetime | None = None
+    event_at: datetime | None = None
     ends_at: datetime | None = None
     reservation: str = ""
 
@@ -65,7 +65,7 @@ class Interruption:
         if self.kind is InterruptionKind.HEALTH:
             return self.ends_at if self.ends_at is not None and self.ends_at > now else None
         notice = BLOCK_NOTICE if self.kind is InterruptionKind.CAPACITY_BLOCK else NOTICE
-        return self.ends_at or (self.told_at or now) + notice
+        return self.ends_at or (self.event_at or now) + notice
 
 
 _OF_EC2: Final = {
@@ -118,28 +118,28 @@ def read_interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
     raise UnknownEvent(f"{kind} from {source}")
 
 
-def _of_ec2(kind: InterruptionKind, detail: Mapping[str, Any], told_at: datetime | None) -> tuple[Interruption, ...]:
+def _of_ec2(kind: InterruptionKind, detail: Mapping[str, Any], event_at: datetime | None) -> tuple[Interruption, ...]:
     state = str(detail.get("state", ""))
     if kind is InterruptionKind.STATE and state not in _LEAVING:
         return ()
     if kind is InterruptionKind.CAPACITY_BLOCK:
-        return (Interruption(kind, told_at=told_at, reservation=str(detail["capacity-reservation-id"])),)
+        return (Interruption(kind, event_at=event_at, reservation=str(detail["capacity-reservation-id"])),)
     ends_at = _time(detail.get("instance-termination-time"))
-    return (Interruption(kind, str(detail["instance-id"]), state, told_at, ends_at),)
+    return (Interruption(kind, str(detail["instance-id"]), state, event_at, ends_at),)
 
 
-def _time(said: Any) -> datetime | None:
+def _time(raw: Any) -> datetime | None:
     try:
-        moment = parse_timestamp(said)
+        moment = parse_timestamp(raw)
     except (TypeError, ValueError):
         return None
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _health_time(said: Any) -> datetime | None:
+def _health_time(raw: Any) -> datetime | None:
     """Read a time of AWS Health, such as ``Fri, 27 Nov 2026 04:00:00 GMT``."""
     try:
-        moment = parsedate_to_datetime(said)
+        moment = parsedate_to_datetime(raw)
     except (TypeError, ValueError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

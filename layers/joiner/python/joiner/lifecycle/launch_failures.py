@@ -31,7 +31,7 @@ NOT_AT_LAUNCH: Final = frozenset(
 """Codes of instances that a person terminated or hibernated."""
 
 REMEDIES: Final[Mapping[str, str]] = {
-    "Client.InstanceInitiatedShutdown": "the instance shut itself down: look at the class's userData",
+    "Client.InstanceInitiatedShutdown": "the instance shut itself down: check the class's userData",
     "Client.InternalError": "usually the key of an encrypted volume may not be used: allow it to the role of "
     "launch_instances "
     "(kms:CreateGrant, kms:Decrypt, kms:DescribeKey, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt*), in "
@@ -48,7 +48,7 @@ REMEDIES: Final[Mapping[str, str]] = {
 KMS_REMEDY: Final = (
     "the key of a volume is disabled, deleted or not of this region: put kmsKeyID right, or the account's default key"
 )
-OTHER_REMEDY: Final = "look at the message, and at the class's volumes, image and userData"
+OTHER_REMEDY: Final = "check the message, and the class's volumes, image and userData"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class FailureAtLaunch:
     scope: str
 
     @property
-    def said(self) -> str:
+    def explanation(self) -> str:
         """Return the failure and the remedy, in one sentence each.
 
-        >>> FailureAtLaunch("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").said
+        >>> FailureAtLaunch("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").explanation
         'instance i-1 ended at its launch: Server.InternalError: Internal error. EC2 failed: other offerings are tried'
         """
-        told = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
-        return f"instance {self.instance} ended at its launch: {told.rstrip('.')}. {find_remedy(self.code)}"
+        message = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
+        return f"instance {self.instance} ended at its launch: {message.rstrip('.')}. {find_remedy(self.code)}"
 
 
 def find_remedy(code: str) -> str:

@@ -60,8 +60,8 @@ def describe_condition(condition: NodeCondition) -> str:
     >>> describe_condition(NodeCondition("Ready", "Unknown", "2026-11-21T11:30:00Z", "kubelet stopped posting"))
     'condition Ready is Unknown since 2026-11-21T11:30:00Z: kubelet stopped posting'
     """
-    said = f"condition {condition.type} is {condition.status} since {condition.since}"
-    return f"{said}: {condition.message[:200]}" if condition.message else said
+    message = f"condition {condition.type} is {condition.status} since {condition.since}"
+    return f"{message}: {condition.message[:200]}" if condition.message else message
 
 
 def _since(condition: NodeCondition) -> datetime | None:

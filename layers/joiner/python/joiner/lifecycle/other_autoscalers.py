@@ -78,18 +78,18 @@ def find_other_autoscalers(
         found.append(
             OtherAutoscaler(
                 AutoscalerSign.FOREIGN_DEFINITIONS,
-                f"The definitions {', '.join(foreign)} are not managed by Joiner, so it does nothing. If nobody "
-                f"else needs them, hand them "
-                f"over: kubectl label crd {' '.join(foreign)} app.kubernetes.io/managed-by=joiner --overwrite",
+                f"The definitions {', '.join(foreign)} are not managed by Joiner, so it does nothing. "
+                f"If no other program needs them, hand them over: kubectl label crd {' '.join(foreign)} "
+                f"app.kubernetes.io/managed-by=joiner --overwrite",
             )
         )
     if lease := held.get(CLUSTER_AUTOSCALER_LEASE):
         found.append(
             OtherAutoscaler(
                 AutoscalerSign.CLUSTER_AUTOSCALER_RUNS,
-                f"Cluster Autoscaler is running: {_holder(lease)}. Both may make a node for the same pod. Scale "
+                f"Cluster Autoscaler is running: {_holder(lease)}. Both may create a node for the same pod. Scale "
                 f"Cluster Autoscaler's "
-                "deployment to 0, or let it see to other pods only",
+                "deployment to 0, or limit it to other pods",
             )
         )
     return tuple(found)

@@ -65,5 +65,5 @@ def as_joined(claim: NodeClaim, node: Node, *, at: datetime) -> NodeClaim:
 def _class_of(node: Node, kind: ClaimKind, pool: str) -> NodeClassRef | None:
     if kind == "Machine":
         return NodeClassRef("Inline", pool)
-    said = node.labels.get(names.NODECLASS, "")
-    return NodeClassRef("EC2NodeClass", said) if said else None
+    name = node.labels.get(names.NODECLASS, "")
+    return NodeClassRef("EC2NodeClass", name) if name else None

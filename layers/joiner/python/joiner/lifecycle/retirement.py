@@ -121,8 +121,8 @@ class RetirementRequest:
     instance: str = ""
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "RetirementRequest":
-        return cls(str(said["claim"]), RetirementReason(said["reason"]), str(said.get("instance") or ""))
+    def from_json(cls, raw: Mapping[str, Any]) -> "RetirementRequest":
+        return cls(str(raw["claim"]), RetirementReason(raw["reason"]), str(raw.get("instance") or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,18 +145,18 @@ class RetiringClaim:
     why: str = ""
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> "RetiringClaim":
+    def from_json(cls, raw: Mapping[str, Any]) -> "RetiringClaim":
         return cls(
-            claim=str(said["claim"]),
-            reason=RetirementReason(said["reason"]),
-            kind=str(said.get("kind") or ""),
-            instance=str(said.get("instance") or ""),
-            node=str(said.get("node") or ""),
-            since=int(said.get("since") or 0),
-            launched=int(said.get("launched") or 0),
-            emptied=int(said.get("emptied") or 0),
-            stage=RetirementStage(said["stage"]),
-            why=str(said.get("why") or ""),
+            claim=str(raw["claim"]),
+            reason=RetirementReason(raw["reason"]),
+            kind=str(raw.get("kind") or ""),
+            instance=str(raw.get("instance") or ""),
+            node=str(raw.get("node") or ""),
+            since=int(raw.get("since") or 0),
+            launched=int(raw.get("launched") or 0),
+            emptied=int(raw.get("emptied") or 0),
+            stage=RetirementStage(raw["stage"]),
+            why=str(raw.get("why") or ""),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -301,14 +301,14 @@ def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
     if claim is not None and claim.deletion is not None and claim.termination_grace_period is not None:
         found.append(claim.deletion + timedelta(seconds=claim.termination_grace_period))
     if claim is not None:
-        said = _time(claim.annotations.get(names.TERMINATION_TIMESTAMP))
-        found += [said] if said is not None else []
+        raw = _time(claim.annotations.get(names.TERMINATION_TIMESTAMP))
+        found += [raw] if raw is not None else []
     return min(found, default=None)
 
 
-def _time(said: str | None) -> datetime | None:
+def _time(raw: str | None) -> datetime | None:
     try:
-        moment = parse_timestamp(said)
+        moment = parse_timestamp(raw)
     except ValueError:
         return None
     return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)

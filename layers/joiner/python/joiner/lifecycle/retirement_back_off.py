@@ -37,8 +37,8 @@ def drained_by(claim: NodeClaim) -> int:
     return int(moment.timestamp()) if moment is not None else 0
 
 
-def may_back_off(look_at: int, deadlines: tuple[int, ...], now: int) -> bool:
-    """Return whether it may rest at `now`. `look_at` is the end of the rest; all in epoch seconds, deadlines 0 for
+def may_back_off(rests_until: int, deadlines: tuple[int, ...], now: int) -> bool:
+    """Return whether it may rest at `now`. `rests_until` is the end of the rest; all in epoch seconds, deadlines 0 for
     none.
     """
-    return now < look_at and all(not each or now < each - NEAR_DEADLINE for each in deadlines)
+    return now < rests_until and all(not each or now < each - NEAR_DEADLINE for each in deadlines)

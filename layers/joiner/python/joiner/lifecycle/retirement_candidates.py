@@ -129,7 +129,7 @@ def find_emptied(candidates: Iterable[RetirementCandidate]) -> list[RetirementCa
 
 def find_launching_claims(claims: Iterable[NodeClaim], launches: Iterable[str], lease: int) -> frozenset[str]:
     """Return the claims that may still be launched: those of open `launches`, and those that the holder of the `lease`
-    wrote (0 if nobody holds it)."""
+    wrote (0 if no execution holds it)."""
     written = {claim.name for claim in claims if lease and claim.lease >= lease and not claim.provider_id}
     return frozenset({*launches, *written})
 

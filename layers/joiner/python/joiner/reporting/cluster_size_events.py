@@ -4,6 +4,6 @@ from joiner.pools import NodePool
 from joiner.reporting.events import Event, Subject
 
 
-def report_cluster_too_large(pool: NodePool, said: str) -> Event:
+def report_cluster_too_large(pool: NodePool, message: str) -> Event:
     """Return the event of a cluster that exceeds the supported size. Changed counts make no new event."""
-    return Event(Subject.pool(pool), "ClusterTooLarge", "Survey", said, "Warning", news="ClusterTooLarge")
+    return Event(Subject.pool(pool), "ClusterTooLarge", "Survey", message, "Warning", news="ClusterTooLarge")

@@ -18,13 +18,13 @@ EVENTS_AT_ONCE: Final = 200
 """Maximum number of events of one function's turn. 8 at a time and 20 ms each take half a second."""
 
 
-def limit_events(told: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
+def limit_events(events: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
     """Return these events, or at most `most` events that count all of them.
 
     Events about objects without an owner (nodes, claims, pools) are grouped by kind, and reported on the first object
     of their group.
     """
-    events = list(told)
+    events = list(events)
     if len(events) <= most:
         return events
     groups: dict[tuple[str, ...], list[Event]] = {}

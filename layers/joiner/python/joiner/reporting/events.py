@@ -103,8 +103,8 @@ class Event:
     def to_kube(self, at: datetime, instance: str) -> Mapping[str, Any]:
         """Return the manifest of the event, reported by the execution `instance` at `at`."""
         slot = int(at.timestamp()) // self.slot_seconds
-        said = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.news or self.note, str(slot)))
-        digest = hashlib.sha256(said.encode()).hexdigest()[:16]
+        content = "\n".join((self.subject.uid, self.subject.kind, self.reason, self.news or self.note, str(slot)))
+        digest = hashlib.sha256(content.encode()).hexdigest()[:16]
         about = {"apiVersion": self.subject.api_version, "kind": self.subject.kind, "name": self.subject.name}
         about |= ({"namespace": self.subject.namespace} if self.subject.namespace else {}) | (
             {"uid": self.subject.uid} if self.subject.uid else {}

@@ -19,7 +19,7 @@ ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: NodePool | None) -> list[Event]:
     """Return the events of one recorded launch."""
-    told = [
+    events = [
         Event(
             Subject.claim(claim),
             "Launched",
@@ -29,7 +29,7 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
         for claim in launched
     ]
     if pool is None:
-        return told
+        return events
     if outcome.short:
         shown = [
             f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short
@@ -39,21 +39,21 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
             f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three "
             f"minutes; others are tried"
         )
-        told.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
+        events.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
     for code, remedy in sorted({(short.code, _remedy(short)) for short in outcome.short}):
         if remedy:
             note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
-            told.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
+            events.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
     if outcome.throttled:
         note = (
             "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each "
             "time a little later"
         )
-        told.append(Event(Subject.pool(pool), "RequestLimitExceeded", "Launch", note, "Warning"))
+        events.append(Event(Subject.pool(pool), "RequestLimitExceeded", "Launch", note, "Warning"))
     for failure in outcome.failed:
         note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
-        told.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
-    return told
+        events.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
+    return events
 
 
 def report_few_choices(launch: Launch, pool: NodePool | None) -> list[Event]:

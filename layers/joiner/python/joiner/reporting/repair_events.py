@@ -4,6 +4,6 @@ from joiner.pools import NodePool
 from joiner.reporting.events import Event, Subject
 
 
-def report_blocked_repair(pool: NodePool, said: str) -> Event:
+def report_blocked_repair(pool: NodePool, message: str) -> Event:
     """Return the event of a pool with too many unhealthy nodes. Changed counts make no new event."""
-    return Event(Subject.pool(pool), "NodeRepairBlocked", "Repair", said, "Warning", news="NodeRepairBlocked")
+    return Event(Subject.pool(pool), "NodeRepairBlocked", "Repair", message, "Warning", news="NodeRepairBlocked")

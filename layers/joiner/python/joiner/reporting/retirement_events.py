@@ -37,16 +37,16 @@ ENDED_AT_LAUNCH: Final = "InstanceEndedAtLaunch"
 """The reason of events and conditions about instances that EC2 launched and ended within seconds."""
 
 
-def report_ended_at_launch(claim: NodeClaim, said: str) -> list[Event]:
+def report_ended_at_launch(claim: NodeClaim, message: str) -> list[Event]:
     """Return the events of an instance that ended at its launch, on the claim and on its pool."""
     legacy = claim.kind == "Machine"
     kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if legacy else ("NodePool", "karpenter.sh/v1")
     pool = Subject(version, kind, claim.pool, claim.pool_uid)
-    news = CODE.search(said)
+    news = CODE.search(message)
     return [
-        Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", said, "Warning"),
+        Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", message, "Warning"),
         # Instances that end for the same reason get one event, so the news omits their ids
-        Event(pool, ENDED_AT_LAUNCH, "Launch", said, "Warning", news=news.group() if news else said),
+        Event(pool, ENDED_AT_LAUNCH, "Launch", message, "Warning", news=news.group() if news else message),
     ]
 
 
@@ -55,8 +55,8 @@ def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementRea
     note = f"Retiring: {WHY[reason]}"
     if reason is RetirementReason.UNHEALTHY and node is not None:
         note += f" ({'; '.join(map(describe_condition, find_bad_conditions(node)))})"
-    told = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
-    return told + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
+    events = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
+    return events + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
 
 
 def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:

@@ -44,8 +44,8 @@ def _explained(reason: Reason, marks: Collection[tuple[str, str]]) -> Reason:
     codes = sorted(
         {code for kind, code in marks if find_shortage_remedy(code) and _is_about(reason.reason, kind, code)}
     )
-    said = "; ".join(f"EC2 answered {code}: {find_shortage_remedy(code)}" for code in codes)
-    return replace(reason, reason=f"{reason.reason}. {said}") if said else reason
+    remedies = "; ".join(f"EC2 answered {code}: {find_shortage_remedy(code)}" for code in codes)
+    return replace(reason, reason=f"{reason.reason}. {remedies}") if remedies else reason
 
 
 def _is_about(reason: str, capacity_type: str, code: str) -> bool:

@@ -95,7 +95,7 @@ class ClusterCheck:
     """One check of the cluster: the sweep returns the number of cases under `name`."""
 
     name: str
-    look: Callable[[ClusterSurvey], list[str]]
+    find: Callable[[ClusterSurvey], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class DueRetirement:
 
     claim: NodeClaim
     reason: RetirementReason
-    said: str
+    message: str
     not_before: int = 0
 
 
@@ -113,4 +113,4 @@ class RetirementCheck:
     """One check for claims to retire."""
 
     name: str
-    look: Callable[[ClusterSurvey], list[DueRetirement]]
+    find: Callable[[ClusterSurvey], list[DueRetirement]]

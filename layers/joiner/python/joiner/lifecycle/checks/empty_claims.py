@@ -2,7 +2,7 @@
 
 A node of a pool that cannot launch another one stays.
 
-Nodes that wait for the budget only are counted while it is about to allow more of them: the sweep then looks again
+Nodes that wait for the budget only are counted while it is about to allow more of them: the next sweep then runs
 after seconds.
 
 The ledger keeps the start of the emptiness between sweeps. If a node's time comes soon and before the next sweep, its
@@ -93,8 +93,8 @@ def _due_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         due = _due(claim, pool, survey)
         if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
             continue
-        said = f"node {nodes[claim.key].name} is empty, and goes after {empty_for(pool)} s of it"
-        found.append(DueRetirement(claim, "empty", said, due if due > survey.at else 0))
+        message = f"node {nodes[claim.key].name} is empty, and goes after {empty_for(pool)} s of it"
+        found.append(DueRetirement(claim, "empty", message, due if due > survey.at else 0))
     return found
 
 

@@ -74,7 +74,7 @@ class Mismatch:
     """
 
     action: Action
-    said: str
+    message: str
     claim: str = ""
     instance: str = ""
     node: str = ""
@@ -87,4 +87,4 @@ class InstanceCheck:
     """One check for differences between the cluster and EC2."""
 
     name: str
-    look: Callable[[InstanceSurvey], list[Mismatch]]
+    find: Callable[[InstanceSurvey], list[Mismatch]]

@@ -9,8 +9,8 @@ def find_lost_instances(survey: InstanceSurvey) -> list[Mismatch]:
     for claim in survey.claims:
         instance = survey.instances.get(claim.instance)
         if instance is not None and instance.gone:
-            said = f"instance {instance.id} of {claim.kind}/{claim.name} is {instance.state}"
-            found.append(Mismatch("retire", said, claim=claim.name, instance=instance.id, reason="lost"))
+            message = f"instance {instance.id} of {claim.kind}/{claim.name} is {instance.state}"
+            found.append(Mismatch("retire", message, claim=claim.name, instance=instance.id, reason="lost"))
     return found
 
 

@@ -20,9 +20,9 @@ def find_orphan_claims(survey: InstanceSurvey) -> list[Mismatch]:
     return found
 
 
-def _case(claim: SeenClaim, reason: str, said: str, absent: str) -> Mismatch:
+def _case(claim: SeenClaim, reason: str, message: str, absent: str) -> Mismatch:
     return Mismatch(
-        "retire", said, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}"
+        "retire", message, claim=claim.name, instance=claim.instance, reason=reason, absent=f"{absent}-of/{claim.name}"
     )
 
 

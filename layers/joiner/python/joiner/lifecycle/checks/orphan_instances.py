@@ -21,8 +21,8 @@ def find_orphan_instances(survey: InstanceSurvey) -> list[Mismatch]:
             continue
         node, absent = survey.nodes.get(instance.id, ""), f"claim-of/{instance.id}"
         if node:
-            said = f"no claim knows instance {instance.id}, and node {node} runs on it"
-            found.append(Mismatch("rebuild", said, claim=claim, instance=instance.id, node=node, absent=absent))
+            message = f"no claim knows instance {instance.id}, and node {node} runs on it"
+            found.append(Mismatch("rebuild", message, claim=claim, instance=instance.id, node=node, absent=absent))
         else:
             found.append(
                 Mismatch(

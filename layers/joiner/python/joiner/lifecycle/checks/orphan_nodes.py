@@ -15,7 +15,7 @@ def find_orphan_nodes(survey: InstanceSurvey) -> list[Mismatch]:
     for instance in sorted(survey.ours - known):
         seen, node = survey.instances.get(instance), survey.nodes[instance]
         if seen is None or seen.state in ENDED:
-            said = (
+            message = (
                 f"node {node} has no claim, and its instance {instance} "
                 f"{'is gone' if seen is None else f'is {seen.state}'}"
             )
@@ -23,7 +23,7 @@ def find_orphan_nodes(survey: InstanceSurvey) -> list[Mismatch]:
             found.append(
                 Mismatch(
                     "retire",
-                    said,
+                    message,
                     claim=claim,
                     instance=instance,
                     node=node,

@@ -20,8 +20,8 @@ def find_recommended_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         if claim.name not in survey.recommended or claim.deleting or pool is None:
             continue
         if pool.disruption.settings.rebalance == "drain" and not (node is not None and node.has_taint(DISRUPTED)):
-            said = f"EC2 recommends to replace the instance of {claim.key}, and {pool.key} drains such nodes"
-            found.append(DueRetirement(claim, "rebalance", said))
+            message = f"EC2 recommends to replace the instance of {claim.key}, and {pool.key} drains such nodes"
+            found.append(DueRetirement(claim, "rebalance", message))
     return found
 
 

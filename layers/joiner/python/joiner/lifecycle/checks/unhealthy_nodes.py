@@ -29,8 +29,8 @@ def find_unhealthy_nodes(survey: ClusterSurvey) -> list[DueRetirement]:
         condition = find_intolerable_condition(nodes[claim.key], pool, survey.now)
         if condition is None or claim.deleting or nodes[claim.key].retiring or pool.key in blocked:
             continue
-        said = f"node {nodes[claim.key].name} is unhealthy: {describe_condition(condition)}"
-        found.append(DueRetirement(claim, "unhealthy", said))
+        message = f"node {nodes[claim.key].name} is unhealthy: {describe_condition(condition)}"
+        found.append(DueRetirement(claim, "unhealthy", message))
     return found
 
 
