@@ -166,7 +166,7 @@ def measure(world: GeneratedLists) -> Point:
     import gc
 
     from joiner.catalogue import Catalogue
-    from joiner.cluster.list_pages import read_pods
+    from joiner.cluster.list_pages import read_pod_page
     from joiner.planning import Snapshot, plan, search  # the last one with the dependencies of the planning function
     from joiner.planning.effort import Effort
     from joiner.pools import ResolvedNodeClass, Subnet
@@ -178,7 +178,7 @@ def measure(world: GeneratedLists) -> Point:
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
     begun, pods = time.process_time(), list[Any]()
     for page in sys.stdin.buffer:
-        pods += read_pods(page)
+        pods += read_pod_page(page)
     snapshot = Snapshot.from_lists({**lists_of(world), "pods": pods})
     read = time.process_time()
     made = plan(snapshot, known, classes=classes, effort=Effort(steps=0))

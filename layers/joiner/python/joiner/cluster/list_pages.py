@@ -8,7 +8,7 @@ Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
 
 >>> spec = b'{"containers": [{"name": "main", "env": []}]}'
 >>> page = b'{"items": [{"metadata": {"name": "web-0", "managedFields": []}, "spec": ' + spec + b"}]}"
->>> read_pods(page)
+>>> read_pod_page(page)
 [{'metadata': {'name': 'web-0'}, 'spec': {'containers': [{'name': 'main'}]}}]
 """
 
@@ -197,7 +197,7 @@ def read_page(page: bytes, plural: str) -> tuple[list[Manifest], str]:
     return items, str((answer.get("metadata") or {}).get("continue") or "")
 
 
-def read_pods(page: bytes) -> list[Manifest]:
+def read_pod_page(page: bytes) -> list[Manifest]:
     """Return the pods of one answer to a list request."""
     return read_page(page, PODS)[0]
 
