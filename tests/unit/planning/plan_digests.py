@@ -1,8 +1,11 @@
 """Digests of the plans of recorded cases: they show that a change of the planner's code changes no plan.
 
 ``python -m tests.unit.planning.plan_digests`` writes the file; do that only after a change that plans should follow.
-The effort is limited in steps, so no plan depends on the clock. The cases are those of Karpenter's scheduler
-(``tests/data/oracle``) and the small ones of the benchmark (``bench/data``).
+The effort is limited in steps, so no plan depends on the clock. The digests are the same for all x86-64 processors: the
+kernel's libraries return the same bits, and so do the plans with each of OpenBLAS's and numpy's code paths.
+
+The cases are those of Karpenter's scheduler (``tests/data/oracle``) and the small ones of the benchmark
+(``bench/data``).
 """
 
 import hashlib

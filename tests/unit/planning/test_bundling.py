@@ -9,8 +9,9 @@ import pytest
 
 from joiner.planning.arrays import Floats
 from joiner.planning.relaxation.aggregation import solve_aggregated
+from joiner.planning.relaxation.lp_values import NO_OFFERS, Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import NO_OFFERS, Relaxation, ResourceLp
+from joiner.planning.relaxation.resource_lp import ResourceLp
 from tests.unit.planning.test_kernel import problem
 
 

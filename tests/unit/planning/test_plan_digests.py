@@ -6,11 +6,15 @@ import platform
 import pytest
 
 from joiner.planning import Planner
+from joiner.planning.packing.kernel import best_library
 from tests.unit.planning.oracle import CASES, Case
 from tests.unit.planning.plan_digests import DIGESTS, digest, digests
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="HiGHS rounds differently on other processors")
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or best_library() is None,
+    reason="HiGHS rounds differently on other processors, and the search finds less without the compiled kernel",
+)
 def test_plans_of_recorded_cases_stay_the_same_to_the_byte() -> None:
     assert dict(digests()) == json.loads(DIGESTS.read_text(encoding="utf-8"))
 

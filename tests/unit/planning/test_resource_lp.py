@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from joiner.planning.relaxation import resource_lp
-from joiner.planning.relaxation.resource_lp import PERTURBATION, ResourceLp, quiet_solver
+from joiner.planning.relaxation.lp_solver import PERTURBATION, quiet_solver
+from joiner.planning.relaxation.resource_lp import ResourceLp
 from tests.unit.planning.test_kernel import problem
 
 

@@ -7,7 +7,7 @@ one action, all others an action each.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -71,8 +71,26 @@ def propose_replacements(
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)
     line = _Line(snapshot, found.due, history, now)
     refused: dict[str, str] = {}
-    chosen = line.choose(refused, 0)
-    made, trials = Plan(), 0
+    chosen, made = _choose_wave(snapshot, line, refused, try_removal)
+    actions = _write_actions(chosen, made) if chosen else []
+    going = {claim for action in actions for claim in action.claims}
+    kept = [
+        KeptNode(one.claim.name, one.node.name, "DisruptionBlocked", f"{one.why}, and {why}")
+        for one in found.due
+        if one.claim.name not in going and (why := refused.get(one.claim.name) or line.held.get(one.pool.key, ""))
+    ]
+    return Proposal(tuple(actions), (*found.kept, *kept), remaining=len(found.due) - len(going))
+
+
+def _choose_wave(
+    snapshot: Snapshot,
+    line: "_Line",
+    refused: dict[str, str],
+    try_removal: Callable[[Collection[OutdatedNode]], Plan],
+) -> tuple[list[OutdatedNode], Plan]:
+    """Return the nodes that can be replaced together, and the plan for their pods. Add to ``refused`` why others
+    cannot, by claim name."""
+    chosen, made, trials = line.choose(refused, 0), Plan(), 0
     while chosen:
         moving = [one for one in chosen if one.pods or one.pool.replicas is not None]
         made = try_removal(chosen) if moving else Plan()
@@ -86,14 +104,7 @@ def propose_replacements(
             if trials < TRIALS
             else [one for one in chosen if one.claim.name not in refused]
         )
-    actions = _write_actions(chosen, made) if chosen else []
-    going = {claim for action in actions for claim in action.claims}
-    kept = [
-        KeptNode(one.claim.name, one.node.name, "DisruptionBlocked", f"{one.why}, and {why}")
-        for one in found.due
-        if one.claim.name not in going and (why := refused.get(one.claim.name) or line.held.get(one.pool.key, ""))
-    ]
-    return Proposal(tuple(actions), (*found.kept, *kept), remaining=len(found.due) - len(going))
+    return chosen, made
 
 
 def remove_on_trial(snapshot: Snapshot, removed: Collection[OutdatedNode]) -> Snapshot:

@@ -30,8 +30,8 @@ from joiner.planning.plan import OPTIMAL_GAP
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.limit_rows import is_within_limits, limit_rows_of
 from joiner.planning.relaxation.lower_bound import LowerBound, compute_lower_bound, single_item_bound
+from joiner.planning.relaxation.lp_values import LimitRows, Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
-from joiner.planning.relaxation.resource_lp import LimitRows, Relaxation
 from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, emptied, keep_better, restore_layout, score_plan
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.domain_assignment import DomainAssignment, assign_domains, assign_quotas
@@ -188,58 +188,10 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
     worth = _sizes(state, groups)
     assignment = assign_domains(state, groups, worth)
     inside = expressible_groups(state, groups, assignment)
-    proven: float | None = None
-    exceeded: tuple[PackingProblem, DomainAssignment, LimitRows] | None = None
-    greedy: FirstFit | None = None
-    began = meter.seconds
+    made = ArrayPlan(began=meter.seconds)
     if inside and any(market.launchable for market in state.markets):
         problem = compile_problem(state, assignment, inside, narrowed=state.narrow)
-        demand = np.where(problem.open.any(axis=0), problem.demand, 0)
-        everything = int(demand.sum()) == state.pods_left
-        context = SearchContext.of(problem, seed, meter)
-        compiled = meter.seconds
-        relaxation = solve_relaxation(problem, demand, context)
-        if meter.allowance:
-            relaxation = tighten_relaxation(problem, demand, context, relaxation)
-        by_node = (
-            PODS_PER_NODE_TIME * float(relaxation.nodes.sum()) / max(total, LEAST_PODS_FOR_TIME)
-            if problem.items <= FEW_ITEMS
-            else 0.0
-        )
-        meter.keep_back(compiled * max(1 + total / PODS_PER_COMPILE_TIME, by_node))
-        limit_rows = limit_rows_of(state, problem)
-        exceeded = (
-            (problem, assignment, limit_rows)
-            if limit_rows is not None and not is_within_limits(limit_rows, relaxation)
-            else None
-        )
-        provable = int(demand.sum()) == total and _provable(state, problem, assignment, relaxation)
-        if (
-            not provable
-            and meter.allowance
-            and SMALL_BATCH_PODS < int(demand.sum()) == state.pods_left
-            and not state.existing
-        ):
-            proven = compute_lower_bound(
-                state, limited=True
-            ).price_per_hour  # Computed for all groups now, not near the deadline.
-        simple = pack_for_comparison(problem, demand, relaxation, meter)
-        if simple.patterns and everything and not state.narrow:
-            greedy = FirstFit(simple, problem, assignment)  # A packing without some pods or rules is not comparable.
-        packing = solve_packing(problem, demand, relaxation, context)
-        packing = simple if simple.price < packing.price - 1e-9 else packing
-        began = meter.seconds
-        realizer = _realize(state, problem, assignment, packing, meter)
-        rest = np.where(problem.open.any(axis=0), realizer.left(), 0)
-        if rest.any():
-            realizer.realize(pack_greedily(problem, rest, floor_worth(problem, relaxation.worth), context))
-        realizer.finish()
-        if provable:
-            proven = max(relaxation.value * (1 - 1e-9), single_item_bound(state, problem))
-            if (
-                problem.merged is None and problem.firm.all()
-            ):  # The column bound is valid for these domains and with all these rules.
-                proven = max(proven, context.proven_for(demand))
+        made = _plan_with_arrays(state, problem, assignment, total, SearchContext.of(problem, seed, meter))
     hopeful = False
     if any(state.left[group] for group in waiting):
         frontier = OfferFrontier(state)
@@ -247,7 +199,71 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
         hopeful = any(
             state.left[group] and any(fits(group, one.one.free) for one in frontier.of(group)) for group in waiting
         )
-    return ProposedPlan(score_plan(state), greedy, proven, hopeful, exceeded, meter.seconds - began)
+    return ProposedPlan(score_plan(state), made.greedy, made.proven, hopeful, made.exceeded, meter.seconds - made.began)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayPlan:
+    """What is known of the plan that arrays made (see ``ProposedPlan``). ``began`` is when realizing began."""
+
+    began: float
+    greedy: FirstFit | None = None
+    proven: float | None = None
+    exceeded: tuple[PackingProblem, DomainAssignment, LimitRows] | None = None
+
+
+def _plan_with_arrays(
+    state: PlanState, problem: PackingProblem, assignment: DomainAssignment, total: int, context: SearchContext
+) -> ArrayPlan:
+    """Pack the problem with arrays, and place the packing by every rule. ``total`` is the number of pods that a node
+    could hold, those included that fit existing nodes."""
+    meter = context.meter
+    demand = np.where(problem.open.any(axis=0), problem.demand, 0)
+    everything = int(demand.sum()) == state.pods_left
+    compiled = meter.seconds
+    relaxation = solve_relaxation(problem, demand, context)
+    if meter.allowance:
+        relaxation = tighten_relaxation(problem, demand, context, relaxation)
+    meter.keep_back(_estimate_realizing(problem, relaxation, total, compiled))
+    limit_rows = limit_rows_of(state, problem)
+    exceeded = limit_rows is not None and not is_within_limits(limit_rows, relaxation)
+    provable = int(demand.sum()) == total and _provable(state, problem, assignment, relaxation)
+    proven: float | None = None
+    if not provable and meter.allowance and everything and demand.sum() > SMALL_BATCH_PODS and not state.existing:
+        # The bound is computed for all groups now, not near the deadline.
+        proven = compute_lower_bound(state, limited=True).price_per_hour
+    simple = pack_for_comparison(problem, demand, relaxation, meter)
+    # A packing without some pods or rules is not comparable.
+    comparable = bool(simple.patterns) and everything and not state.narrow
+    packing = solve_packing(problem, demand, relaxation, context)
+    packing = simple if simple.price < packing.price - 1e-9 else packing
+    began = meter.seconds
+    realizer = _realize(state, problem, assignment, packing, meter)
+    rest = np.where(problem.open.any(axis=0), realizer.left(), 0)
+    if rest.any():
+        realizer.realize(pack_greedily(problem, rest, floor_worth(problem, relaxation.worth), context))
+    realizer.finish()
+    if provable:
+        proven = max(relaxation.value * (1 - 1e-9), single_item_bound(state, problem))
+        if problem.merged is None and problem.firm.all():
+            # The column bound is valid for these domains and with all these rules.
+            proven = max(proven, context.proven_for(demand))
+    return ArrayPlan(
+        began,
+        FirstFit(simple, problem, assignment) if comparable else None,
+        proven,
+        (problem, assignment, limit_rows) if exceeded and limit_rows is not None else None,
+    )
+
+
+def _estimate_realizing(problem: PackingProblem, relaxation: Relaxation, total: int, compiled: float) -> float:
+    """Return about how many seconds realizing takes, from those that compiling took."""
+    by_node = (
+        PODS_PER_NODE_TIME * float(relaxation.nodes.sum()) / max(total, LEAST_PODS_FOR_TIME)
+        if problem.items <= FEW_ITEMS
+        else 0.0
+    )
+    return compiled * max(1 + total / PODS_PER_COMPILE_TIME, by_node)
 
 
 def _within_limits(

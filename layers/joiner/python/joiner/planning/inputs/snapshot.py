@@ -102,7 +102,6 @@ class Snapshot:
         problems.extend((*declared.problems, *refused, *buffers, *report_buffers(lists.get("capacitybuffers") or ())))
         admission, defaults = Admission(lists), DefaultSpreads(default_spreads, lists)
         ephemeral: list[Manifest] = []
-        claims = lists.get("persistentvolumeclaims") or ()
         listed = _with_ephemeral_volumes(map(admission.admit, chain(lists.get("pods") or (), buffer_pods)), ephemeral)
         pods = mark_untried_siblings(_read_all(Pod.from_kube, listed, "Pod", problems))
         sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
@@ -117,13 +116,7 @@ class Snapshot:
             namespaces={
                 one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()
             },
-            volumes=Volumes.from_lists(
-                (*claims, *claims_of_ephemeral_volumes(ephemeral, claims)),
-                lists.get("persistentvolumes") or (),
-                lists.get("storageclasses") or (),
-                lists.get("csinodes") or (),
-                lists.get("nodes") or (),
-            ),
+            volumes=_read_volumes(lists, ephemeral),
             overlays=overlays,
             assignments=assignments or {},
             entering=frozenset(in_flight),
@@ -165,6 +158,18 @@ def _read_all(
             where = "/".join(filter(None, (kind, metadata.get("namespace"), metadata.get("name"))))
             problems.append(InvalidManifest(where, invalid.field, str(invalid.value), invalid.remedy))
     return tuple(found)
+
+
+def _read_volumes(lists: Mapping[str, Sequence[Manifest]], ephemeral: Sequence[Manifest]) -> Volumes:
+    """Return the volumes of the lists, with the claims of the ephemeral volumes of these pods."""
+    claims = lists.get("persistentvolumeclaims") or ()
+    return Volumes.from_lists(
+        (*claims, *claims_of_ephemeral_volumes(ephemeral, claims)),
+        lists.get("persistentvolumes") or (),
+        lists.get("storageclasses") or (),
+        lists.get("csinodes") or (),
+        lists.get("nodes") or (),
+    )
 
 
 def _with_ephemeral_volumes(pods: Iterable[Manifest], found: list[Manifest]) -> Iterator[Manifest]:

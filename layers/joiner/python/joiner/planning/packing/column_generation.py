@@ -22,8 +22,9 @@ from joiner.planning.packing.node_filling import (
 )
 from joiner.planning.packing.randomized_rounding import pack_greedily, round_relaxation
 from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
+from joiner.planning.relaxation.lp_solver import quiet_solver, run_solver
+from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import Relaxation, quiet_solver, run_solver
 
 MOST_ADDED: Final = 60
 HOT: Final = 24

@@ -17,7 +17,8 @@ import numpy as np
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing.kernel import MOST_VIEWS, Kernel, NodeSearchResult
 from joiner.planning.packing.node_filling import NodeFiller, NodePattern
-from joiner.planning.relaxation.resource_lp import Relaxation, quiet_solver, run_solver
+from joiner.planning.relaxation.lp_solver import quiet_solver, run_solver
+from joiner.planning.relaxation.lp_values import Relaxation
 
 HASTY: Final = 10_000
 """The step limit for one offer: small, because it is sufficient for most offers."""

@@ -16,8 +16,8 @@ from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.packing.node_filling import NO_PACKING, Packing
 from joiner.planning.packing.search_context import SearchContext, solve_relaxation
 from joiner.planning.packing.solve import first_packing
+from joiner.planning.relaxation.lp_values import LimitRows
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import LimitRows
 
 BESIDE: Final = 0.05
 """The weight of the price relative to what the node uses of the limits."""

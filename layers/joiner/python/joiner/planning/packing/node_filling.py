@@ -120,30 +120,29 @@ class NodeFiller:
             value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
             self.kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
             return counts
-        free = self.free[offers]
-        left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
         used = np.zeros((number, len(self.caps)), dtype=np.int64)
         asked = np.zeros((number, len(self.caps)), dtype=bool)
+        free = self.free[offers]
+        left = np.minimum(demand, self.most[active]) * self.problem.open[np.ix_(offers, active)]
         if seed is not None:
             left = left - seed
             free = free - seed @ self.need[active]
-            if len(self.caps):
-                used += seed @ self.counts[:, active].T
-                asked |= seed @ self.asks[:, active].T > 0
-                for cap in np.flatnonzero((used + asked).any(axis=0)):
-                    self._narrow(
-                        np.flatnonzero(used[:, cap] + asked[:, cap]),
-                        np.full(1, cap),
-                        active,
-                        left,
-                        used=used,
-                        asked=asked,
-                    )
+            self._count_seed(seed, active, left, used=used, asked=asked)
         value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
         self._take(
             active, free=free, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt
         )
         return counts
+
+    def _count_seed(self, seed: Whole, active: Whole, left: Floats, *, used: Whole, asked: Marks) -> None:
+        """Count what rows contain at first under the caps, and limit what they may still take."""
+        if not len(self.caps):
+            return
+        used += seed @ self.counts[:, active].T
+        asked |= seed @ self.asks[:, active].T > 0
+        for cap in np.flatnonzero((used + asked).any(axis=0)):
+            rows = np.flatnonzero(used[:, cap] + asked[:, cap])
+            self._narrow(rows, np.full(1, cap), active, left, used=used, asked=asked)
 
     def _take(
         self,
@@ -164,17 +163,13 @@ class NodeFiller:
             self._inverse[:, active],
             self._extra[:, active],
         )
-        rules = self._rules[active]
         alive = np.arange(len(free))
         tiny = 1e-3 * free + 1e-6
         weight_of = tilt
         while len(alive):
             whole = len(alive) == len(free)
             here, there = (free, left) if whole else (free[alive], left[alive])
-            fitting = here[:, 0, None] * inverse[0] + extra[0]
-            for resource in range(1, len(self.resources)):
-                np.minimum(fitting, here[:, resource, None] * inverse[resource] + extra[resource], out=fitting)
-            np.minimum(fitting, there, out=fitting)
+            fitting = _fitting(here, there, inverse, extra)
             weight = 1.0 / np.maximum(here, tiny if whole else tiny[alive])
             if weight_of is not None:
                 weight = weight * (weight_of if whole else weight_of[alive])
@@ -191,15 +186,22 @@ class NodeFiller:
             counts[alive, item] += taken.astype(np.int64)
             left[alive, item] -= taken
             free[alive] -= taken[:, None] * need[item]
-            for column in range(rules.shape[1]):
-                rule = rules[item, column]
-                inside = np.flatnonzero(rule >= 0)
-                if len(inside):
-                    rows = alive[inside]
-                    mine = active[item[inside]]
-                    used[rows, rule[inside]] += taken[inside].astype(np.int64) * self.counts[rule[inside], mine]
-                    asked[rows, rule[inside]] |= self.asks[rule[inside], mine]
-                    self._narrow(rows, rule[inside], active, left, used=used, asked=asked)
+            self._count_taken(alive, item, taken, active, left, used=used, asked=asked)
+
+    def _count_taken(
+        self, alive: Whole, item: Whole, taken: Floats, active: Whole, left: Floats, *, used: Whole, asked: Marks
+    ) -> None:
+        """Count what rows took of an item each under the caps, and limit what they may still take."""
+        rules = self._rules[active]
+        for column in range(rules.shape[1]):
+            rule = rules[item, column]
+            inside = np.flatnonzero(rule >= 0)
+            if len(inside):
+                rows = alive[inside]
+                mine = active[item[inside]]
+                used[rows, rule[inside]] += taken[inside].astype(np.int64) * self.counts[rule[inside], mine]
+                asked[rows, rule[inside]] |= self.asks[rule[inside], mine]
+                self._narrow(rows, rule[inside], active, left, used=used, asked=asked)
 
     def _narrow(self, rows: Whole, caps: Whole, active: Whole, left: Floats, *, used: Whole, asked: Marks) -> None:
         """Limit what rows may still take by what the caps leave: for all counted items if an asking pod is on the row,
@@ -210,6 +212,14 @@ class NodeFiller:
         left[rows] = np.where(members, np.minimum(left[rows], still), left[rows])
         shut_out = asks & ~counts & (used[rows, caps] > self.caps[caps])[:, None]
         left[rows] = np.where(shut_out, 0.0, left[rows])
+
+
+def _fitting(free: Floats, left: Floats, inverse: Floats, extra: Floats) -> Floats:
+    """Return how many pods of each item fit on each row, at most those that are left."""
+    fitting: Floats = free[:, 0, None] * inverse[0] + extra[0]
+    for resource in range(1, free.shape[1]):
+        np.minimum(fitting, free[:, resource, None] * inverse[resource] + extra[resource], out=fitting)
+    return np.minimum(fitting, left, out=fitting)
 
 
 def filling_steps(cells: int) -> float:

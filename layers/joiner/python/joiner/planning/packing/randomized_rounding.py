@@ -23,8 +23,8 @@ from joiner.planning.packing.node_filling import (
 )
 from joiner.planning.packing.sampling import sample_contents, scarcity_factors
 from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
+from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import Relaxation
 
 ROWS: Final = 24
 """The number of rows that are filled at a time: enough to contain good ones."""
@@ -267,12 +267,8 @@ def pack_greedily(
         active = np.flatnonzero(left > 0)
         anew = not len(favourites) or rounds > FAVOURED_FOR
         offers = _shortlist(problem, left, everything, rates, float(worth @ left)) if anew else favourites
-        way = FillSettings(
-            share,
-            np.exp(noise * context.rng.standard_normal((len(offers), len(active)))) if noise else None,
-            np.exp(tilt * context.rng.standard_normal((len(offers), problem.need.shape[1]))) if tilt else None,
-        )
-        counts = context.bench.fill(offers, active, left[active], worth[active], way=way)
+        changes = context.vary(len(offers), len(active), problem.need.shape[1], noise=noise, tilt=tilt)
+        counts = context.bench.fill(offers, active, left[active], worth[active], way=FillSettings(share, *changes))
         context.meter.spend(filling_steps(counts.size))
         ratio = (counts @ worth[active]) / problem.price[offers]
         order = np.argsort(-ratio, kind="stable")
@@ -295,13 +291,19 @@ def pack_greedily(
             if ratio[row] < ratio[order[0]] * (1 - many):
                 break
             inside = np.flatnonzero(counts[row])
-            items, amounts = active[inside], counts[row, inside]
-            times = int((left[items] // amounts).min())
-            if times > 0:
-                left[items] -= times * amounts
-                patterns.append(NodePattern(int(offers[row]), items, amounts, times))
-                price += times * float(problem.price[offers[row]])
+            if pattern := _take_pattern(left, int(offers[row]), active[inside], counts[row, inside]):
+                patterns.append(pattern)
+                price += pattern.times * float(problem.price[pattern.offer])
     return right_size(problem, patterns)
+
+
+def _take_pattern(left: Whole, offer: int, items: Whole, counts: Whole) -> NodePattern | None:
+    """Subtract as many nodes with these counts from ``left`` as possible; return them, or None."""
+    times = int((left[items] // counts).min())
+    if times <= 0:
+        return None
+    left[items] -= times * counts
+    return NodePattern(offer, items, counts, times)
 
 
 def _shortlist(problem: PackingProblem, demand: Whole, offers: Whole, rates: Floats | None, value: float) -> Whole:

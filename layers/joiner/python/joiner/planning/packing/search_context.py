@@ -14,8 +14,9 @@ from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.effort import Meter
 from joiner.planning.packing.node_filling import NodeFiller
 from joiner.planning.relaxation.aggregation import solve_aggregated
-from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import LARGE, NO_OFFERS, Relaxation, ResourceLp
+from joiner.planning.relaxation.lp_values import NO_OFFERS, Relaxation
+from joiner.planning.relaxation.packing_problem import MergedProblem, PackingProblem
+from joiner.planning.relaxation.resource_lp import LARGE, ResourceLp
 
 LITTLE: Final = 0.15
 FEW_KINDS: Final = 40
@@ -42,6 +43,16 @@ class SearchContext:
 
     def proven_for(self, demand: Whole) -> float:
         return self.proven.get(demand.tobytes(), 0.0)
+
+    def vary(
+        self, rows: int, items: int, resources: int, *, noise: float, tilt: float
+    ) -> tuple[Floats | None, Floats | None]:
+        """Return random factors near 1 for the worth of items (``noise``) and the weight of resources (``tilt``), by
+        row; None where nothing varies."""
+        return (
+            np.exp(noise * self.rng.standard_normal((rows, items))) if noise else None,
+            np.exp(tilt * self.rng.standard_normal((rows, resources))) if tilt else None,
+        )
 
     def relax(self, problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
         """Return the relaxation: over bundles if many kinds of pods are left. Otherwise by the kept program, or for a
@@ -141,53 +152,55 @@ def _apart(problem: PackingProblem, demand: Whole, total: Whole, found: Relaxati
     merged = problem.merged
     if merged is None:
         return found
-    domains = merged.offer_in.shape[1]
     flow = np.zeros((merged.problem.items, len(found.offers)))
     flow[found.item, found.at] = found.flow
     flow = flow[merged.item_of] * (demand / np.maximum(total[merged.item_of], 1))[:, None]
     worth = found.worth[merged.item_of]
+    weight = _domain_shares(merged, found, worth, flow)
+    origin = [
+        (position, one)
+        for position in np.flatnonzero(found.nodes > 1e-9).tolist()
+        for one in range(weight.shape[1])
+        if weight[position, one] > 1e-9
+    ]
+    columns = [
+        np.where(
+            merged.domain_of == one,
+            flow[:, position],
+            np.where(merged.domain_of < 0, flow[:, position] * weight[position, one], 0.0),
+        )
+        for position, one in origin
+    ]
+    items = [np.flatnonzero(column > 1e-12) for column in columns]
+    empty = np.zeros(0, np.int64)
+    return Relaxation(
+        value=found.value,
+        worth=worth,
+        offers=np.array([merged.offer_in[found.offers[position], one] for position, one in origin], dtype=np.int64),
+        nodes=np.array([found.nodes[position] * weight[position, one] for position, one in origin], dtype=float),
+        item=np.concatenate([empty, *items]),
+        at=np.concatenate([empty, *(np.full(len(mine), number) for number, mine in enumerate(items))]),
+        flow=np.concatenate([np.zeros(0), *(column[mine] for column, mine in zip(columns, items, strict=True))]),
+        rates=np.array([found.rates[position] for position, _ in origin]).reshape(len(origin), problem.need.shape[1]),
+        firm=found.firm,
+    )
+
+
+def _domain_shares(merged: MergedProblem, found: Relaxation, worth: Floats, flow: Floats) -> Floats:
+    """Return the share of each offer's nodes that each domain gets: by the worth of its pods there. Nodes without pods
+    of any domain are divided equally, or if they are few, each goes to the next domain."""
+    domains = merged.offer_in.shape[1]
     held = np.stack(
         [((worth * (merged.domain_of == one))[:, None] * flow).sum(axis=0) for one in range(domains)], axis=1
     )
     whole = held.sum(axis=1, keepdims=True)
-    weight = np.where(whole > 1e-9, held / np.maximum(whole, 1e-12), 0.0)
+    weight: Floats = np.where(whole > 1e-9, held / np.maximum(whole, 1e-12), 0.0)
     for number, position in enumerate(np.flatnonzero(whole[:, 0] <= 1e-9)):
         if found.nodes[position] >= 4 * domains:
             weight[position] = 1 / domains
         else:
             weight[position, number % domains] = 1.0
-    offers: list[int] = []
-    nodes: list[float] = []
-    items: list[Whole] = []
-    at: list[Whole] = []
-    flows: list[Floats] = []
-    rates: list[Floats] = []
-    for position in np.flatnonzero(found.nodes > 1e-9):
-        for one in range(domains):
-            if weight[position, one] > 1e-9:
-                column = np.where(
-                    merged.domain_of == one,
-                    flow[:, position],
-                    np.where(merged.domain_of < 0, flow[:, position] * weight[position, one], 0.0),
-                )
-                mine = np.flatnonzero(column > 1e-12)
-                items.append(mine)
-                at.append(np.full(len(mine), len(offers)))
-                flows.append(column[mine])
-                offers.append(merged.offer_in[found.offers[position], one])
-                nodes.append(found.nodes[position] * weight[position, one])
-                rates.append(found.rates[position])
-    return Relaxation(
-        value=found.value,
-        worth=worth,
-        offers=np.array(offers, dtype=np.int64),
-        nodes=np.array(nodes),
-        item=np.concatenate(items) if items else np.zeros(0, np.int64),
-        at=np.concatenate(at) if at else np.zeros(0, np.int64),
-        flow=np.concatenate(flows) if flows else np.zeros(0),
-        rates=np.array(rates).reshape(len(rates), problem.need.shape[1]),
-        firm=found.firm,
-    )
+    return weight
 
 
 def floor_worth(problem: PackingProblem, worth: Floats) -> Floats:

@@ -20,8 +20,8 @@ from joiner.planning.packing.randomized_rounding import DEPTH, round_relaxation
 from joiner.planning.packing.ruin_recreate import PATIENCE, ruin_and_recreate
 from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
 from joiner.planning.packing.swap_search import swap_pods
+from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import Relaxation
 
 MOST_SWAPPED_PODS: Final = 40
 """Up to this number of pods, swaps of single pods find improvements that ruin and recreate does not; with more pods

@@ -8,8 +8,8 @@ from joiner.planning.effort import Meter
 from joiner.planning.packing.first_fit import pack_first_fit
 from joiner.planning.packing.node_filling import NO_PACKING, Packing
 from joiner.planning.placement.realize_packing import PackingRealizer
+from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import Relaxation
 from joiner.planning.state.checkpoint import ScoredPlan, score_plan
 from joiner.planning.state.domain_assignment import DomainAssignment
 from joiner.planning.state.plan_state import PlanState

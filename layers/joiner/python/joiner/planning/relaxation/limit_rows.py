@@ -4,8 +4,8 @@ left.
 
 import numpy as np
 
+from joiner.planning.relaxation.lp_values import LimitRows, Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import LimitRows, Relaxation
 from joiner.planning.state.plan_state import PlanState
 
 

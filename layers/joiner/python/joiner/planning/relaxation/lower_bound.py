@@ -14,8 +14,9 @@ import numpy as np
 from joiner.planning.arrays import Marks
 from joiner.planning.relaxation.free_capacity import FreeCapacity
 from joiner.planning.relaxation.limit_rows import limit_rows_of
+from joiner.planning.relaxation.lp_values import SpareCapacity
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
-from joiner.planning.relaxation.resource_lp import ResourceLp, SpareCapacity
+from joiner.planning.relaxation.resource_lp import ResourceLp
 from joiner.planning.state.domain_assignment import DomainAssignment
 from joiner.planning.state.plan_state import PlanState
 

@@ -19,6 +19,7 @@ from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.relaxation.offer_table import (
     UNBOUNDED_AMOUNT,
     OfferChoices,
+    OfferTable,
     tabulate_offers,
     undominated_offers,
 )
@@ -131,10 +132,7 @@ def compile_problem(
     kept = undominated_offers(table, wanted)
     kept = kept[~table.limited[kept]]
     items = _items(state, deal, groups, table.kind_of)
-    free = table.free[kept]
-    for number, market in enumerate(state.markets) if narrowed else ():
-        mine = table.pool[kept] == number
-        free[mine] = np.minimum(free[mine], _held_by_enough(market, state.groups.resources))
+    free = _narrowed(state, table, kept) if narrowed else table.free[kept]
     vectors = np.array([one.group.vector for one in items], float).reshape(len(items), free.shape[1])
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(free < UNBOUNDED_AMOUNT, axis=0)
     units = _coarse_units(vectors[:, used])
@@ -165,6 +163,15 @@ def compile_problem(
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
     return _divided(whole, items, table.domain[kept], values=known, keys=deal.keys, pools=pools)
+
+
+def _narrowed(state: PlanState, table: OfferTable, kept: Whole) -> Floats:
+    """Return what these offers can hold, at most what the number of types that minValues requires can hold."""
+    free = table.free[kept]
+    for number, market in enumerate(state.markets):
+        mine = table.pool[kept] == number
+        free[mine] = np.minimum(free[mine], _held_by_enough(market, state.groups.resources))
+    return free
 
 
 def _held_by_enough(market: PoolOffers, resources: Sequence[str]) -> Floats:

@@ -9,14 +9,15 @@ The program is kept. When a part of the demand has been packed, or only small of
 its previous solution.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import highspy
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.relaxation.cuts import countable_resources, dual_feasible_shares
+from joiner.planning.relaxation.lp_solver import INFINITE, quiet_solver, run_solver
+from joiner.planning.relaxation.lp_values import NO_OFFERS, LimitRows, Relaxation, SpareCapacity
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 MOST_ROUNDS: Final = 40
@@ -28,58 +29,10 @@ LARGE_SLACK: Final = 2e-4
 LARGE: Final = 100
 TIGHT: Final = 0.8
 """A cap gets a row if the number of items under it exceeds this share of the nodes' caps."""
-INFINITE: Final = highspy.kHighsInf
-PERTURBATION: Final = "primal_simplex_bound_perturbation_multiplier"
-CIRCLES: Final = 8
-"""More iterations for each row are useless; usually two or three are needed."""
 OVERRUN: Final = 100.0
 """Exceeding a limit by all of it costs this many times the price of the most expensive node."""
 BROKEN: Final = 1e-7
 """An inequality that is violated by a smaller share of a node adds no information."""
-NO_OFFERS: Final[Whole] = np.zeros(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Relaxation:
-    """The solution. ``value`` is in $/h. ``worth`` is the dual price of one pod of each item. ``offers`` are the
-    offers in the program, ``nodes`` the number of each. ``flow`` pods flow from ``item`` to the offer at position
-    ``at`` in ``offers``. ``rates`` are resource prices by offer, ``places`` what a place under each of ``caps``
-    costs there. ``firm``: only caps that hold in every plan were used, so no plan is cheaper than ``value``."""
-
-    value: float
-    worth: Floats
-    offers: Whole
-    nodes: Floats
-    item: Whole
-    at: Whole
-    flow: Floats
-    rates: Floats
-    firm: bool = True
-    caps: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    places: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SpareCapacity:
-    """Existing capacity without cost: the free capacity of nodes, summed over nodes that take the same items."""
-
-    free: Floats
-    open: Marks
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LimitRows:
-    """Limits on the total of all nodes: what a node of ``each`` offer uses (limits x offers), and how much is
-    ``left``."""
-
-    each: Floats
-    left: Floats
-
-    @property
-    def unit(self) -> Floats:
-        """Return the unit of each limit, so that all numbers have the same order of magnitude."""
-        most: Floats = np.maximum(np.maximum(self.each.max(axis=1, initial=0.0), self.left), 1.0)
-        return most
 
 
 class ResourceLp:
@@ -111,6 +64,25 @@ class ResourceLp:
 
     def _begin(self, offers: Whole) -> None:
         """Create an empty program over the classes that its caps distinguish, then add these offers."""
+        sample = self._classify_items()
+        self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # Columns of nodes, by offer.
+        self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
+        self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._width, self._height = 0, len(sample)
+        self._shares: dict[tuple[int, int], Floats] = {}
+        self._counted: list[tuple[int, int, int]] = []
+        """Rows of whole pods: the offer's position, the resource, the row."""
+        self._solver = quiet_solver()
+        self._solver.passModel(_empty_program(len(sample)))
+        self._limit_row_numbers = np.zeros(0, np.int64)
+        if self._limit_rows is not None:
+            self._add_limit_rows(self._limit_rows)
+        if self._spare is not None and len(self._spare.free):
+            self._add_spare(self._spare, sample)
+        self._add(offers)
+
+    def _classify_items(self) -> Whole:
+        """Number the classes: items with equal needs, offers and caps are one class. Return one item of each class."""
         problem = self._problem
         known: dict[tuple[bytes, bytes, bytes], int] = {}
         under = np.ascontiguousarray(problem.capped[self._caps].T)
@@ -131,34 +103,18 @@ class ResourceLp:
         # Pods are counted by their size, so that all numbers in the program have the same order of magnitude.
         self._size = np.maximum(amounts.max(axis=1, initial=0.0), 1e-12)
         self._amounts = np.concatenate([amounts, self._under], axis=1) / self._size[:, None]
-        self._offers, self._columns = np.zeros(0, np.int64), np.zeros(0, np.int64)  # Columns of nodes, by offer.
-        self._rows = np.zeros((0, self._amounts.shape[1]), np.int64)
-        self._item, self._at, self._flows = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._width, self._height = 0, len(sample)
-        self._shares: dict[tuple[int, int], Floats] = {}
-        self._counted: list[
-            tuple[int, int, int]
-        ] = []  # Rows of whole pods: the offer's position, the resource, the row.
-        self._solver = quiet_solver()
-        empty = highspy.HighsLp()
-        empty.num_col_, empty.num_row_ = 0, len(sample)
-        empty.row_lower_, empty.row_upper_ = np.zeros(len(sample)), np.full(len(sample), INFINITE)
-        empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        empty.a_matrix_.start_ = [0]
-        self._solver.passModel(empty)
-        self._limit_row_numbers = np.zeros(0, np.int64)
-        if self._limit_rows is not None:
-            self._add_limit_rows(self._limit_rows)
-        if self._spare is not None and len(self._spare.free):
-            free = self._spare.free[:, self._resources] / self._scale
-            rows = self._add_nodes(
-                np.concatenate([free, np.full((len(free), len(self._caps)), 1e9)], axis=1),
-                np.zeros(len(free)),
-                fixed=True,
-            )
-            at, item = np.nonzero(self._spare.open[:, sample])
-            self._add_flows(rows[at], item)
-        self._add(offers)
+        return sample
+
+    def _add_spare(self, spare: SpareCapacity, sample: Whole) -> None:
+        """Add existing capacity as nodes without cost."""
+        free = spare.free[:, self._resources] / self._scale
+        rows = self._add_nodes(
+            np.concatenate([free, np.full((len(free), len(self._caps)), 1e9)], axis=1),
+            np.zeros(len(free)),
+            fixed=True,
+        )
+        at, item = np.nonzero(spare.open[:, sample])
+        self._add_flows(rows[at], item)
 
     def _add_limit_rows(self, limit_rows: LimitRows) -> None:
         """Add a row for each limit, and a column that exceeds it."""
@@ -404,6 +360,16 @@ class ResourceLp:
         )
 
 
+def _empty_program(classes: int) -> highspy.HighsLp:
+    """Return a program with a row for the demand of each class, and no column."""
+    empty = highspy.HighsLp()
+    empty.num_col_, empty.num_row_ = 0, classes
+    empty.row_lower_, empty.row_upper_ = np.zeros(classes), np.full(classes, INFINITE)
+    empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    empty.a_matrix_.start_ = [0]
+    return empty
+
+
 def worth_to_price_ratio(
     free: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
 ) -> Floats:
@@ -445,34 +411,3 @@ def _cover(problem: PackingProblem, need: Floats, open_to: Marks, usable: Whole,
         picked.append(best)
         uncovered &= ~near[best]
     return np.unique(usable[picked])
-
-
-def quiet_solver() -> Any:  # The solver's type stubs lack half of its methods.
-    """Return a solver with one thread, no output, and settings for programs of this size."""
-    make: Any = highspy.Highs
-    solver = make()
-    for name, value in (
-        ("output_flag", False),
-        ("threads", 1),
-        ("presolve", "off"),
-        ("simplex_scale_strategy", 0),
-        ("simplex_strategy", 0),  # Primal simplex while the previous basis is feasible, as after offers are added.
-        (PERTURBATION, 0.0),
-    ):
-        solver.setOptionValue(name, value)
-    return solver
-
-
-def run_solver(solver: Any) -> None:
-    """Solve the program in the solver.
-
-    Simplex is faster without perturbation, and can cycle if many solutions are equally good. In that case it starts
-    again, with perturbation from then on.
-    """
-    solver.setOptionValue("simplex_iteration_limit", CIRCLES * (solver.getNumRow() + 100))
-    solver.run()
-    if solver.getModelStatus() == highspy.HighsModelStatus.kIterationLimit:
-        solver.clearSolver()
-        solver.setOptionValue("simplex_iteration_limit", highspy.kHighsIInf)
-        solver.setOptionValue(PERTURBATION, 1.0)
-        solver.run()

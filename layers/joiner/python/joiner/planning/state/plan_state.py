@@ -23,7 +23,8 @@ from joiner.planning.state.limit_violations import (
     PoolLimitViolation,
     ReservationViolation,
 )
-from joiner.planning.state.pod_topology import GroupRules, compile_rules
+from joiner.planning.state.pod_topology import GroupRules
+from joiner.planning.state.rule_compilation import compile_rules
 from joiner.pools import NodePool
 
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
@@ -127,11 +128,14 @@ class PlanState:
         """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
         self._offers: dict[PodGroup, int] = {}
+        self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
+        self._count_existing()
+
+    def _count_existing(self) -> None:
+        """Count the pods of existing nodes, and the reserved instances that missing nodes of static pools use."""
         for node in self.existing:
             if node.made and node.made.one.supply is not None:
                 self._drawn[node.made.one.supply_key] = self._drawn.get(node.made.one.supply_key, 0) + 1
-        self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
-        for node in self.existing:
             for group, number in node.held.items():
                 self._count(group, node, number)
 
