@@ -211,7 +211,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m bench.lifecycle", description="from a pod to its node, stage by stage"
     )
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--warm-up", type=int, default=3, help="runs that are told apart: their functions start cold")
+    parser.add_argument(
+        "--warm-up", type=int, default=3, help="runs that are reported apart: their functions start cold"
+    )
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:

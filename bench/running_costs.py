@@ -50,14 +50,14 @@ WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWrite
 SWEEPS_A_MONTH: Final = 43_800
 DAYS: Final = 30.4
 
-LOOKS_AT_REST_A_DAY: Final = 24
-"""Looks for nodes to disrupt while nothing changes (`joiner.disruption.survey_digest`)."""
+DISRUPTIONS_AT_REST_A_DAY: Final = 24
+"""Executions of DISRUPT while nothing changes (`joiner.disruption.survey_digest`)."""
 
-LOOKS_A_SCALE_UP: Final = 2
-"""Looks after a scale-up: when its nodes have been left alone for a time, and when they are gone."""
+DISRUPTIONS_A_SCALE_UP: Final = 2
+"""Executions of DISRUPT after a scale-up: when its nodes have been left alone for a time, and when they are gone."""
 
-MOST_LOOKS_A_DAY: Final = 288
-"""One in five minutes: looks that find nothing become that rare."""
+MOST_DISRUPTIONS_A_DAY: Final = 288
+"""One in five minutes: executions that find nothing become that rare."""
 
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 APP: Final = "one-a-node"
@@ -143,15 +143,15 @@ class Counter:
     def _used(self, began: float, before: int) -> Use:
         calls: Mapping[str, Mapping[str, int]] = self.stack.knob("accounts", {})["calls"]
         items, documents = calls.get("dynamodb", {}), calls.get("s3", {})
-        told = list(reports(self.stack.client("lambda"), self.stack.client("logs"), began))
+        reported = list(reports(self.stack.client("lambda"), self.stack.client("logs"), began))
         express = [each for each in (*self.sweeps(), *self._retirements_of_empty()) if each["startDate"] >= began]
         return Use(
             transitions=self._transitions() - before,
             express=len(express),
             express_seconds=sum(each["stopDate"] - each["startDate"] for each in express),
-            calls=len(told),
-            gb_seconds=sum(report.gb_seconds for report in told),
-            doorbell=sum(report.function == "ring_doorbell" for report in told),
+            calls=len(reported),
+            gb_seconds=sum(report.gb_seconds for report in reported),
+            doorbell=sum(report.function == "ring_doorbell" for report in reported),
             writes=sum(times for action, times in items.items() if action in WRITES),
             reads=sum(times for action, times in items.items() if action not in WRITES),
             s3_writes=documents.get("PUT", 0),
@@ -175,8 +175,10 @@ class Counter:
         return found
 
     def _ended(self, output: str) -> Sequence[Mapping[str, Any]]:
-        told = self.stack.knob("express-executions", {"stateMachineArn": self.outputs[output]})
-        executions: Sequence[Mapping[str, Any]] = [each for each in told["executions"] if each["status"] != "RUNNING"]
+        response = self.stack.knob("express-executions", {"stateMachineArn": self.outputs[output]})
+        executions: Sequence[Mapping[str, Any]] = [
+            each for each in response["executions"] if each["status"] != "RUNNING"
+        ]
         return executions
 
     def _transitions(self) -> int:
@@ -220,8 +222,8 @@ class Counter:
         self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
         until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
 
-    def look(self) -> None:
-        """Run one sweep, and the look for nodes to disrupt that it starts."""
+    def disrupt(self) -> None:
+        """Run one sweep, and the DISRUPT execution that it starts."""
         self.sweep()
         self._rest()
 
@@ -267,9 +269,9 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
     return less * (1 - part) + more * part
 
 
-def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use, look: Use) -> float:
+def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use, disruption: Use) -> float:
     """Return the cost of a month in $: its scale-ups with the removal of their nodes (the sizes in `counts` cost
-    `uses`), `sweep` each minute, and `look` as often as nodes change.
+    `uses`), `sweep` each minute, and `disruption` as often as nodes change.
 
     >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
     >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use(), Use()), 3)
@@ -278,8 +280,8 @@ def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use, lo
     0.255
     """
     scale_up = between(one.nodes / one.scale_ups, counts, uses) if one.scale_ups else Use()
-    looks = min(MOST_LOOKS_A_DAY, LOOKS_AT_REST_A_DAY + LOOKS_A_SCALE_UP * one.scale_ups)
-    return DAYS * (one.scale_ups * scale_up.dollars + looks * look.dollars) + SWEEPS_A_MONTH * sweep.dollars
+    disruptions = min(MOST_DISRUPTIONS_A_DAY, DISRUPTIONS_AT_REST_A_DAY + DISRUPTIONS_A_SCALE_UP * one.scale_ups)
+    return DAYS * (one.scale_ups * scale_up.dollars + disruptions * disruption.dollars) + SWEEPS_A_MONTH * sweep.dollars
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -297,23 +299,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stack.kube().apply_manifests(manifests())
         counter.sweep()  # warm the functions; the pools' status is then current
         sweep = counter.of(counter.sweep)
-        ups, downs, look = [], [], Use()
+        ups, downs, disruption = [], [], Use()
         counts = sorted(set(options.nodes))
         for count in counts:
             ups.append(counter.of(partial(counter.scale, count)))
             time.sleep(EMPTY_SECONDS)
-            look = look if look.calls else counter.of(counter.look) + sweep * -1
+            disruption = disruption if disruption.calls else counter.of(counter.disrupt) + sweep * -1
             swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
             downs.append(down + sweep * (swept - len(counter.sweeps())))  # these sweeps would have run in any case
-    report(console, counts, [ups, downs], sweep, look)
+    report(console, counts, [ups, downs], sweep, disruption)
     return 0
 
 
-def report(console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Use]], sweep: Use, look: Use) -> None:
+def report(
+    console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Use]], sweep: Use, disruption: Use
+) -> None:
     """Print the counts, and the months; `scaled` are the uses of scaling up, and those of scaling down."""
     ups, downs = scaled
-    rows = [("one idle sweep", sweep), ("one look of DISRUPT", look)]
+    rows = [("one idle sweep", sweep), ("one DISRUPT", disruption)]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]
     columns = (
@@ -337,7 +341,7 @@ def report(console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Us
     heads = ("cluster", "scale-ups a day", "nodes a day", "$ a month", "goal")
     bill = Table(*heads, title="a month", title_justify="left", box=None, padding=(0, 2))
     for one in MONTHS:
-        cost = month(one, counts, uses, sweep, look)
+        cost = month(one, counts, uses, sweep, disruption)
         bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{cost:.2f}", f"<= {one.goal:.0f}")
     console.print(bill)
 

@@ -5,7 +5,7 @@ were recorded with its KWOK provider on the same control plane binaries, instanc
 quiet cores; they are shown beside Joiner's. Compare on a quiet machine only.
 
 The stages are the states of the executions, by the seconds from `apply` to the first entry and the last exit. The time
-of functions is the sum of their REPORT lines, so that it can be told from the time of the local AWS.
+of functions is the sum of their REPORT lines, so that it is separate from the time of the local AWS.
 """
 
 import argparse
@@ -257,11 +257,11 @@ def webhook_calls(metrics: str) -> dict[str, tuple[int, int]]:
     calls: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for labels, count in WEBHOOK_CALLS.findall(metrics):
-        said = dict(LABEL.findall(labels))
-        name, _, rest = said["name"].partition(".")
+        values = dict(LABEL.findall(labels))
+        name, _, rest = values["name"].partition(".")
         if rest == "doorbell.joiner.dev":
             calls[name] += int(float(count))
-            failed[name] += int(float(count)) if said["code"] != "200" else 0
+            failed[name] += int(float(count)) if values["code"] != "200" else 0
     return {name: (calls[name], failed[name]) for name in sorted(calls)}
 
 

@@ -89,12 +89,12 @@ def piece_of_work(test_file: Path) -> str:
     >>> piece_of_work(TESTS / "infra" / "test_sweep_executed.py")
     'local'
     """
-    room, *_, name = test_file.relative_to(TESTS).parts
-    if room == "local" or name.endswith("_executed.py"):
+    folder, *_, name = test_file.relative_to(TESTS).parts
+    if folder == "local" or name.endswith("_executed.py"):
         return "local"
-    if room == "infra":
-        return room
-    if room == "e2e":
+    if folder == "infra":
+        return folder
+    if folder == "e2e":
         return next((f"stack {stack}" for stack, files in STACKS.items() if name in files), "stack")
     return str(test_file.relative_to(TESTS))
 

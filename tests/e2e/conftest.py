@@ -17,7 +17,7 @@ from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from joiner_local.tooling.build_cache import made_once
 
 pytest.register_assert_rewrite("tests.e2e.world")
-from tests.e2e.world import Actor  # noqa: E402  its assertions are to tell what they saw
+from tests.e2e.world import Actor  # noqa: E402  its assertions show their values
 
 FORGOTTEN_AFTER = 120
 """Seconds that EC2 shows an instance after its end: hundreds of old instances are a large part of each answer."""
@@ -58,9 +58,9 @@ def new_denials(stack: LocalStack) -> list[str]:
 
 def denials(stack: LocalStack) -> Counter[str]:
     """The calls that the local IAM denied so far, and those whose permissions it does not know."""
-    told = stack.knob("iam/denied")
-    denied = {each["message"]: each["times"] for each in told["denied"]}
-    unmapped = {f"no table knows {each['call']} of {each['role']}": each["times"] for each in told["unmapped"]}
+    report = stack.knob("iam/denied")
+    denied = {each["message"]: each["times"] for each in report["denied"]}
+    unmapped = {f"no table knows {each['call']} of {each['role']}": each["times"] for each in report["unmapped"]}
     return Counter({**denied, **unmapped})
 
 

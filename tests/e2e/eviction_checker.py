@@ -1,6 +1,6 @@
 """A checker that watches a cluster while nodes are disrupted: no voluntary disruption breaks a rule.
 
-It looks several times a second, from outside, at the API server. A violation is a sentence. The rules:
+It reads the API server several times a second, from outside. A violation is a sentence. The rules:
 
 * No more nodes of a pool carry the taint `karpenter.sh/disrupted` than its budgets allow. Budgets with schedules are
   not supported.
@@ -27,12 +27,12 @@ DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 @dataclass
 class Watched:
-    """What was seen: violations, the pods that were terminated on disrupted nodes, and the number of looks."""
+    """What was seen: violations, the pods that were terminated on disrupted nodes, and the number of observations."""
 
     violations: set[str] = field(default_factory=set)
     evicted: set[str] = field(default_factory=set)
     on_closed: dict[str, Object] = field(default_factory=dict)
-    looks: int = 0
+    observations: int = 0
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def watched_evictions(kube: KubeApi) -> Iterator[Watched]:
     with watch_evictions(kube) as watched:
         yield watched
     assert watched.violations == set()
-    assert watched.looks > 0
+    assert watched.observations > 0
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def watch_evictions(kube: KubeApi) -> Iterator[Watched]:
 
     def run() -> None:
         while not ended.is_set():
-            _look(kube, watched)
+            _observe(kube, watched)
             ended.wait(EVERY)
 
     thread = threading.Thread(target=run, daemon=True)
@@ -63,7 +63,7 @@ def watch_evictions(kube: KubeApi) -> Iterator[Watched]:
         thread.join(10)
 
 
-def _look(kube: KubeApi, watched: Watched) -> None:
+def _observe(kube: KubeApi, watched: Watched) -> None:
     nodes, pods = kube.items("/api/v1/nodes"), kube.items("/api/v1/pods")
     watched.violations.update(_over_budget(kube.items(POOLS), nodes))
     watched.violations.update(_unhealthy(kube.items(BUDGETS)))
@@ -78,7 +78,7 @@ def _look(kube: KubeApi, watched: Watched) -> None:
     watched.on_closed |= {
         pod["metadata"]["uid"]: pod for pod in pods if _moves(pod) and pod["spec"].get("nodeName") in closed
     }
-    watched.looks += 1
+    watched.observations += 1
 
 
 def _over_budget(pools: Sequence[Object], nodes: Sequence[Object]) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _budgets(pool: Object) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-def _amount(said: str, nodes: int) -> int:
-    return math.ceil(nodes * int(said[:-1]) / 100) if said.endswith("%") else int(said)
+def _amount(value: str, nodes: int) -> int:
+    return math.ceil(nodes * int(value[:-1]) / 100) if value.endswith("%") else int(value)
 
 
 def _unhealthy(budgets: Sequence[Object]) -> Iterator[str]:

@@ -84,12 +84,14 @@ def _overcommitted(world: World) -> list[str]:
     for pod in world.kube.items("/api/v1/pods"):
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
             used[pod["spec"]["nodeName"]] = used.get(pod["spec"]["nodeName"], 0) + requested_millicores(pod)
-    room = {
+    allocatable = {
         node["metadata"]["name"]: millicores(node["status"]["allocatable"]["cpu"])
         for node in world.kube.items("/api/v1/nodes")
     }
     return [
-        f"node {name} holds {cpu}m of {room[name]}m" for name, cpu in used.items() if name in room and cpu > room[name]
+        f"node {name} holds {cpu}m of {allocatable[name]}m"
+        for name, cpu in used.items()
+        if name in allocatable and cpu > allocatable[name]
     ]
 
 
@@ -125,5 +127,5 @@ def failed_executions(world: World, expected: Collection[str]) -> dict[str, str]
 def _cause(world: World, execution: Mapping[str, Any]) -> str:
     if ":express:" in execution["executionArn"]:
         return f"{execution.get('error', '')} {execution.get('cause', '')}"
-    said = world.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
-    return f"{said.get('error', '')} {said.get('cause', '')}"
+    description = world.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])
+    return f"{description.get('error', '')} {description.get('cause', '')}"

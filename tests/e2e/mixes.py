@@ -81,12 +81,12 @@ def _pod(drawn: Any) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**drawn["spec"], **own}}
 
 
-def _pool(said: Any, capacity_type: str = "on-demand") -> Object:
-    made = dict(node_pool(said, 10))
+def _pool(pool: Any, capacity_type: str = "on-demand") -> Object:
+    made = dict(node_pool(pool, 10))
     requirements = made["spec"]["template"]["spec"]["requirements"]
     asked = [{**each, "values": [capacity_type]} if each["key"] == CAPACITY_TYPE else each for each in requirements]
     template = {"spec": {**made["spec"]["template"]["spec"], "requirements": asked, "expireAfter": "Never"}}
-    return {**made, "metadata": {"name": said["name"]}, "spec": {**made["spec"], "template": template}}
+    return {**made, "metadata": {"name": pool["name"]}, "spec": {**made["spec"], "template": template}}
 
 
 def _daemon_set(drawn: Any) -> Object:

@@ -204,14 +204,14 @@ def _one_for(
 
 def _defaults(required: Sequence[Requirement]) -> Iterator[Requirement]:
     """Return the default requirements of a Provisioner."""
-    said = {each["key"] for each in required}
+    keys = {each["key"] for each in required}
     of_type = {f"karpenter.k8s.aws/instance-{word}" for word in ("family", "category", "generation")} | {
         "node.kubernetes.io/instance-type"
     }
     for key, value in (("kubernetes.io/arch", "amd64"), ("karpenter.sh/capacity-type", "on-demand")):
-        if key not in said:
+        if key not in keys:
             yield {"key": key, "operator": "In", "values": [value]}
-    if not said & of_type:
+    if not keys & of_type:
         yield {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "m", "r"]}
         yield {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["2"]}
 

@@ -38,8 +38,8 @@ def held(actor: Actor) -> list[str]:
 
 
 def labels(actor: Actor) -> list[tuple[str, str]]:
-    said: list[dict[str, Any]] = [one["metadata"].get("labels") or {} for one in actor.nodes()]
-    return sorted((one.get(CAPACITY_TYPE, ""), one.get(RESERVATION, "")) for one in said if CAPACITY_TYPE in one)
+    node_labels: list[dict[str, Any]] = [one["metadata"].get("labels") or {} for one in actor.nodes()]
+    return sorted((one.get(CAPACITY_TYPE, ""), one.get(RESERVATION, "")) for one in node_labels if CAPACITY_TYPE in one)
 
 
 def test_a_reservation_is_used_first_and_the_other_nodes_are_on_demand(reserving: Actor) -> None:

@@ -2,8 +2,8 @@
 deleted.
 
 Afterwards every invariant holds; no node was retired within its first minute without a reason, and none without having
-run a pod, unless its pods ended or found room meanwhile. The test takes 15 seconds; `JOINER_CHAOS_SECONDS=600`
-(`make chaos-test`) ten minutes. `JOINER_CHAOS_SEED` changes the random numbers.
+run a pod, unless its pods ended or were placed elsewhere meanwhile. The test takes 15 seconds;
+`JOINER_CHAOS_SECONDS=600` (`make chaos-test`) ten minutes. `JOINER_CHAOS_SEED` changes the random numbers.
 """
 
 import json
@@ -148,7 +148,7 @@ class Chaos:
         while not (calm := self._is_calm(wanted)) and time.monotonic() < end:
             self.actor.sweep()
             time.sleep(2)
-        assert calm, self._told(wanted)
+        assert calm, self._explanation(wanted)
 
     def _is_calm(self, wanted: dict[str, int]) -> bool:
         """Return whether only the desired pods run, no execution runs, and every node has a pod."""
@@ -164,7 +164,7 @@ class Chaos:
             self.actor.nodes()
         )
 
-    def _told(self, wanted: dict[str, int]) -> str:
+    def _explanation(self, wanted: dict[str, int]) -> str:
         actor = self.actor
         counted = {"claims": len(actor.claims()), "nodes": len(actor.nodes()), "instances": len(actor.instances())}
         pods = {app: (actor.running(app), len(actor.pods(app)), replicas) for app, replicas in wanted.items()}
@@ -195,7 +195,7 @@ class Chaos:
             if reason == "lost" and not (self.done["doom"] and node not in self.seen.nodes):
                 why = "although nothing ended it"
             elif reason != "lost" and node not in self.seen.pods_of and not self._superfluous(planned, since, begun):
-                why = "although no pod ran on it, and none of its pods ended or found room"
+                why = "although no pod ran on it, and none of its pods ended or was placed elsewhere"
             elif reason == "empty" and not self._all_ended(node, last[instance]):
                 why = "although pods ran on it"
             elif reason not in ("lost", "empty") and begun - since <= FIRST_MINUTE:
@@ -222,8 +222,8 @@ class Chaos:
         world = self.actor.world
         for each in (*executions(world, world.retire_arn), *executions(world, world.retire_empty_arn)):
             if each["startDate"] >= self.began:
-                said = execution(world, each["executionArn"])
-                yield from ((each["startDate"], claim) for claim in json.loads(said["input"])["claims"])
+                described = execution(world, each["executionArn"])
+                yield from ((each["startDate"], claim) for claim in json.loads(described["input"])["claims"])
 
 
 class Witness:
@@ -292,7 +292,7 @@ def test_after_random_changes_every_invariant_holds_and_no_node_was_retired_with
     chaos.rage(SECONDS)
     chaos.calm()
     assert chaos.needless() == []
-    told = Counter(claim["reason"] for _, claim in chaos.retirements())
+    reasons = Counter(claim["reason"] for _, claim in chaos.retirements())
     assert chaos.seen.pods_of  # the watches worked
     assert chaos.seen.nodes >= chaos.seen.pods_of.keys()
-    print(f"done: {dict(chaos.done)}; retired: {dict(told)}; scale-ups: {len(chaos.actor.executions())}")
+    print(f"done: {dict(chaos.done)}; retired: {dict(reasons)}; scale-ups: {len(chaos.actor.executions())}")

@@ -105,8 +105,8 @@ def test_two_half_used_nodes_become_one(actor: Actor) -> None:
     assert len(watched.evicted) == 1
     assert actor.plans_since(known) == {}, "the pod of the removed node needs no new node"
     assert {"DisruptionTerminating", "Evicted"} <= reasons(actor)
-    acted = [told for told in disruptions(actor) if told["retired"]]
-    assert [(told["retired"], told["undone"]) for told in acted] == [(1, [])]
+    acted = [outcome for outcome in disruptions(actor) if outcome["retired"]]
+    assert [(outcome["retired"], outcome["undone"]) for outcome in acted] == [(1, [])]
 
 
 def an_oversized_node(actor: Actor) -> None:
@@ -163,8 +163,8 @@ def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor
     [claim] = actor.claims()
     assert "DisruptionReason" not in {each["type"] for each in claim["status"]["conditions"]}
     assert actor.item("BACKOFF", "disruption#NodePool/dense")["tries"] == {"N": "1"}
-    [told] = [told for told in disruptions(actor) if told["undone"]]
-    assert "could not be launched" in told["undone"][0]["why"]
+    [outcome] = [outcome for outcome in disruptions(actor) if outcome["undone"]]
+    assert "could not be launched" in outcome["undone"][0]["why"]
 
 
 def test_a_budget_that_allows_no_eviction_blocks_and_is_reported(actor: Actor) -> None:

@@ -105,15 +105,17 @@ def test_the_api_server_accepts_every_field_of_every_kind(api: KubeApi) -> None:
         assert covers(tried(api, manifest)["spec"], manifest["spec"])
 
 
-def covers(stored: Any, said: Any) -> bool:
+def covers(stored: Any, written: Any) -> bool:
     """Return whether all fields are stored: none is pruned or changed."""
-    if isinstance(said, dict):
+    if isinstance(written, dict):
         return isinstance(stored, dict) and all(
-            key in stored and covers(stored[key], value) for key, value in said.items()
+            key in stored and covers(stored[key], value) for key, value in written.items()
         )
-    if isinstance(said, list):
-        return len(stored) == len(said) and all(covers(one, other) for one, other in zip(stored, said, strict=True))
-    return bool(stored == said)
+    if isinstance(written, list):
+        return len(stored) == len(written) and all(
+            covers(one, other) for one, other in zip(stored, written, strict=True)
+        )
+    return bool(stored == written)
 
 
 @pytest.mark.parametrize("case", [case for case in MISTAKES if "apiServer" in case], ids=lambda case: case["mistake"])

@@ -40,7 +40,7 @@ def faulty(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
 
 
 @pytest.fixture
-def pool_of_the_deaf(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
+def pool_with_a_faulty_doorbell(request: pytest.FixtureRequest, deployed: Actor) -> Iterator[Actor]:
     """Scenario c's pool in an empty cluster with a faulty doorbell."""
     deployed.clean()
     deployed.apply("c-template.yaml")
@@ -76,9 +76,9 @@ def test_a_faulty_doorbell_delays_no_request_beyond_the_timeout(faulty: Actor) -
     assert took < WEBHOOK_TIMEOUT + 1.5, f"the event was accepted after {took:.1f} s"
 
 
-@pytest.mark.parametrize("pool_of_the_deaf", WHILE_NODES_JOIN, indirect=True)
-def test_without_the_doorbell_the_sweep_launches_the_node(pool_of_the_deaf: Actor) -> None:
-    actor = pool_of_the_deaf
+@pytest.mark.parametrize("pool_with_a_faulty_doorbell", WHILE_NODES_JOIN, indirect=True)
+def test_without_the_doorbell_the_sweep_launches_the_node(pool_with_a_faulty_doorbell: Actor) -> None:
+    actor = pool_with_a_faulty_doorbell
     known = actor.executions()
     actor.create(deployment("patient", cpu="500m"))
     until(lambda: actor.pods("patient"), what="the deployment's pod")

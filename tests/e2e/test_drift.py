@@ -19,7 +19,7 @@ __all__ = ["running"]
 
 PROVISIONERS = "/apis/karpenter.sh/v1alpha5/provisioners"
 LIMIT = 180.0
-BETWEEN_SWEEPS = 15.0  # seconds; two looks for nodes to disrupt are at least 30 s apart
+BETWEEN_SWEEPS = 15.0  # seconds; two executions of DISRUPT are at least 30 s apart
 
 
 def condition(machine: Object, kind: str) -> Any:
@@ -64,8 +64,8 @@ def test_a_changed_pool_replaces_its_node_when_the_new_one_is_initialized(runnin
     assert_gone(running, node, claim, instance)
     replaced = kube.get(f"{NODES}/{only(running.nodes())}")
     assert replaced["metadata"]["labels"]["team"] == "a"
-    told = {event["reason"] for event in running.events() if event["regarding"]["name"] == claim}
-    assert "Drifted" in told
+    reasons = {event["reason"] for event in running.events() if event["regarding"]["name"] == claim}
+    assert "Drifted" in reasons
 
 
 def test_an_expired_node_of_a_graceful_pool_is_replaced_when_the_new_one_is_initialized(running: Actor) -> None:

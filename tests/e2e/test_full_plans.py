@@ -25,13 +25,13 @@ pytestmark = pytest.mark.e2e
 NODES: Final = int(os.environ.get("JOINER_FULL_NODES", "10"))
 CHANCE: Final = random.Random(7)  # noqa: S311 - a world that is the same each time
 SIZES: Final = [CHANCE.randint(50, 1900) for _ in range(5 * NODES)]
-ROOM: Final = int(
+POD_MILLICORES: Final = int(
     sum(SIZES) / NODES / 0.9905
 )  # millicores for pods on a node: what the pods ask for is 99 % of all nodes' together
-KEPT_BACK: Final = 7910 - ROOM  # of what an m5.2xlarge can allocate
+KEPT_BACK: Final = 7910 - POD_MILLICORES  # of what an m5.2xlarge can allocate
 BOOT_SECONDS: Final = 6.0  # time for others to come meanwhile
 DYING: Final = 5  # one node in so many dies booting
-URGENT: Final = NODES // 2  # pods that no planned node has room for
+URGENT: Final = NODES // 2  # pods that fit on no planned node
 DEPLOYED: Final = (
     NODES // 2
 )  # of the crowd, where pods are replaced: each has a deployment of its own, which costs as much as ten pods
@@ -187,8 +187,8 @@ def test_every_pod_runs_on_its_planned_node_although_all_pods_are_replaced_meanw
     crowd.wait_running()
     crowd.actor.rest()
     assert sorted(crowd.on_nodes()) == sorted(planned)
-    assert sum(SIZES) / (NODES * ROOM) > 0.99
-    assert {millicores(node["status"]["allocatable"]["cpu"]) for node in crowd.actor.nodes()} == {ROOM}
+    assert sum(SIZES) / (NODES * POD_MILLICORES) > 0.99
+    assert {millicores(node["status"]["allocatable"]["cpu"]) for node in crowd.actor.nodes()} == {POD_MILLICORES}
 
 
 def test_pods_of_nodes_that_fail_to_boot_get_other_nodes_and_the_rest_runs_as_planned(crowd: Crowd) -> None:

@@ -34,9 +34,9 @@ def handler(event, context):
 def python(stack: LocalStack, printed: list[str]) -> str:
     """The version that the stack printed when it deployed, such as ``3.13.0``."""
     assert stack.is_running
-    told = [match[1] for line in printed if (match := re.match(r"functions run on Python (\S+)", line))]
-    assert told
-    return str(told[-1])
+    versions = [match[1] for line in printed if (match := re.match(r"functions run on Python (\S+)", line))]
+    assert versions
+    return str(versions[-1])
 
 
 @pytest.fixture

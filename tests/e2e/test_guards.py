@@ -183,7 +183,7 @@ def node_of(actor: Actor, instance: str) -> Object | None:
     )
 
 
-def said_of(node: Object) -> tuple[Any, ...]:
+def spec_of(node: Object) -> tuple[Any, ...]:
     """Return the fields of a Node that another client could change."""
     metadata, spec = node["metadata"], node["spec"]
     return metadata["labels"], metadata.get("finalizers"), metadata.get("ownerReferences"), metadata["uid"], spec
@@ -193,7 +193,7 @@ def test_a_node_of_another_owner_is_used_and_never_changed(pool: Actor) -> None:
     pool.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 1}})
     pool.rest()
     instance = join_from_outside(pool)
-    before = said_of(until(lambda: node_of(pool, instance), what="the node group's node", limit=30))
+    before = spec_of(until(lambda: node_of(pool, instance), what="the node group's node", limit=30))
 
     pool.create(deployment("inflate", replicas=4))  # three fit beside what the node keeps for itself
     pool.wait_running(4, "inflate")
@@ -216,5 +216,5 @@ def test_a_node_of_another_owner_is_used_and_never_changed(pool: Actor) -> None:
     until(gone, what="Joiner's own node gone", limit=60)
     left = node_of(pool, instance)
     assert left is not None
-    assert said_of(left) == before
+    assert spec_of(left) == before
     assert [each["InstanceId"] for each in pool.instances()] == [instance]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.e2e
 LEASE = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 
-def told(actor: Actor) -> list[str]:
+def violations_of(actor: Actor) -> list[str]:
     return violations(actor.world, table=actor.outputs["TableName"])
 
 
@@ -30,7 +30,7 @@ def test_a_pending_pod_that_a_pool_could_serve_is_found(pool: Actor) -> None:
             deployment("impossible", nodeSelector={"kubernetes.io/arch": "s390x"}),
         )
         until(lambda: len([pod for pod in pool.pods() if waits(pod)]) == 4, what="four pods that no node is found for")
-        found = sorted(told(pool))
+        found = sorted(violations_of(pool))
         assert [each.split("-")[0] for each in found] == ["pod apart", "pod forgotten"]
         assert all("pool default could serve it" in each for each in found)
     finally:
@@ -56,7 +56,7 @@ def test_a_leftover_instance_taint_and_lease_are_found(pool: Actor) -> None:
         ExpressionAttributeValues={":me": {"S": "nobody"}},
     )
     ec2.create_tags(Resources=[mine["InstanceId"]], Tags=[{"Key": "karpenter.sh/nodeclaim", "Value": "another"}])
-    assert sorted(told(pool)) == [
+    assert sorted(violations_of(pool)) == [
         f"instance {mine['InstanceId']} has no claim",
         f"node {node['metadata']['name']} carries karpenter.sh/disrupted",
         "the lease is held by nobody",

@@ -40,7 +40,7 @@ def forget(actor: Actor, *kinds: str) -> None:
             client.delete_item(TableName=actor.outputs["TableName"], Key={"kind": item["kind"], "id": item["id"]})
 
 
-def told(actor: Actor, kind: str, reason: str) -> list[str]:
+def notes(actor: Actor, kind: str, reason: str) -> list[str]:
     """Return the notes of events with this reason on objects of this kind."""
     return [each["note"] for each in actor.events() if each["regarding"]["kind"] == kind and each["reason"] == reason]
 
@@ -56,7 +56,7 @@ def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_o
 
     failing.create(deployment("doomed"))
     until(lambda: items(failing, "BACKOFF"), what="a wait", limit=30)
-    until(lambda: told(failing, "Pod", "NotTriggerScaleUp"), what="the pod told", limit=60)
+    until(lambda: notes(failing, "Pod", "NotTriggerScaleUp"), what="the event of the pod", limit=60)
     failing.rest()
     for _ in range(3):
         failing.sweep()
@@ -66,11 +66,11 @@ def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_o
     message = "Client.VolumeLimitExceeded: Volume limit exceeded"
     assert any(
         message in each and "Service Quotas" in each
-        for each in told(failing, "NodeClaim", "InstanceEndedAtLaunch")
-        + told(failing, "Machine", "InstanceEndedAtLaunch")
+        for each in notes(failing, "NodeClaim", "InstanceEndedAtLaunch")
+        + notes(failing, "Machine", "InstanceEndedAtLaunch")
     )
-    assert any(message in each for each in told(failing, "Provisioner", "InstanceEndedAtLaunch"))
-    assert any(message in each for each in told(failing, "Pod", "NotTriggerScaleUp"))
+    assert any(message in each for each in notes(failing, "Provisioner", "InstanceEndedAtLaunch"))
+    assert any(message in each for each in notes(failing, "Pod", "NotTriggerScaleUp"))
     template = failing.world.kube.items("/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates")[0]
     assert message in json.dumps(template["status"])
     assert failing.claims() == []

@@ -109,7 +109,7 @@ def test_a_mistake_is_refused_at_apply_by_field_value_and_remedy(
         assert word in str(refused.value)
 
 
-def told(actor: Actor, kind: str, name: str) -> dict[str, Any]:
+def report_on(actor: Actor, kind: str, name: str) -> dict[str, Any]:
     """Return an object's Ready condition once it is False, and its events."""
 
     def look() -> dict[str, Any] | None:
@@ -148,20 +148,21 @@ def test_a_missing_aws_resource_is_reported_on_the_object_and_another_pool_serve
 
     field = {"Provisioner": "spec.provider.instanceProfile", "EC2NodeClass": "spec.instanceProfile"}
     for kind, name in field.items():
-        said = told(deployed, kind, "no-profile")
-        for message in (said["ready"]["message"], said["events"][0]["note"]):
+        reported = report_on(deployed, kind, "no-profile")
+        for message in (reported["ready"]["message"], reported["events"][0]["note"]):
             assert f"{name}: there is no instance profile nobody-made-it: create it, or leave the field out" in message
     field = {"Provisioner": "spec.provider.subnetSelector", "EC2NodeClass": "spec.subnetSelectorTerms"}
     for kind, name in field.items():
-        said = told(deployed, kind, "no-subnet")
-        for message in (said["ready"]["message"], said["events"][0]["note"]):
+        reported = report_on(deployed, kind, "no-subnet")
+        for message in (reported["ready"]["message"], reported["events"][0]["note"]):
             assert f"{name}: no subnet has tag karpenter.sh/discovery = nobody: tag the subnets" in message
     assert (
-        "EC2NodeClass/no-profile: spec.instanceProfile" in told(deployed, "NodePool", "no-profile")["ready"]["message"]
+        "EC2NodeClass/no-profile: spec.instanceProfile"
+        in report_on(deployed, "NodePool", "no-profile")["ready"]["message"]
     )
     assert (
         "EC2NodeClass/no-subnet: spec.subnetSelectorTerms"
-        in told(deployed, "NodePool", "no-subnet")["ready"]["message"]
+        in report_on(deployed, "NodePool", "no-subnet")["ready"]["message"]
     )
     assert {claim["metadata"]["labels"]["karpenter.sh/provisioner-name"] for claim in deployed.claims()} == {"good"}
     deployed.assert_at_rest()
@@ -176,10 +177,10 @@ def test_an_invalid_stored_manifest_is_reported_and_stops_no_other(deployed: Act
     deployed.create(wrong, provisioner("good"), deployment("patient"))
     deployed.wait_running(1, "patient")
 
-    said = told(deployed, "Provisioner", "wrong")
+    reported = report_on(deployed, "Provisioner", "wrong")
     assert (
         "spec.providerRef is AWSNodeTemplate/gone: there is no such AWSNodeTemplate; create it or name another"
-        in said["events"][0]["note"]
+        in reported["events"][0]["note"]
     )
     deployed.assert_at_rest()
     deployed.clean()

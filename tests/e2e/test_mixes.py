@@ -81,8 +81,8 @@ class Scene:
 
     def as_planned(self) -> list[float]:
         """Return for each execution with launches the share of its planned pods that run on their planned node."""
-        told = [summary(self.actor.world, execution["executionArn"]) for execution in self.actor.since(self.known)]
-        return [float(said["placedAsPlanned"]) for said in told if said.get("launched")]
+        summaries = [summary(self.actor.world, execution["executionArn"]) for execution in self.actor.since(self.known)]
+        return [float(each["placedAsPlanned"]) for each in summaries if each.get("launched")]
 
     def misplaced(self) -> list[str]:
         """Return each violated constraint of each running pod, found by the independent checker."""
@@ -113,13 +113,13 @@ class Scene:
         instance_type, zone, capacity_type = offer
         if capacity_type == "on-demand":
             return price_per_hour(self.actor.world.client("pricing"), instance_type)
-        told = self.actor.world.client("ec2").describe_spot_price_history(
+        response = self.actor.world.client("ec2").describe_spot_price_history(
             InstanceTypes=[instance_type],
             AvailabilityZone=zone,
             StartTime=datetime.now(UTC),
             ProductDescriptions=["Linux/UNIX"],
         )
-        return float(told["SpotPriceHistory"][0]["SpotPrice"])
+        return float(response["SpotPriceHistory"][0]["SpotPrice"])
 
 
 @pytest.fixture

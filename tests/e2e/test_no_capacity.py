@@ -95,7 +95,7 @@ def test_without_any_capacity_the_pod_has_an_event_the_execution_succeeds_and_la
     known = short.executions()
 
     short.create(deployment("patient"))
-    note = until(lambda: _told(short, "patient"), what="an event on the pod that says so", limit=60)
+    note = until(lambda: _note(short, "patient"), what="an event on the pod that says so", limit=60)
     short.rest()
 
     assert "short of capacity" in note
@@ -124,7 +124,7 @@ def test_without_any_capacity_the_pod_has_an_event_the_execution_succeeds_and_la
     short.assert_at_rest()
 
 
-def _told(actor: Actor, app: str) -> str:
+def _note(actor: Actor, app: str) -> str:
     names = {pod["metadata"]["name"] for pod in actor.pods(app)}
     found = [
         event["note"]

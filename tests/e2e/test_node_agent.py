@@ -76,8 +76,8 @@ class Nodes:
         return turn_knob(self.stack.known.node_agent, name, asked)
 
     def why(self, instance_id: str) -> str:
-        told: str = self.agent("instances").get(instance_id, {}).get("why", "")
-        return told
+        reason: str = self.agent("instances").get(instance_id, {}).get("why", "")
+        return reason
 
     def of(self, instance_id: str) -> Object | None:
         nodes = self.kube.items("/api/v1/nodes")
@@ -437,10 +437,10 @@ def test_a_running_node_can_stop_reporting(nodes: Nodes, kube: KubeApi) -> None:
         what="silence",
         limit=20,
     )
-    kube.create(PODS, pod("unheard", node))
+    kube.create(PODS, pod("waiting", node))
     time.sleep(0.7)
-    assert kube.get(f"{PODS}/unheard")["status"]["phase"] == "Pending"
+    assert kube.get(f"{PODS}/waiting")["status"]["phase"] == "Pending"
 
     nodes.agent("faults", fault="none", instanceId=identity)
-    until(lambda: kube.get(f"{PODS}/unheard")["status"]["phase"] == "Running", what="the pod running", limit=20)
-    kube.delete(f"{PODS}/unheard")
+    until(lambda: kube.get(f"{PODS}/waiting")["status"]["phase"] == "Running", what="the pod running", limit=20)
+    kube.delete(f"{PODS}/waiting")

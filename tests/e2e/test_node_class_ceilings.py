@@ -57,12 +57,12 @@ def test_a_class_with_a_subnet_that_is_not_the_clusters_is_refused(empty: Actor)
     ]
     try:
         empty.create(bounded(subnetSelectorTerms=[{"id": subnet}]), node_pool("bounded"), deployment("patient"))
-        told = refused(empty, "SubnetsReady")
+        refusal = refused(empty, "SubnetsReady")
     finally:
         ec2.delete_subnet(SubnetId=subnet)
 
-    assert told["reason"] == "SubnetNotAllowed"
-    assert f"spec.subnetSelectorTerms: the settings do not allow the subnet {subnet}; they allow" in told["message"]
+    assert refusal["reason"] == "SubnetNotAllowed"
+    assert f"spec.subnetSelectorTerms: the settings do not allow the subnet {subnet}; they allow" in refusal["message"]
     works(empty)
 
 
@@ -70,10 +70,10 @@ def test_a_class_with_an_image_owner_outside_the_settings_is_refused(empty: Acto
     terms = [{"owner": "099720109477", "name": "*"}]
     empty.create(bounded(amiFamily="AL2023", amiSelectorTerms=terms), node_pool("bounded"), deployment("patient"))
 
-    told = refused(empty, "AMIsReady")
+    refusal = refused(empty, "AMIsReady")
 
-    assert told["reason"] == "ImageOwnerNotAllowed"
-    assert "spec.amiSelectorTerms[0].owner: nodes may not boot images of 099720109477" in told["message"]
+    assert refusal["reason"] == "ImageOwnerNotAllowed"
+    assert "spec.amiSelectorTerms[0].owner: nodes may not boot images of 099720109477" in refusal["message"]
 
 
 def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Actor) -> None:
@@ -81,10 +81,10 @@ def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Act
     empty.world.client("ec2").modify_ebs_default_kms_key_id(KmsKeyId=key)
     empty.create(bounded(), node_pool("bounded"), deployment("patient"))
 
-    told = refused(empty, "ValidationSucceeded")
+    refusal = refused(empty, "ValidationSucceeded")
 
-    assert told["reason"] == "DefaultKMSKeyNotAllowed"
-    assert key in told["message"]
+    assert refusal["reason"] == "DefaultKMSKeyNotAllowed"
+    assert key in refusal["message"]
 
 
 def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:

@@ -54,9 +54,9 @@ def invoke(actor: Actor, name: str, cluster: dict[str, str]) -> dict[str, Any]:
     answer = actor.world.client("lambda").invoke(
         FunctionName=function_of(actor, name)["FunctionName"], Payload=json.dumps(payload).encode()
     )
-    told: dict[str, Any] = json.loads(answer["Payload"].read())
-    assert "FunctionError" in answer, told
-    return told
+    response: dict[str, Any] = json.loads(answer["Payload"].read())
+    assert "FunctionError" in answer, response
+    return response
 
 
 def own(actor: Actor) -> dict[str, str]:
@@ -77,10 +77,10 @@ def test_no_function_sends_a_token_to_an_endpoint_of_the_callers_choice(
     server, ca = foreign
     lured = own(deployed) | {"endpoint": f"https://127.0.0.1:{server.port}", "certificateAuthority": ca}
 
-    told = invoke(deployed, function, lured)
+    error = invoke(deployed, function, lured)
 
-    assert told["errorType"] == "ForeignCluster"
-    assert told["errorMessage"].startswith(f"the payload names the endpoint 'https://127.0.0.1:{server.port}'")
+    assert error["errorType"] == "ForeignCluster"
+    assert error["errorMessage"].startswith(f"the payload names the endpoint 'https://127.0.0.1:{server.port}'")
     assert server.tokens == []
 
 
@@ -96,9 +96,9 @@ def test_another_ca_and_another_clusters_name_are_refused(deployed: Actor, forei
 
 
 def test_functions_that_talk_to_aws_refuse_another_clusters_name_too(deployed: Actor) -> None:
-    told = invoke(deployed, "survey_instances", own(deployed) | {"name": "other"})
+    error = invoke(deployed, "survey_instances", own(deployed) | {"name": "other"})
 
-    assert told["errorType"] == "ForeignCluster"
+    assert error["errorType"] == "ForeignCluster"
 
 
 def test_after_the_deployment_the_installer_has_no_right_in_the_cluster(deployed: Actor) -> None:

@@ -31,7 +31,7 @@ def manifest(scenario: str, provider: dict[str, Any]) -> Object:
     return found
 
 
-def told(actor: Actor, status: str) -> dict[str, Any]:
+def readiness(actor: Actor, status: str) -> dict[str, Any]:
     """Return the Provisioner's Ready condition once it is `status`."""
 
     def look() -> dict[str, Any] | None:
@@ -44,7 +44,7 @@ def told(actor: Actor, status: str) -> dict[str, Any]:
 
 def test_a_valid_pool_is_ready_before_a_pod_needs_it(empty: Actor) -> None:
     empty.apply("c-template.yaml")
-    assert told(empty, "True")
+    assert readiness(empty, "True")
     empty.assert_at_rest()
 
 
@@ -60,7 +60,7 @@ def test_an_unusable_pool_is_reported_and_becomes_ready_after_it_is_fixed(
     empty: Actor, provider: dict[str, Any], named: str
 ) -> None:
     empty.create(manifest("a-inline-provider.yaml", provider))
-    assert named in told(empty, "False")["message"]
+    assert named in readiness(empty, "False")["message"]
 
     empty.create(deployment("patient"))
     empty.create(manifest("a-inline-provider.yaml", {}))

@@ -70,8 +70,8 @@ def is_gone(actor: Actor, path: str) -> bool:
 
 def ended(actor: Actor, arn: str) -> Mapping[str, Any]:
     def look() -> Mapping[str, Any] | None:
-        said: Mapping[str, Any] = actor.world.client("stepfunctions").describe_execution(executionArn=arn)
-        return said if said["status"] != "RUNNING" else None
+        description: Mapping[str, Any] = actor.world.client("stepfunctions").describe_execution(executionArn=arn)
+        return description if description["status"] != "RUNNING" else None
 
     return until(look, what="the retirement's end", limit=LIMIT)
 
@@ -96,10 +96,10 @@ def test_a_deleted_object_is_drained_and_terminated_and_its_pods_run_elsewhere(r
 
     assert_gone(running, node, claim, instance)
     [execution] = [each for each in retirements(running) if each["executionArn"] not in known]
-    told = json.loads(ended(running, execution["executionArn"])["output"])
-    assert (told["retired"], told["failures"]) == ([claim], [])
-    said = {event["reason"] for event in running.events() if event["regarding"]["name"] == node}
-    assert {"DisruptionTerminating", "InstanceTerminating"} <= said
+    summary = json.loads(ended(running, execution["executionArn"])["output"])
+    assert (summary["retired"], summary["failures"]) == ([claim], [])
+    reasons = {event["reason"] for event in running.events() if event["regarding"]["name"] == node}
+    assert {"DisruptionTerminating", "InstanceTerminating"} <= reasons
 
 
 def test_a_retirement_waits_for_a_disruption_budget(running: Actor) -> None:

@@ -131,21 +131,21 @@ def test_every_node_has_a_machine_with_its_provider_id(inflated: Actor) -> None:
 
 
 def test_the_provisioners_status_counts_launched_nodes(inflated: Actor) -> None:
-    said = inflated.world.kube.get(PROVISIONER)["status"]["resources"]
+    resources = inflated.world.kube.get(PROVISIONER)["status"]["resources"]
     there = sum(millicores(node["status"]["capacity"]["cpu"]) for node in inflated.nodes())
-    assert millicores(str(said["cpu"])) == there
+    assert millicores(str(resources["cpu"])) == there
 
 
 def test_the_last_state_summarises_the_scale_up(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
     client = inflated.world.client("stepfunctions")
-    told = [
+    summaries = [
         json.loads(client.describe_execution(executionArn=e["executionArn"])["output"]) for e in inflated.since(earlier)
     ]
-    launched = [said for said in told if said.get("launched")]
-    assert sum(said["launched"] for said in launched) == len(inflated.nodes())
-    for said in launched:
-        assert said["pricePerHour"] > 0
-        assert said["nodes"], said
+    launched = [summary for summary in summaries if summary.get("launched")]
+    assert sum(summary["launched"] for summary in launched) == len(inflated.nodes())
+    for summary in launched:
+        assert summary["pricePerHour"] > 0
+        assert summary["nodes"], summary
 
 
 def test_the_pods_events_name_their_execution_and_machine(inflated: Actor, earlier: list[dict[str, Any]]) -> None:
@@ -155,17 +155,17 @@ def test_the_pods_events_name_their_execution_and_machine(inflated: Actor, earli
         if place.instance_type
     }
     executions = {execution["name"] for execution in inflated.since(earlier)}
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for event in inflated.events():
         if event["reason"] == "TriggeredScaleUp" and event["reportingInstance"] in executions:
             assert event["reportingController"] == "joiner.dev/joiner"
             note = LAUNCHED_FOR.fullmatch(event["note"])
             assert note is not None, event["note"]
             pod = note["example"] or event["regarding"]["name"]  # the event of a ReplicaSet names one of its pods
-            told.add((f"default/{pod}", note["machine"], note["type"], note["zone"], note["execution"]))
+            reported.add((f"default/{pod}", note["machine"], note["type"], note["zone"], note["execution"]))
             assert event["reportingInstance"] == note["execution"]
 
-    assert told == planned != set()
+    assert reported == planned != set()
     machines = {
         (each["metadata"]["name"], each["metadata"]["labels"][TYPE], each["metadata"]["labels"][ZONE])
         for each in inflated.world.kube.items(MACHINES)

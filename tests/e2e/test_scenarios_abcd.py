@@ -97,8 +97,8 @@ def test_b_five_pods_run_on_spot_within_a_limit_and_their_events_report_each_ste
     assert_selected_by_the_tag_of_the_cluster(cluster)
     machines = [claim["metadata"]["name"] for claim in cluster.claims()]
     for pod in cluster.pods("inflate"):
-        told = story(cluster, pod)
-        assert any(machine in told["TriggeredScaleUp"] for machine in machines), told
+        notes = story(cluster, pod)
+        assert any(machine in notes["TriggeredScaleUp"] for machine in machines), notes
     cluster.assert_at_rest()
 
     cluster.end("inflate")
@@ -137,8 +137,8 @@ def test_c_nodes_stay_without_a_ttl_and_are_removed_once_there_is_one(cluster: A
 def used(actor: Actor) -> int:
     """Return the CPU in the Provisioner's status, which the next scale-up or sweep writes."""
     actor.sweep()
-    said = actor.world.kube.get(PROVISIONER).get("status", {}).get("resources", {})
-    return millicores(str(said.get("cpu", "0")))
+    resources = actor.world.kube.get(PROVISIONER).get("status", {}).get("resources", {})
+    return millicores(str(resources.get("cpu", "0")))
 
 
 def test_d_five_pods_run_on_spot_in_the_tagged_subnets_with_the_tagged_group(cluster: Actor) -> None:

@@ -52,7 +52,7 @@ def go_up_and_down(actor: Actor, *, pods: int = 3) -> None:
 
 
 ONE_NODE: Final = {"node.kubernetes.io/instance-type": "c5.large"}
-"""A type with room for one of the pods."""
+"""A type whose nodes hold one of the pods."""
 
 
 def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
@@ -149,10 +149,10 @@ def test_an_express_execution_that_runs_twice_acts_once(troubled: Actor) -> None
 
     assert len(launched_ever(troubled)) - before == 3
     for arn in arns:
-        told = troubled.knob("express-executions", stateMachineArn=arn)["executions"]
-        names = [each["name"] for each in told]
+        listed = troubled.knob("express-executions", stateMachineArn=arn)["executions"]
+        names = [each["name"] for each in listed]
         assert any(names.count(name) == 2 for name in names), "no execution ran twice"
-        assert {each["status"] for each in told if names.count(each["name"]) == 2} == {"SUCCEEDED"}
+        assert {each["status"] for each in listed if names.count(each["name"]) == 2} == {"SUCCEEDED"}
 
 
 def launched_ever(actor: Actor) -> set[str]:

@@ -163,6 +163,6 @@ def test_a_second_deployment_at_the_same_time_is_refused(bare_stack: LocalStack)
 
 def test_an_unknown_knob_lists_all_knobs(bare_stack: LocalStack) -> None:
     for name in ("which", "agent/which"):
-        said = CliRunner().invoke(app, ["local", "knob", name, "--root", str(bare_stack.root)])
-        assert said.exit_code == 1
-        assert {"capacity", "agent/boot"} <= set(said.stderr.replace(",", " ").split())
+        result = CliRunner().invoke(app, ["local", "knob", name, "--root", str(bare_stack.root)])
+        assert result.exit_code == 1
+        assert {"capacity", "agent/boot"} <= set(result.stderr.replace(",", " ").split())

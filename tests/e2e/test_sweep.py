@@ -33,7 +33,7 @@ NODECLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 NODEPOOLS = "/apis/karpenter.sh/v1/nodepools"
 APART = 2.0  # seconds, clusters/local.yaml
 BETWEEN_SWEEPS = 5.0
-SAID_WITHIN = 20.0  # seconds until EC2's events of an instance have been handled, on a busy machine
+HANDLED_WITHIN = 20.0  # seconds until EC2's events of an instance have been handled, on a busy machine
 GRACE = 120  # seconds from the warning until EC2 takes the spot instance back
 EMPTY_FOR = 20  # seconds: it is 15 s empty at least, and 20 s open
 SWEEP = 60  # seconds between two sweeps of the clock; those of this test are more
@@ -92,7 +92,7 @@ class Aftermath:
         """Return the case's first instance."""
         return str(self.claims[story]["status"]["providerID"].rpartition("/")[2])
 
-    def look(self) -> bool:
+    def check(self) -> bool:
         """Record which cases have ended; return whether all have."""
         alive = {each["InstanceId"] for each in self.actor.instances()}
         nodes = {each["spec"].get("providerID", "").rpartition("/")[2] for each in self.actor.nodes()}
@@ -114,18 +114,18 @@ class Aftermath:
 
     def await_the_end(self) -> None:
         """Run sweeps every few seconds until all cases have ended."""
-        while not self.look() and time.monotonic() < self.began + LIMIT:
+        while not self.check() and time.monotonic() < self.began + LIMIT:
             self.swept.append(self.actor.sweep())
             waited = time.monotonic() + BETWEEN_SWEEPS
-            while not self.look() and time.monotonic() < waited:
+            while not self.check() and time.monotonic() < waited:
                 time.sleep(0.3)
 
     def await_ec2s_word(self) -> None:
         """Wait until EC2's events have started retirements: on a busy machine their function may start later than a
         sweep,
         which would start the same retirements first."""
-        told = {self.claims[story]["metadata"]["name"] for story in ("lost", "stopped", "spot")}
-        while not told <= self.retired_when_interrupted() and time.monotonic() < self.began + SAID_WITHIN:
+        expected = {self.claims[story]["metadata"]["name"] for story in ("lost", "stopped", "spot")}
+        while not expected <= self.retired_when_interrupted() and time.monotonic() < self.began + HANDLED_WITHIN:
             time.sleep(0.3)
 
     def retired_when_interrupted(self) -> set[str]:
@@ -277,11 +277,11 @@ def test_a_node_that_never_registered_is_replaced(aftermath: Aftermath) -> None:
 
 def test_a_node_without_a_claim_gets_it_back_and_is_drained(aftermath: Aftermath) -> None:
     """Kubernetes' garbage collector deletes a Node whose owner is gone: without a claim it would not be drained."""
-    told = aftermath.actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
+    events = aftermath.actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
 
     assert "stripped" in aftermath.over
     assert aftermath.claims["stripped"]["metadata"]["name"] in {
-        e["regarding"]["name"] for e in told if e["reason"] == "ClaimRebuilt"
+        e["regarding"]["name"] for e in events if e["reason"] == "ClaimRebuilt"
     }
 
 

@@ -226,9 +226,9 @@ def test_after_uninstall_keep_the_stack_is_deleted_and_the_nodes_stay_ready(acco
     until(lambda: len(ready(running.nodes())) == len(running.nodes()), what="all nodes open", limit=60)
     nodes, instances = ready(running.nodes()), {each["InstanceId"] for each in running.instances()}
 
-    said = account.joiner("uninstall", "--nodes", "keep")
-    assert said.returncode == 0, said.stderr
-    assert f"{len(instances)} nodes will continue to run without it" in said.stdout
+    result = account.joiner("uninstall", "--nodes", "keep")
+    assert result.returncode == 0, result.stderr
+    assert f"{len(instances)} nodes will continue to run without it" in result.stdout
     assert account.delete() == "DELETE_COMPLETE"
 
     assert {each["InstanceId"] for each in running.instances()} == instances
@@ -252,11 +252,11 @@ def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_th
 
     refused = account.delete()
     assert refused == "DELETE_FAILED"
-    said = account.joiner("uninstall", "--nodes", "drain", "--timeout", "3")
+    result = account.joiner("uninstall", "--nodes", "drain", "--timeout", "3")
 
-    assert said.returncode == 0, said.stderr
-    assert "No node of Joiner is left" in said.stdout
-    assert f"of {len(nodes)} nodes gone" in said.stderr
+    assert result.returncode == 0, result.stderr
+    assert "No node of Joiner is left" in result.stdout
+    assert f"of {len(nodes)} nodes gone" in result.stderr
     until(actor.is_empty, what="claims and nodes gone", limit=60)
     assert actor.running("web") == 0
     time.sleep(5)

@@ -123,7 +123,7 @@ class Actor:
     world: DemoStack
     outputs: Mapping[str, str]
     stopped: set[str] = field(default_factory=set)
-    told: set[str] = field(default_factory=set)  # failed executions that an earlier test has told of
+    reported: set[str] = field(default_factory=set)  # failed executions that an earlier test has reported
 
     # doing
 
@@ -162,8 +162,10 @@ class Actor:
 
     def _swept(self, arn: str) -> str | None:
         """Return an Express execution's status from the local AWS; AWS has no such API."""
-        told = self.knob("express-executions", stateMachineArn=self.outputs["SweepArn"], executionArn=arn)["executions"]
-        return next((e["status"] for e in told if e["status"] != "RUNNING"), None)
+        executions = self.knob("express-executions", stateMachineArn=self.outputs["SweepArn"], executionArn=arn)[
+            "executions"
+        ]
+        return next((e["status"] for e in executions if e["status"] != "RUNNING"), None)
 
     def end(self, *deployments: str) -> None:
         """Delete deployments and wait until their pods are gone."""
@@ -254,9 +256,9 @@ class Actor:
                 claim = next((name for name in names if name.endswith(end)), end)
                 for pod in node["pods"]:
                     yield pod, PlannedPods(execution, claim, node["instanceType"], node["zone"])
-            for room in plan["existing"]:
-                for pod in room["pods"]:
-                    yield pod, PlannedPods(execution, room["claim"], "", "")
+            for node in plan["existing"]:
+                for pod in node["pods"]:
+                    yield pod, PlannedPods(execution, node["claim"], "", "")
 
     def placed(self) -> dict[str, str]:
         """Return the claim of the node of each pod, by the pod's namespace and name."""
@@ -300,8 +302,8 @@ class Actor:
             if not found or time.monotonic() > end:
                 break
             time.sleep(0.2)
-        failed = failed_executions(self.world, self.stopped | self.told)
-        self.told |= failed.keys()  # it is one test's failure, not that of all after it
+        failed = failed_executions(self.world, self.stopped | self.reported)
+        self.reported |= failed.keys()  # it is one test's failure, not that of all after it
         assert [*found, *failed.values()] == []
 
     def let_everything_go(self, *, limit: float = 60.0) -> None:
@@ -333,7 +335,7 @@ class Actor:
             self._stop_all(self.world.scale_up_arn)
             self.rest()
         self._delete_declared()
-        for _ in range(2):  # a sweep that was rung by this may look once more
+        for _ in range(2):  # a sweep that this started may launch once more
             if ids := [instance["InstanceId"] for instance in self.instances()]:
                 self.world.client("ec2").terminate_instances(InstanceIds=ids)
             for path in (*CLAIM_PATHS, "/api/v1/nodes"):
@@ -368,7 +370,7 @@ class Actor:
         for page in client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True):
             for item in page["Items"]:
                 key = {"kind": item["kind"], "id": item["id"]}
-                if item["kind"]["S"] == "LEASE":  # a test may have stopped its holder; nobody runs any more
+                if item["kind"]["S"] == "LEASE":  # a test may have stopped its holder; no execution runs any more
                     client.update_item(
                         TableName=table, Key=key, UpdateExpression="REMOVE holder, leaseUntil, disruptUntil"
                     )

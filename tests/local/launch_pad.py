@@ -77,8 +77,10 @@ class LaunchPad:
         return launched(answer)
 
     def instance(self, instance_id: str) -> dict[str, Any]:
-        told: dict[str, Any] = self.ec2.describe_instances(InstanceIds=[instance_id])["Reservations"][0]["Instances"][0]
-        return told
+        instance: dict[str, Any] = self.ec2.describe_instances(InstanceIds=[instance_id])["Reservations"][0][
+            "Instances"
+        ][0]
+        return instance
 
     def state(self, instance_id: str) -> str:
         state: str = self.instance(instance_id)["State"]["Name"]
@@ -102,7 +104,7 @@ def errors(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(code, override["InstanceType"], override["AvailabilityZone"]) for code, override in overrides]
 
 
-def tags(told: dict[str, Any]) -> dict[str, str]:
+def tags(resource: dict[str, Any]) -> dict[str, str]:
     """Return the tags of a resource, without those that EC2 adds itself."""
-    found = told.get("Tags", []) or told.get("TagSet", [])
+    found = resource.get("Tags", []) or resource.get("TagSet", [])
     return {tag["Key"]: tag["Value"] for tag in found if not tag["Key"].startswith("aws:")}

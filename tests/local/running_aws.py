@@ -49,8 +49,8 @@ class RunningAws:
             answer = connection.getresponse()
             body = answer.read()
         assert answer.status == 200, body
-        told: dict[str, Any] = json.loads(body)
-        return told
+        response: dict[str, Any] = json.loads(body)
+        return response
 
     @staticmethod
     def fresh(name: str) -> str:

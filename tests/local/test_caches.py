@@ -44,6 +44,6 @@ def test_two_processes_that_want_it_at_once_make_it_once(tmp_path: Path) -> None
         print("have it")
     """)
     both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = "".join(each.communicate()[0] for each in both)
-    assert said.count("making") == 1
-    assert said.count("have it") == 2
+    output = "".join(each.communicate()[0] for each in both)
+    assert output.count("making") == 1
+    assert output.count("have it") == 2

@@ -31,8 +31,8 @@ def pad(aws: RunningAws, **data: Any) -> LaunchPad:
 
 def targeted(reservation: str, market: str = "") -> dict[str, Any]:
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
-    said = {"CapacityReservationPreference": "capacity-reservations-only", **target}
-    return {"CapacityReservationSpecification": said} | (
+    specification = {"CapacityReservationPreference": "capacity-reservations-only", **target}
+    return {"CapacityReservationSpecification": specification} | (
         {"InstanceMarketOptions": {"MarketType": market}} if market else {}
     )
 

@@ -82,8 +82,8 @@ def test_the_cdk_deploys_updates_and_destroys_an_app(local_aws: RunningAws, tmp_
     cli, ssm = Cli(local_aws, tmp_path), local_aws.client("ssm")
     cli.synth()
 
-    code, said = cli.deploy("one", "--method", "direct")
-    assert code == 0, said
+    code, output = cli.deploy("one", "--method", "direct")
+    assert code == 0, output
     assert ssm.get_parameter(Name="/small/value")["Parameter"]["Value"] == "one"
     trusted = ssl.create_default_context(
         cadata=ssm.get_parameter(Name="/joiner-local/tls/ca.pem")["Parameter"]["Value"]
@@ -94,15 +94,15 @@ def test_the_cdk_deploys_updates_and_destroys_an_app(local_aws: RunningAws, tmp_
     fired = local_aws.knob("schedules/fire", name="small-sweep")
     assert fired["target"] == cli.outputs["MachineArn"]
 
-    code, said = cli.deploy("two")  # the CLI uses a change set
-    assert code == 0, said
+    code, output = cli.deploy("two")  # the CLI uses a change set
+    assert code == 0, output
     assert ssm.get_parameter(Name="/small/value")["Parameter"]["Value"] == "two"
 
-    code, said = cli.deploy("refused", "--method", "direct")
+    code, output = cli.deploy("refused", "--method", "direct")
     assert code != 0
-    assert "the cluster said no" in said
+    assert "the cluster refused" in output
     assert ssm.get_parameter(Name="/small/value")["Parameter"]["Value"] == "two"
 
-    code, said = cli.run("destroy", "--force", "Small")
-    assert code == 0, said
+    code, output = cli.run("destroy", "--force", "Small")
+    assert code == 0, output
     assert ssm.get_parameters_by_path(Path="/small")["Parameters"] == []

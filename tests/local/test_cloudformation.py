@@ -334,7 +334,7 @@ def test_a_bucket_with_something_in_it_keeps_its_stack_until_it_is_emptied(local
     assert stack.delete() == "DELETE_COMPLETE"
 
 
-def test_what_somebody_deleted_by_hand_is_no_obstacle(local_aws: RunningAws) -> None:
+def test_a_resource_that_was_deleted_by_hand_is_no_obstacle(local_aws: RunningAws) -> None:
     stack = DeployedStack(local_aws)
     stack.create({"Parameter": parameter("1")})
     local_aws.client("ssm").delete_parameter(Name=stack.physical_id("Parameter"))

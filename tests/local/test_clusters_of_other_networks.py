@@ -52,12 +52,14 @@ class Cluster:
         execution = sfn.start_execution(stateMachineArn=created["stateMachineArn"])["executionArn"]
 
         def ended() -> dict[str, Any] | None:
-            told: dict[str, Any] = sfn.describe_execution(executionArn=execution)
-            return told if told["status"] != "RUNNING" else None
+            described: dict[str, Any] = sfn.describe_execution(executionArn=execution)
+            return described if described["status"] != "RUNNING" else None
 
-        told = eventually(ended)
-        assert told["status"] == "SUCCEEDED", told
-        return Task.parse({"schema": 1, "execution": {"name": "up", "id": "arn"}, **json.loads(told["output"])}).cluster
+        described = eventually(ended)
+        assert described["status"] == "SUCCEEDED", described
+        return Task.parse(
+            {"schema": 1, "execution": {"name": "up", "id": "arn"}, **json.loads(described["output"])}
+        ).cluster
 
 
 @pytest.fixture
@@ -95,7 +97,7 @@ def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
+    ("mode", "reason"),
     [
         ("", "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours"),
         (
@@ -106,15 +108,15 @@ def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster
     ],
 )
 def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(
-    cluster: Cluster, mode: str, told: str
+    cluster: Cluster, mode: str, reason: str
 ) -> None:
     if mode:
         cluster.set(controlPlaneEgressMode=mode)
 
-    said = cluster.described()["ControlPlaneEgress"]
+    egress = cluster.described()["ControlPlaneEgress"]
 
-    assert said.startswith(mode or "AWS_MANAGED")
-    assert told in said
+    assert egress.startswith(mode or "AWS_MANAGED")
+    assert reason in egress
 
 
 def test_the_template_asks_for_what_the_function_answers(cluster: Cluster) -> None:
@@ -125,7 +127,7 @@ def test_the_clusters_own_subnets_are_what_the_permissions_get(cluster: Cluster)
     assert set(cluster.described()["SubnetIds"].split(",")) == set(cluster.network.subnets.values())
 
 
-def test_every_function_is_told_the_clusters_network(cluster: Cluster) -> None:
+def test_every_function_gets_the_network_of_the_cluster(cluster: Cluster) -> None:
     cluster.set(**V4)
     four = cluster.facts()
     cluster.set(**V6)

@@ -25,14 +25,14 @@ def handler(event, context):
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer |= {
         "Status": "FAILED" if failed else "SUCCESS",
-        "Reason": "the cluster said no",
+        "Reason": "the cluster refused",
         "PhysicalResourceId": (
             event.get("PhysicalResourceId") if event["RequestType"] == "Delete" else wanted.get("Name", "made")
         ),
         "Data": {"Value": wanted.get("Value", "")},
     }
     if mode == "stranger" and event["RequestType"] != "Delete":
-        answer["RequestId"] = "somebody else's"
+        answer["RequestId"] = "another request's"
     request = urllib.request.Request(event["ResponseURL"], json.dumps(answer).encode(), method="PUT")
     urllib.request.urlopen(request).read()
 """
@@ -117,7 +117,7 @@ def test_a_failure_fails_the_stack_with_its_reason_and_is_still_asked_to_delete(
     stack = DeployedStack(local_aws)
 
     assert stack.create({"Thing": installer.resource(Mode="failed", Name="half")}) == "ROLLBACK_COMPLETE"
-    assert "Message returned: the cluster said no" in stack.reason("Thing")
+    assert "Message returned: the cluster refused" in stack.reason("Thing")
     assert installer.kinds() == [("Create", None), ("Delete", "half")]
 
 
@@ -149,7 +149,7 @@ def test_another_physical_id_means_that_the_old_one_is_deleted_after_the_update(
     ("mode", "complaint"),
     [
         ("silent", "did not receive a response from your Custom Resource"),
-        ("stranger", 'Invalid response: RequestId is "somebody else\'s"'),
+        ("stranger", 'Invalid response: RequestId is "another request\'s"'),
     ],
 )
 def test_no_proper_answer_fails_the_stack(
@@ -162,7 +162,7 @@ def test_no_proper_answer_fails_the_stack(
     assert complaint in stack.reason("Thing")
 
 
-def test_a_function_that_crashes_is_tried_three_times_and_its_error_told(
+def test_a_function_that_crashes_is_tried_three_times_and_its_error_reported(
     local_aws: RunningAws, installer: Installer
 ) -> None:
     stack = DeployedStack(local_aws)

@@ -38,8 +38,8 @@ def role(aws: RunningAws, name: str) -> str:
 
 
 def code(error: pytest.ExceptionInfo[ClientError]) -> str:
-    told: str = error.value.response["Error"]["Code"]
-    return told
+    code: str = error.value.response["Error"]["Code"]
+    return code
 
 
 def test_a_cluster_is_where_the_knob_says(aws: RunningAws) -> None:
@@ -150,8 +150,8 @@ def test_a_deployed_access_entry_is_in_the_same_store(aws: RunningAws) -> None:
     cloudformation.create_stack(StackName="access", TemplateBody=json.dumps({"Resources": {"Entry": entry}}))
     cloudformation.get_waiter("stack_create_complete").wait(StackName="access", WaiterConfig={"Delay": 1})
 
-    told = eks.describe_access_entry(clusterName=CLUSTER, principalArn=arn)["accessEntry"]
-    assert told["kubernetesGroups"] == ["joiner:viewer"]
+    entry = eks.describe_access_entry(clusterName=CLUSTER, principalArn=arn)["accessEntry"]
+    assert entry["kubernetesGroups"] == ["joiner:viewer"]
     policies = eks.list_associated_access_policies(clusterName=CLUSTER, principalArn=arn)["associatedAccessPolicies"]
     assert [policy["policyArn"] for policy in policies] == [VIEW]
 

@@ -117,8 +117,12 @@ def test_a_queue_whose_policy_does_not_let_the_rule_in_gets_nothing_and_the_dead
     bus.emit()
 
     (letter,) = bus.received(dead_url)
-    told = {name: attribute["StringValue"] for name, attribute in letter["MessageAttributes"].items()}
-    assert (told["ERROR_CODE"], told["RULE_ARN"], told["TARGET_ARN"]) == ("NO_PERMISSIONS", rule, closed_arn)
+    attributes = {name: attribute["StringValue"] for name, attribute in letter["MessageAttributes"].items()}
+    assert (attributes["ERROR_CODE"], attributes["RULE_ARN"], attributes["TARGET_ARN"]) == (
+        "NO_PERMISSIONS",
+        rule,
+        closed_arn,
+    )
     assert json.loads(letter["Body"])["detail"]["instance-id"] == "i-1"
     assert bus.received(closed_url, wait=0) == []
 
@@ -169,11 +173,11 @@ def test_a_state_machine_is_started_with_the_event_as_its_input(bus: Bus) -> Non
     assert given["detail"]["instance-id"] == "i-1"
 
 
-def test_nobody_but_aws_emits_events_of_aws(bus: Bus) -> None:
+def test_only_aws_emits_events_of_aws(bus: Bus) -> None:
     with pytest.raises(bus.api.exceptions.ClientError, match="Not authorized for the source"):
         bus.api.put_events(Entries=[{"Source": "aws.ec2", "DetailType": "x", "Detail": "{}"}])
 
 
-def test_a_scheduled_rule_is_refused_because_nobody_would_fire_it(bus: Bus) -> None:
+def test_a_scheduled_rule_is_refused_because_nothing_would_fire_it(bus: Bus) -> None:
     with pytest.raises(bus.api.exceptions.ClientError, match="EventBridge Scheduler"):
         bus.api.put_rule(Name=bus.aws.fresh("rule"), ScheduleExpression="rate(1 minute)")

@@ -65,7 +65,7 @@ def test_an_answer_says_where_its_instances_are(pad: LaunchPad) -> None:
     assert group["LaunchTemplateAndOverrides"]["LaunchTemplateSpecification"]["Version"] == "1"
 
 
-def test_what_one_pool_lacks_the_next_gives_and_the_lack_is_told(pad: LaunchPad, aws: RunningAws) -> None:
+def test_the_next_pool_gives_what_one_lacks_and_the_lack_is_reported(pad: LaunchPad, aws: RunningAws) -> None:
     aws.knob("capacity", instanceType="c5.large", zone=A, lifecycle="on-demand", available=2)
     aws.knob("capacity", instanceType="c5.large", zone=B, lifecycle="on-demand", available=0)
 
@@ -157,17 +157,17 @@ def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> N
         TagSpecifications=specifications,
     )
     identity = launched(answer)[0]
-    told = pad.instance(identity)
+    instance = pad.instance(identity)
 
-    assert (told["InstanceType"], told["SubnetId"], told["ImageId"]) == (
+    assert (instance["InstanceType"], instance["SubnetId"], instance["ImageId"]) == (
         "m5.large",
         pad.network.subnets[A],
         pad.image(),
     )
-    assert (told["InstanceLifecycle"], told["SpotInstanceRequestId"][:4]) == ("spot", "sir-")
-    assert told["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{pad.network.instance_profile}")
-    assert [group["GroupId"] for group in told["SecurityGroups"]] == [pad.network.security_group]
-    assert (told["MetadataOptions"]["HttpTokens"], told["MetadataOptions"]["HttpPutResponseHopLimit"]) == (
+    assert (instance["InstanceLifecycle"], instance["SpotInstanceRequestId"][:4]) == ("spot", "sir-")
+    assert instance["IamInstanceProfile"]["Arn"].endswith(f"instance-profile/{pad.network.instance_profile}")
+    assert [group["GroupId"] for group in instance["SecurityGroups"]] == [pad.network.security_group]
+    assert (instance["MetadataOptions"]["HttpTokens"], instance["MetadataOptions"]["HttpPutResponseHopLimit"]) == (
         "required",
         2,
     )
@@ -183,10 +183,10 @@ def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> N
         4000,
         250,
     ]
-    assert volume["Attachments"][0]["Device"] == told["RootDeviceName"]
+    assert volume["Attachments"][0]["Device"] == instance["RootDeviceName"]
     (interface,) = pad.ec2.describe_network_interfaces(Filters=by_instance)["NetworkInterfaces"]
     (fleet,) = pad.ec2.describe_fleets(FleetIds=[answer["FleetId"]])["Fleets"]
-    assert [tags(each) for each in (told, volume, fleet)] == [asked] * 3
+    assert [tags(each) for each in (instance, volume, fleet)] == [asked] * 3
     assert tags(interface) == {}
     assert (fleet["Type"], fleet["FulfilledCapacity"], fleet["Instances"][0]["InstanceIds"]) == (
         "instant",
@@ -195,7 +195,7 @@ def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> N
     )
 
 
-def test_a_root_volume_that_nobody_mentions_is_the_images(pad: LaunchPad) -> None:
+def test_without_a_mapping_the_root_volume_is_that_of_the_image(pad: LaunchPad) -> None:
     (device,) = pad.instance(pad.launch()[0])["BlockDeviceMappings"]
     (volume,) = pad.ec2.describe_volumes(VolumeIds=[device["Ebs"]["VolumeId"]])["Volumes"]
 

@@ -83,14 +83,14 @@ def test_a_python_that_cannot_play_lambdas_runtime_is_passed_over() -> None:
     )
 
 
-def test_what_is_said_of_a_deployment_is_what_its_templates_name(tmp_path: Path) -> None:
+def test_the_summary_of_a_deployment_names_the_python_of_its_templates(tmp_path: Path) -> None:
     for version in ("3.13", "3.14"):
         function = {"Type": "AWS::Lambda::Function", "Properties": {"Runtime": f"python{version}"}}
         (tmp_path / f"a-{version}.template.json").write_text(json.dumps({"Resources": {"F": function}}))
 
-    said = of_assembly(tmp_path, FakePythons(("3.13.0",)))
+    summary = of_assembly(tmp_path, FakePythons(("3.13.0",)))
 
-    assert said == f"functions run on Python 3.13.0; functions run on Python {OWN} (no Python 3.14 was made ready)"
+    assert summary == f"functions run on Python 3.13.0; functions run on Python {OWN} (no Python 3.14 was made ready)"
 
 
 def test_every_version_is_one_of_lambdas() -> None:

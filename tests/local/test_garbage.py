@@ -139,7 +139,7 @@ def test_an_instance_that_lost_a_tag_is_still_counted_before_joiner_is_removed(y
     assert [each.id for each in yard.ec2.instances_left_of_cluster(yard.cluster)] == [lost]
 
 
-def test_each_instance_of_a_refused_call_is_told_apart(yard: Yard) -> None:
+def test_a_refused_call_has_a_result_for_each_instance(yard: Yard) -> None:
     one, two, protected = yard.launch(3)
     yard.protect(protected)
 

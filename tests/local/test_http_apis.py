@@ -267,7 +267,7 @@ def test_what_the_door_cannot_do_fails_the_deployment(
     assert complaint in stack.reason(resource)
 
 
-def test_the_weather_at_the_door_can_be_turned(api: Api) -> None:
+def test_a_knob_injects_faults_into_the_doorbells_api(api: Api) -> None:
     try:
         api.aws.knob("door", fault={"status": 200, "body": "rubbish"})
         assert api.call("GET", "/p/plain").body == b"rubbish"
@@ -279,9 +279,9 @@ def test_the_weather_at_the_door_can_be_turned(api: Api) -> None:
         with pytest.raises(OSError, match=r"closed connection|EOF|reset"):
             api.call("GET", "/p/plain")
     finally:
-        told = api.aws.knob("door", fault=None)
+        report = api.aws.knob("door", fault=None)
     assert api.call("GET", "/p/plain").json == {"hello": "world"}
-    assert told["answers"]["hung up"] == 1
+    assert report["answers"]["hung up"] == 1
 
 
 def test_the_door_is_trusted_only_with_its_own_ca(api: Api) -> None:

@@ -214,8 +214,8 @@ def test_a_dry_run_is_not_asked_for_the_tags_of_a_template_that_does_not_exist(a
 
 
 def test_the_encoded_message_of_a_denial_can_be_decoded(local_aws: RunningAws, acting: Callable[..., Act]) -> None:
-    said = refused(acting()("ec2").create_tags, Resources=["i-1"], Tags=[{"Key": "a", "Value": "b"}])[1]
-    code = said.partition("Encoded authorization failure message: ")[2]
+    message = refused(acting()("ec2").create_tags, Resources=["i-1"], Tags=[{"Key": "a", "Value": "b"}])[1]
+    code = message.partition("Encoded authorization failure message: ")[2]
 
     answer = local_aws.client("sts").decode_authorization_message(EncodedMessage=code)
 
@@ -281,8 +281,8 @@ def test_a_state_machine_invokes_only_what_its_role_may(local_aws: RunningAws) -
         execution = states.start_execution(stateMachineArn=machine)["executionArn"]
 
         def ended(execution: str = execution) -> Any:
-            told = states.describe_execution(executionArn=execution)
-            return told if told["status"] != "RUNNING" else None
+            described = states.describe_execution(executionArn=execution)
+            return described if described["status"] != "RUNNING" else None
 
         found[name] = eventually(ended)
     assert found["may"]["status"] == "SUCCEEDED"
@@ -363,9 +363,9 @@ def test_the_knobs_name_refusals_what_was_used_and_calls_that_no_table_knows(
     assert "because the local IAM does not know which permissions ssm:StartSession needs" in unknown[1]
     role = acting()("sts").get_caller_identity()["Arn"]
 
-    told = local_aws.knob("iam/denied")
-    assert told["enforced"]
-    assert any("ssm:PutParameter" in each["message"] for each in told["denied"])
-    assert any(each["call"] == "ssm:StartSession" for each in told["unmapped"])
+    report = local_aws.knob("iam/denied")
+    assert report["enforced"]
+    assert any("ssm:PutParameter" in each["message"] for each in report["denied"])
+    assert any(each["call"] == "ssm:StartSession" for each in report["unmapped"])
     assert any("own[Reading]" in statements for statements in local_aws.knob("iam/used").values())
     assert role not in local_aws.knob("iam/used")

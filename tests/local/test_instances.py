@@ -15,7 +15,7 @@ from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
-Heard = Callable[[str], list[Any]]
+EventsOf = Callable[[str], list[Any]]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def pad(local_aws: RunningAws) -> LaunchPad:
 
 
 @pytest.fixture
-def heard(local_aws: RunningAws) -> Heard:
+def events_of(local_aws: RunningAws) -> EventsOf:
     """Return what a rule for all events of EC2 received about an instance so far: states, or the kinds of events."""
     url, arn = local_aws.queue()
     allow = {
@@ -58,7 +58,9 @@ RECLAIMED = "EC2 Capacity Reservation Instance Interruption Warning"
 ORDER = ["pending", "running", WARNED, ADVISED, RECLAIMED, "stopping", "stopped", "shutting-down", "terminated"]
 
 
-def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(pad: LaunchPad, heard: Heard) -> None:
+def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(
+    pad: LaunchPad, events_of: EventsOf
+) -> None:
     (identity,) = pad.launch()
     assert pad.state(identity) == "pending"
     eventually(lambda: pad.state(identity) == "running")
@@ -67,7 +69,7 @@ def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(pa
     assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("running", "shutting-down")
     eventually(lambda: pad.state(identity) == "terminated")
 
-    eventually(lambda: heard(identity) == ["pending", "running", "shutting-down", "terminated"])
+    eventually(lambda: events_of(identity) == ["pending", "running", "shutting-down", "terminated"])
 
 
 def test_volumes_and_addresses_go_with_the_instance(pad: LaunchPad) -> None:
@@ -81,7 +83,7 @@ def test_volumes_and_addresses_go_with_the_instance(pad: LaunchPad) -> None:
     eventually(lambda: not pad.ec2.describe_network_interfaces(Filters=by_instance)["NetworkInterfaces"])
 
 
-def test_one_unknown_id_terminates_nobody(pad: LaunchPad) -> None:
+def test_a_call_with_an_unknown_id_terminates_no_instance(pad: LaunchPad) -> None:
     (identity,) = pad.launch()
 
     with pytest.raises(ClientError) as error:
@@ -101,7 +103,7 @@ def test_terminating_twice_is_no_error(pad: LaunchPad) -> None:
     assert (change["PreviousState"]["Name"], change["CurrentState"]["Name"]) == ("terminated", "terminated")
 
 
-def test_a_stopped_instance_starts_again(pad: LaunchPad, heard: Heard) -> None:
+def test_a_stopped_instance_starts_again(pad: LaunchPad, events_of: EventsOf) -> None:
     (identity,) = pad.launch()
     eventually(lambda: pad.state(identity) == "running")
 
@@ -110,27 +112,29 @@ def test_a_stopped_instance_starts_again(pad: LaunchPad, heard: Heard) -> None:
     pad.ec2.start_instances(InstanceIds=[identity])
     eventually(lambda: pad.state(identity) == "running")
 
-    eventually(lambda: heard(identity) == ["pending", "pending", "running", "running", "stopping", "stopped"])
+    eventually(lambda: events_of(identity) == ["pending", "pending", "running", "running", "stopping", "stopped"])
 
 
-def test_a_spot_instance_is_warned_before_it_is_reclaimed(local_aws: RunningAws, pad: LaunchPad, heard: Heard) -> None:
+def test_a_spot_instance_is_warned_before_it_is_reclaimed(
+    local_aws: RunningAws, pad: LaunchPad, events_of: EventsOf
+) -> None:
     (identity,) = pad.launch(spot=True)
     eventually(lambda: pad.state(identity) == "running")
 
     local_aws.knob("interrupt", instanceId=identity, grace=1)
-    eventually(lambda: WARNED in heard(identity))
+    eventually(lambda: WARNED in events_of(identity))
     assert pad.state(identity) == "running"
 
     eventually(lambda: pad.state(identity) == "terminated")
     assert pad.instance(identity)["StateReason"]["Code"] == "Server.SpotInstanceTermination"
 
 
-def test_a_rebalance_recommendation_changes_nothing(local_aws: RunningAws, pad: LaunchPad, heard: Heard) -> None:
+def test_a_rebalance_recommendation_changes_nothing(local_aws: RunningAws, pad: LaunchPad, events_of: EventsOf) -> None:
     (identity,) = pad.launch(spot=True)
 
     local_aws.knob("rebalance", instanceId=identity)
 
-    eventually(lambda: heard(identity) == ["pending", "running", ADVISED])
+    eventually(lambda: events_of(identity) == ["pending", "running", ADVISED])
     assert pad.state(identity) == "running"
 
 
@@ -193,12 +197,12 @@ def test_an_instance_that_does_not_run_has_no_status_unless_all_are_asked_for(pa
 
 
 def test_an_instance_of_an_interruptible_reservation_is_warned_before_it_is_reclaimed(
-    local_aws: RunningAws, pad: LaunchPad, heard: Heard
+    local_aws: RunningAws, pad: LaunchPad, events_of: EventsOf
 ) -> None:
     (identity,) = pad.launch()
     eventually(lambda: pad.state(identity) == "running")
 
     local_aws.knob("reclaim", instanceId=identity, grace=1)
 
-    eventually(lambda: RECLAIMED in heard(identity))
+    eventually(lambda: RECLAIMED in events_of(identity))
     eventually(lambda: pad.state(identity) == "terminated")

@@ -60,11 +60,13 @@ class Account:
         (instance,) = launched(answer)
 
         def ended() -> dict[str, Any] | None:
-            told = self.aws.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
-            return told if told["State"]["Name"] in ("running", "terminated") else None
+            described = self.aws.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0][
+                "Instances"
+            ][0]
+            return described if described["State"]["Name"] in ("running", "terminated") else None
 
-        told = eventually(ended)
-        return told["State"]["Name"], (told.get("StateReason") or {}).get("Code", "")
+        described = eventually(ended)
+        return described["State"]["Name"], (described.get("StateReason") or {}).get("Code", "")
 
 
 @pytest.fixture

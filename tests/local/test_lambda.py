@@ -24,9 +24,9 @@ def invoke(aws: RunningAws, name: str, event: Any = None, **more: Any) -> tuple[
 
 
 def test_a_function_answers_with_what_its_handler_returns(local_aws: RunningAws) -> None:
-    told, answer = invoke(local_aws, local_aws.function(ECHO), {"pods": 17})
+    payload, answer = invoke(local_aws, local_aws.function(ECHO), {"pods": 17})
 
-    assert told == {"pods": 17}
+    assert payload == {"pods": 17}
     assert (answer["StatusCode"], answer["ExecutedVersion"], "FunctionError" in answer) == (200, "$LATEST", False)
 
 
@@ -49,8 +49,8 @@ def test_a_function_acts_as_its_own_role(local_aws: RunningAws) -> None:
         Role=role,
     )
 
-    told, _ = invoke(local_aws, name)
-    assert told == f"arn:aws:sts::123456789012:assumed-role/{role.rsplit('/', 1)[-1]}/{name}"
+    payload, _ = invoke(local_aws, name)
+    assert payload == f"arn:aws:sts::123456789012:assumed-role/{role.rsplit('/', 1)[-1]}/{name}"
 
 
 def test_code_and_layers_are_where_lambda_puts_them_and_the_code_wins(local_aws: RunningAws) -> None:
@@ -73,8 +73,8 @@ def test_the_runtime_has_boto3_and_nothing_that_happens_to_be_installed_here(loc
 
     assert invoke(local_aws, name, "boto3")[0] == "boto3"
     for missing in ("joiner", "kubernetes", "yaml", "pytest"):
-        told, answer = invoke(local_aws, name, missing)
-        assert (told["errorType"], answer["FunctionError"]) == ("ModuleNotFoundError", "Unhandled")
+        payload, answer = invoke(local_aws, name, missing)
+        assert (payload["errorType"], answer["FunctionError"]) == ("ModuleNotFoundError", "Unhandled")
 
 
 def test_an_exception_is_an_error_of_its_class_with_its_trace_in_the_log(local_aws: RunningAws) -> None:
@@ -83,9 +83,13 @@ def test_an_exception_is_an_error_of_its_class_with_its_trace_in_the_log(local_a
         "LeaseLost('number 3')\n"
     )
 
-    told, answer = invoke(local_aws, name, LogType="Tail")
+    payload, answer = invoke(local_aws, name, LogType="Tail")
     log = base64.b64decode(answer["LogResult"]).decode()
-    assert (told["errorType"], told["errorMessage"], answer["FunctionError"]) == ("LeaseLost", "number 3", "Unhandled")
+    assert (payload["errorType"], payload["errorMessage"], answer["FunctionError"]) == (
+        "LeaseLost",
+        "number 3",
+        "Unhandled",
+    )
     assert "before" in log
     assert "START RequestId" in log
 
@@ -102,9 +106,9 @@ def test_an_exception_is_an_error_of_its_class_with_its_trace_in_the_log(local_a
 def test_a_function_that_cannot_answer_fails_as_lambda_names_it(
     local_aws: RunningAws, code: str, settings: dict[str, Any], error: str
 ) -> None:
-    told, answer = invoke(local_aws, local_aws.function(code, **settings))
+    payload, answer = invoke(local_aws, local_aws.function(code, **settings))
 
-    assert (told["errorType"], answer["FunctionError"]) == (error, "Unhandled")
+    assert (payload["errorType"], answer["FunctionError"]) == (error, "Unhandled")
 
 
 def test_the_next_invocation_after_a_crash_is_served_by_a_new_sandbox(local_aws: RunningAws) -> None:
@@ -192,9 +196,11 @@ def test_settings_are_kept_as_given(local_aws: RunningAws) -> None:
         "DeadLetterConfig": {"TargetArn": dead_letters},
         "MemorySize": 256,
     }
-    told = local_aws.client("lambda").get_function_configuration(FunctionName=local_aws.function(ECHO, **settings))
+    configuration = local_aws.client("lambda").get_function_configuration(
+        FunctionName=local_aws.function(ECHO, **settings)
+    )
 
-    assert {name: told[name] for name in settings} == settings
+    assert {name: configuration[name] for name in settings} == settings
 
 
 def test_what_a_function_prints_is_in_its_log_group_and_embedded_metrics_are_metrics(local_aws: RunningAws) -> None:

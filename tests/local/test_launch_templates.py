@@ -99,10 +99,10 @@ def test_a_template_that_another_principal_made_launches_nothing(
 
     assert (answer["launched"], answer["failed"], answer["errors"]) == (0, 1, ["LaunchTemplateDiffers"])
     assert account.ec2.instances_of_launch(launch.id) == []
-    told = outcome(account, launch)
-    assert name in told
-    assert f"it differs in {field}" in told
-    assert "delete that launch template" in told
+    message = outcome(account, launch)
+    assert name in message
+    assert f"it differs in {field}" in message
+    assert "delete that launch template" in message
 
 
 def test_a_template_that_is_deleted_is_made_again(account: Account) -> None:

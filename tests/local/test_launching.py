@@ -237,7 +237,7 @@ def test_an_offering_that_is_short_is_remembered_and_the_claim_may_be_planned_ag
     assert account.ledger.unavailable(int(NOON.timestamp()) + 181) == []
 
 
-def test_instances_are_ended_and_those_that_are_gone_already_stop_nobody(account: Account) -> None:
+def test_instances_are_ended_and_those_that_are_gone_already_are_no_error(account: Account) -> None:
     key, launch = account.launch("a")
     account.send(key)
     (instance,) = account.ec2.instances_of_launch(launch.id)

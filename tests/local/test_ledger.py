@@ -79,7 +79,7 @@ def test_rings_are_counted_and_the_ringer_sees_who_holds_the_lease(table: Table)
     assert not rung.living(now=100)
 
 
-def test_the_holder_renews_its_lease_and_nobody_else_does(table: Table) -> None:
+def test_only_the_holder_renews_its_lease(table: Table) -> None:
     number = table.take_lease(ME)
 
     assert table.ledger.renew(ME, number, 500).until == 500
@@ -241,7 +241,7 @@ def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: Table) ->
     assert table.ledger.waves() == []
 
 
-def test_placed_pods_add_up_over_the_looks_at_a_wave(table: Table) -> None:
+def test_placed_pods_add_up_over_the_checks_of_a_wave(table: Table) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
     table.ledger.count_placed("up-1", planned=3, placed=2)
     table.ledger.count_placed("up-1", planned=1, placed=1)

@@ -15,12 +15,12 @@ def joiner(*words: str) -> Result:
 
 
 def test_the_version_goes_to_stdout() -> None:
-    said = joiner("--version")
-    assert (said.exit_code, said.stdout) == (0, "joiner 0.1.0\n")
+    result = joiner("--version")
+    assert (result.exit_code, result.stdout) == (0, "joiner 0.1.0\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["status"], 1, "no stack is ready in"),
         (["down"], 0, "no stack was running"),
@@ -30,15 +30,15 @@ def test_the_version_goes_to_stdout() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_without_a_stack_it_is_said_on_stderr(words: list[str], code: int, told: str, tmp_path: Path) -> None:
-    said = joiner("local", *words, "--root", str(tmp_path))
-    assert said.exit_code == code
-    assert told in said.stderr.replace("\n", " ")
-    assert said.stdout == ""
+def test_a_missing_stack_is_reported_on_stderr(words: list[str], code: int, message: str, tmp_path: Path) -> None:
+    result = joiner("local", *words, "--root", str(tmp_path))
+    assert result.exit_code == code
+    assert message in result.stderr.replace("\n", " ")
+    assert result.stdout == ""
 
 
-def test_a_root_that_is_no_folder_is_told_without_a_traceback(tmp_path: Path) -> None:
+def test_a_root_that_is_no_folder_is_reported_without_a_traceback(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    said = joiner("local", "up", "--root", str(file))
-    assert (said.exit_code, said.stderr) == (1, f"joiner: {file}: File exists\n")
+    result = joiner("local", "up", "--root", str(file))
+    assert (result.exit_code, result.stderr) == (1, f"joiner: {file}: File exists\n")

@@ -117,7 +117,7 @@ def test_calls_of_persons_are_neither_struck_nor_noted(stage: Stage) -> None:
     assert stage.there("a")
 
 
-def test_a_mistake_in_the_knob_is_told(local_aws: RunningAws) -> None:
+def test_a_mistake_in_the_knob_is_reported(local_aws: RunningAws) -> None:
     with pytest.raises(AssertionError, match="not lost for ever"):
         local_aws.knob("mishaps/set", caller="x", call="y", how="lost for ever")
 

@@ -85,9 +85,9 @@ def api_server(tmp_path: Path) -> Iterator[tuple[TlsServer, str]]:
 def invoke(aws: RunningAws, function: str, **event: str) -> Any:
     """Invoke the function and return its response."""
     answer = aws.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event).encode())
-    told = json.loads(answer["Payload"].read())
-    assert "FunctionError" not in answer, told
-    return told
+    result = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, result
+    return result
 
 
 def beginning(aws: RunningAws, function: str) -> str:
@@ -127,24 +127,24 @@ def test_the_kubernetes_client_reaches_an_eks_ca_where_python_is_strict_by_defau
         ASK_THE_API_SERVER, Runtime=f"python{version}", Layers=layers(aws, version), MemorySize=512, Timeout=30
     )
 
-    told = invoke(aws, function, endpoint=f"https://127.0.0.1:{server.port}", ca=ca)
+    result = invoke(aws, function, endpoint=f"https://127.0.0.1:{server.port}", ca=ca)
 
-    record_property("python", told["python"])
-    print(f"the function ran on Python {told['python']}")
-    assert told["python"].startswith(f"{version}.")
-    assert told["strict"] is True
-    assert re.search("Missing (Authority|Subject) Key Identifier", told["byDefault"]), told
-    assert told["nodes"] == []
+    record_property("python", result["python"])
+    print(f"the function ran on Python {result['python']}")
+    assert result["python"].startswith(f"{version}.")
+    assert result["strict"] is True
+    assert re.search("Missing (Authority|Subject) Key Identifier", result["byDefault"]), result
+    assert result["nodes"] == []
     assert server.tokens == ["Bearer a-token"]
-    assert beginning(aws, function) == f"INIT_START Runtime Version: python:{told['python']}"
+    assert beginning(aws, function) == f"INIT_START Runtime Version: python:{result['python']}"
 
 
 def test_two_functions_run_on_two_versions_at_once(aws: RunningAws, version: str) -> None:
     own = "{}.{}".format(*sys.version_info[:2])
 
-    told = [invoke(aws, aws.function(VERSION, Runtime=f"python{each}")) for each in (own, version)]
+    versions = [invoke(aws, aws.function(VERSION, Runtime=f"python{each}")) for each in (own, version)]
 
-    assert told == [[int(part) for part in each.split(".")] for each in (own, version)]
+    assert versions == [[int(part) for part in each.split(".")] for each in (own, version)]
 
 
 def test_a_runtime_that_the_machine_lacks_runs_on_the_stacks_own_python_and_the_log_says_so(
@@ -167,5 +167,5 @@ def test_an_interpreter_is_found_only_if_it_runs() -> None:
     for each in STRICT_BY_DEFAULT:
         found = runtime_python.interpreter(each)
         if found is not None:
-            said = subprocess.run([found, "-V"], capture_output=True, text=True, check=True).stdout
-            assert said.startswith(f"Python {each}.")
+            output = subprocess.run([found, "-V"], capture_output=True, text=True, check=True).stdout
+            assert output.startswith(f"Python {each}.")

@@ -67,14 +67,14 @@ class World:
         found = self.aws.client("ec2").describe_instances(InstanceIds=[instance])["Reservations"][0]["Instances"][0]
         return str(found["State"]["Name"])
 
-    def settings(self, **said: Any) -> Any:
+    def settings(self, **special: Any) -> Any:
         given = {
             "roles": (self.network.node_role_arn,),
             "manage_entries": True,
             "own_role": self.role,
             "path": self.path,
         }
-        return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profile": "", **said})
+        return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profile": "", **special})
 
     def there(self) -> tuple[bool, bool, bool]:
         """Return whether entry, profile and role exist."""
@@ -106,9 +106,9 @@ def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after
     tidy = world.handler.remove_unused
 
     for now in (0, HALF_AN_HOUR, 100 * HALF_AN_HOUR):
-        said = tidy(world.access, world.settings(), memory, now)
-        assert (said["removed"], world.there()) == ([], ALL)
-        assert world.arn in said["used"]
+        report = tidy(world.access, world.settings(), memory, now)
+        assert (report["removed"], world.there()) == ([], ALL)
+        assert world.arn in report["used"]
     world.terminate(instance)
 
     ended = 200 * HALF_AN_HOUR
@@ -121,7 +121,7 @@ def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after
     assert world.there() == NOTHING
 
 
-def test_an_instance_that_comes_between_two_looks_keeps_all_of_it(world: World) -> None:
+def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(world: World) -> None:
     memory = Memory()
 
     world.handler.remove_unused(world.access, world.settings(), memory, 0)
@@ -132,7 +132,7 @@ def test_an_instance_that_comes_between_two_looks_keeps_all_of_it(world: World) 
     assert memory.known == {}
 
 
-def test_an_entry_that_somebody_deleted_is_made_again(world: World) -> None:
+def test_a_deleted_entry_is_created_again(world: World) -> None:
     wanted = world.settings(roles=(world.arn,), profile=world.profile)
     world.access.remove_entry(world.arn)
 
@@ -214,11 +214,11 @@ def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(wor
     policy = json.dumps({"Version": "2012-10-17", "Statement": [reading]})
     iam.put_role_policy(RoleName=world.role, PolicyName="people", PolicyDocument=policy)
 
-    looks = [
+    reports = [
         world.handler.remove_unused(world.access, world.settings(), memory, now)
         for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)
     ]
 
     assert world.there() == (False, False, True)
     assert len(iam.list_attached_role_policies(RoleName=world.role)["AttachedPolicies"]) == 1
-    assert looks[-1]["unused"] == [f"role/{world.role}"]
+    assert reports[-1]["unused"] == [f"role/{world.role}"]

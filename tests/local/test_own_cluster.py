@@ -91,16 +91,16 @@ def test_the_own_cluster_is_asked_with_a_token(world: World) -> None:
 
 
 def test_an_endpoint_of_the_callers_choice_gets_no_token(world: World) -> None:
-    said = world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca)
+    message = world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca)
 
-    assert said.startswith("refused: the payload names the endpoint")
+    assert message.startswith("refused: the payload names the endpoint")
     assert (world.foreign.tokens, world.own.tokens) == ([], [])
 
 
 def test_a_ca_of_the_callers_choice_is_refused(world: World) -> None:
-    said = world.ask(ca=world.foreign_ca)
+    message = world.ask(ca=world.foreign_ca)
 
-    assert said.startswith("refused: the payload's CA is not the one that is recorded for own-cluster")
+    assert message.startswith("refused: the payload's CA is not the one that is recorded for own-cluster")
     assert world.own.tokens == []
 
 
@@ -189,8 +189,8 @@ def test_a_service_range_of_the_callers_choice_is_refused() -> None:
     endpoint = f"https://{OWN}.gr7.eu-west-1.eks.amazonaws.com"
     facts = ClusterFacts("prod", endpoint, "Q0E=", "1.36", "10.9.0.0/16")
 
-    said = known_cluster.refusal_reason(
+    message = known_cluster.refusal_reason(
         facts, KnownCluster(endpoint, "Q0E=", "10.100.0.0/16"), name="prod", region="eu-west-1", loopback=False
     )
 
-    assert said == "the payload's service CIDR is 10.9.0.0/16; that of prod is 10.100.0.0/16"
+    assert message == "the payload's service CIDR is 10.9.0.0/16; that of prod is 10.100.0.0/16"

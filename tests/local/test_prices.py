@@ -91,7 +91,7 @@ def test_spot_is_cheaper_than_on_demand_everywhere_and_differs_by_zone(local_aws
     assert len({spot["m5.large", f"us-east-1{zone}"] for zone in "abc"}) == 3
 
 
-def test_spot_prices_are_told_for_the_types_and_zones_asked_for(local_aws: RunningAws) -> None:
+def test_spot_prices_are_listed_for_the_requested_types_and_zones(local_aws: RunningAws) -> None:
     zone = [{"Name": "availability-zone", "Values": ["us-east-1a"]}]
 
     assert spot_prices(local_aws, InstanceTypes=["m5.large"], Filters=zone).keys() == {("m5.large", "us-east-1a")}
@@ -104,7 +104,7 @@ def test_a_spot_fleet_launches_what_the_history_calls_cheapest(local_aws: Runnin
     network = seed_network(local_aws.endpoint, "prices")
     pad = LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("template"))
     types, zones = ("m5.large", "c5.large", "r5.large"), ("a", "b", "c")
-    told = {
+    prices = {
         offering: price
         for offering, price in spot_prices(local_aws, InstanceTypes=list(types)).items()
         if offering[1][-1] in zones
@@ -114,4 +114,4 @@ def test_a_spot_fleet_launches_what_the_history_calls_cheapest(local_aws: Runnin
         [pad.override(kind, zone) for kind in types for zone in zones], spot=True, strategy="lowest-price"
     )
 
-    assert [offering[:2] for offering in chosen(answer)] == [min(told, key=lambda offering: told[offering])]
+    assert [offering[:2] for offering in chosen(answer)] == [min(prices, key=lambda offering: prices[offering])]

@@ -32,7 +32,7 @@ def test_an_identity_is_gone_with_its_process(programs: Programs) -> None:
     assert not identity.lives()
 
 
-def test_a_number_that_somebody_else_got_is_not_signalled(programs: Programs) -> None:
+def test_a_process_id_that_another_process_got_is_not_signalled(programs: Programs) -> None:
     stranger = programs.start("stranger", ["sleep", "60"])
     ProcessIdentity(stranger.process.pid, "another boot/1").signal(signal.SIGKILL)
     time.sleep(0.1)
@@ -71,7 +71,7 @@ def test_who_does_not_end_when_asked_is_killed(programs: Programs) -> None:
     assert deaf.process.wait() == -signal.SIGKILL
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's death")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals children when their parent dies")
 def test_a_program_dies_with_its_starter(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path; from joiner_local.stack.stack_processes import Program;"
@@ -89,13 +89,13 @@ def test_a_program_dies_with_its_starter(tmp_path: Path) -> None:
     assert not child.lives()
 
 
-def test_a_program_that_ends_early_is_told_with_the_end_of_its_log(programs: Programs) -> None:
+def test_a_program_that_ends_early_is_reported_with_the_end_of_its_log(programs: Programs) -> None:
     program = programs.start("faulty", python("print('no such port'); raise SystemExit(3)"))
     with pytest.raises(ProgramFailed, match=r"faulty ended with 3(.|\n)*no such port"):
         program.wait_ready(limit=10)
 
 
-def test_a_program_that_never_gets_ready_is_told(programs: Programs) -> None:
+def test_a_program_that_never_gets_ready_is_reported(programs: Programs) -> None:
     program = programs.start("slow", python("import time; print('not yet', flush=True); time.sleep(60)"))
     with pytest.raises(ProgramFailed, match=r"slow was not ready after 1 s(.|\n)*not yet"):
         program.wait_ready(limit=0.8)

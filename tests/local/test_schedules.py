@@ -101,12 +101,12 @@ def test_held_schedules_wait_for_the_hand(target: Target) -> None:
         assert len(eventually(target.messages)) == 1
     finally:
         target.aws.knob("schedules/hold", held=False)
-    told = {schedule["name"]: schedule for schedule in target.aws.knob("schedules")["schedules"]}
-    assert 0 < told[name]["next"] - time.time() <= 60
+    listed = {schedule["name"]: schedule for schedule in target.aws.knob("schedules")["schedules"]}
+    assert 0 < listed[name]["next"] - time.time() <= 60
 
 
 @pytest.mark.parametrize("kind", ["STANDARD", "EXPRESS"])
-def test_firing_starts_a_state_machine_and_tells_its_execution(local_aws: RunningAws, kind: str) -> None:
+def test_firing_starts_a_state_machine_and_returns_its_execution(local_aws: RunningAws, kind: str) -> None:
     states, role = local_aws.client("stepfunctions"), local_aws.role("states.amazonaws.com")
     machine = states.create_state_machine(
         name=local_aws.fresh("sweep"), definition=json.dumps(MACHINE), roleArn=role, type=kind
@@ -140,10 +140,14 @@ def test_an_undeliverable_invocation_is_retried_and_then_a_dead_letter(local_aws
     name = target.schedule("rate(1 hour)", target=settings)
 
     [letter] = eventually(lambda: target.messages(letters))
-    told = {key: value["StringValue"] for key, value in letter["MessageAttributes"].items()}
+    attributes = {key: value["StringValue"] for key, value in letter["MessageAttributes"].items()}
     assert letter["Body"] == "x"
-    assert (told["ERROR_CODE"], told["RETRY_ATTEMPTS"], told["TARGET_ARN"]) == ("NO_RESOURCE", "1", missing)
-    assert told["SCHEDULE_ARN"].endswith(name)
+    assert (attributes["ERROR_CODE"], attributes["RETRY_ATTEMPTS"], attributes["TARGET_ARN"]) == (
+        "NO_RESOURCE",
+        "1",
+        missing,
+    )
+    assert attributes["SCHEDULE_ARN"].endswith(name)
 
 
 @pytest.mark.parametrize(

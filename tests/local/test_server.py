@@ -12,7 +12,7 @@ import pytest
 from joiner_local.knob_client import KnobUnknown, knobs_of, turn_knob
 from tests.local.running_aws import RunningAws, eventually
 
-TELL = """
+REPORT = """
 import os
 
 def handler(event, context):
@@ -28,39 +28,39 @@ def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
-def test_it_tells_its_address_and_takes_its_sandboxes_with_it(tmp_path: Path) -> None:
+def test_it_prints_its_address_and_its_sandboxes_end_with_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "joiner_local.aws.server", "--data", str(tmp_path)]
     foreign = os.environ | {"AWS_PROFILE": "production", "AWS_ENDPOINT_URL": "https://example.com"}
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=foreign)
     assert server.stdout is not None
     try:
-        said = server.stdout.readline()
-        assert said.startswith("ready http://127.0.0.1:"), (tmp_path / "log").read_text()
-        aws = RunningAws(said.split()[1], tmp_path)
-        answer = aws.client("lambda").invoke(FunctionName=aws.function(TELL))
-        told = json.loads(answer["Payload"].read())
-        assert (told["endpoint"], told["profile"]) == (aws.endpoint, None)
-        assert alive(told["pid"])
+        line = server.stdout.readline()
+        assert line.startswith("ready http://127.0.0.1:"), (tmp_path / "log").read_text()
+        aws = RunningAws(line.split()[1], tmp_path)
+        answer = aws.client("lambda").invoke(FunctionName=aws.function(REPORT))
+        report = json.loads(answer["Payload"].read())
+        assert (report["endpoint"], report["profile"]) == (aws.endpoint, None)
+        assert alive(report["pid"])
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(10)
     assert server.stdout.read() == ""
     server.stdout.close()
-    assert eventually(lambda: not alive(told["pid"]))
+    assert eventually(lambda: not alive(report["pid"]))
 
 
 def test_a_knob_that_is_not_there_is_answered_with_those_that_are(local_aws: RunningAws) -> None:
-    with pytest.raises(AssertionError, match=r'no knob weather", "knobs": .*"door".*"schedules/fire"'):
-        local_aws.knob("weather")
+    with pytest.raises(AssertionError, match=r'no knob missing", "knobs": .*"door".*"schedules/fire"'):
+        local_aws.knob("missing")
 
 
 def test_the_names_of_all_knobs_can_be_asked_for(local_aws: RunningAws) -> None:
     known = knobs_of(local_aws.endpoint)
 
     assert {"capacity", "door", "schedules/fire"} <= set(known)
-    with pytest.raises(KnobUnknown, match=f"no knob weather; the knobs are {', '.join(known)}"):
-        turn_knob(local_aws.endpoint, "weather", {})
+    with pytest.raises(KnobUnknown, match=f"no knob missing; the knobs are {', '.join(known)}"):
+        turn_knob(local_aws.endpoint, "missing", {})
 
 
 def test_a_knob_that_refuses_says_why(local_aws: RunningAws) -> None:

@@ -44,9 +44,9 @@ def asked(aws: RunningAws, url: str, cluster: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection(aws.endpoint.removeprefix("http://"), timeout=30)
     connection.request("GET", f"{parsed.path}?{parsed.query}", headers={"Host": parsed.netloc, "x-k8s-aws-id": cluster})
     answer = connection.getresponse()
-    told = answer.status, answer.read().decode()
+    body = answer.status, answer.read().decode()
     connection.close()
-    return told
+    return body
 
 
 def assumed(aws: RunningAws) -> Credentials:
@@ -55,23 +55,23 @@ def assumed(aws: RunningAws) -> Credentials:
     return Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
 
 
-def test_a_function_signs_as_its_role_and_is_told_so(local_aws: RunningAws) -> None:
+def test_sts_returns_the_role_of_the_function_that_signed(local_aws: RunningAws) -> None:
     name = local_aws.function(TOKEN)
     answer = local_aws.client("lambda").invoke(FunctionName=name, Payload=json.dumps("prod").encode())
     url = json.loads(answer["Payload"].read())
 
-    status, told = asked(local_aws, url, "prod")
+    status, body = asked(local_aws, url, "prod")
     assert status == 200
     role = local_aws.client("lambda").get_function(FunctionName=name)["Configuration"]["Role"].rpartition("/")[2]
-    assert f":assumed-role/{role}/{name}</Arn>" in told
+    assert f":assumed-role/{role}/{name}</Arn>" in body
 
 
 def test_a_token_for_another_cluster_is_refused(local_aws: RunningAws) -> None:
     url = presigned(assumed(local_aws), "prod")
 
     assert asked(local_aws, url, "prod")[0] == 200
-    status, told = asked(local_aws, url, "staging")
-    assert (status, "<Code>SignatureDoesNotMatch</Code>" in told) == (403, True)
+    status, body = asked(local_aws, url, "staging")
+    assert (status, "<Code>SignatureDoesNotMatch</Code>" in body) == (403, True)
 
 
 def test_a_wrong_secret_an_unknown_key_and_a_missing_session_token_are_refused(local_aws: RunningAws) -> None:
@@ -115,15 +115,15 @@ def test_an_old_token_is_refused_whatever_it_says_of_its_validity(local_aws: Run
     signature = signed.signature(str(signer.secret_key))
     url = f"https://sts.us-east-1.amazonaws.com/?{urllib.parse.urlencode((*query, ('X-Amz-Signature', signature)))}"
 
-    status, told = asked(local_aws, url, "prod")
-    assert (status, "<Code>ExpiredToken</Code>" in told) == (403, True)
+    status, body = asked(local_aws, url, "prod")
+    assert (status, "<Code>ExpiredToken</Code>" in body) == (403, True)
 
 
 def test_a_token_without_its_date_is_incomplete(local_aws: RunningAws) -> None:
     url = presigned(assumed(local_aws), "prod").replace("X-Amz-Date", "X-Amz-Gone")
 
-    status, told = asked(local_aws, url, "prod")
-    assert (status, "<Code>IncompleteSignature</Code>" in told) == (403, True)
+    status, body = asked(local_aws, url, "prod")
+    assert (status, "<Code>IncompleteSignature</Code>" in body) == (403, True)
 
 
 def test_the_keys_of_a_user_and_those_from_outside_are_known(local_aws: RunningAws) -> None:
@@ -131,8 +131,8 @@ def test_the_keys_of_a_user_and_those_from_outside_are_known(local_aws: RunningA
     iam.create_user(UserName=user)
     key = iam.create_access_key(UserName=user)["AccessKey"]
 
-    told = asked(local_aws, presigned(Credentials(key["AccessKeyId"], key["SecretAccessKey"]), "prod"), "prod")[1]
-    assert f":user/{user}</Arn>" in told
+    body = asked(local_aws, presigned(Credentials(key["AccessKeyId"], key["SecretAccessKey"]), "prod"), "prod")[1]
+    assert f":user/{user}</Arn>" in body
     assert asked(local_aws, presigned(Credentials("test", "test"), "prod"), "prod")[0] == 200
 
 

@@ -51,8 +51,8 @@ class Sfn:
 
     def end(self, execution: str) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:
-            told: dict[str, Any] = self.api.describe_execution(executionArn=execution)
-            return told if told["status"] != "RUNNING" else None
+            described: dict[str, Any] = self.api.describe_execution(executionArn=execution)
+            return described if described["status"] != "RUNNING" else None
 
         return eventually(look)
 
@@ -84,10 +84,10 @@ def table(local_aws: RunningAws) -> str:
 
 
 def test_expressions_see_the_input_variables_and_the_context(sfn: Sfn) -> None:
-    told = sfn.run(
+    output = sfn.run(
         {
             "Remember": {"Type": "Pass", "Assign": {"round": "{% $states.input.round + 1 %}", "kept": "as is"}},
-            "Tell": {
+            "Report": {
                 "Type": "Pass",
                 "Output": {
                     "round": "{% $round %}",
@@ -101,25 +101,25 @@ def test_expressions_see_the_input_variables_and_the_context(sfn: Sfn) -> None:
         },
         {"round": 1},
     )
-    assert told == {"round": 2, "kept": "as is", "state": "Tell", "named": True, "list": [2, 4, 6], "nothing": None}
+    assert output == {"round": 2, "kept": "as is", "state": "Report", "named": True, "list": [2, 4, 6], "nothing": None}
 
 
 def test_assignments_of_one_state_see_the_old_values(sfn: Sfn) -> None:
-    told = sfn.run(
+    output = sfn.run(
         {
             "First": {"Type": "Pass", "Assign": {"a": 1, "b": 2}},
             "Swap": {"Type": "Pass", "Assign": {"a": "{% $b %}", "b": "{% $a %}"}},
-            "Tell": {"Type": "Pass", "Output": "{% [$a, $b] %}"},
+            "Report": {"Type": "Pass", "Output": "{% [$a, $b] %}"},
         }
     )
-    assert told == [2, 1]
+    assert output == [2, 1]
 
 
 def test_text_with_quotes_and_line_ends_survives_variables(sfn: Sfn) -> None:
     text = 'he said "no"\nand left {% not an expression'
     states = {
         "Keep": {"Type": "Pass", "Assign": {"text": "{% $states.input %}"}},
-        "Tell": {"Type": "Pass", "Output": "{% $text %}"},
+        "Report": {"Type": "Pass", "Output": "{% $text %}"},
     }
     assert sfn.run(states, text) == text
 
@@ -183,11 +183,11 @@ def test_a_map_keeps_the_order_and_its_iterations_their_own_variables(sfn: Sfn) 
     iteration = {
         "StartAt": "Mine",
         "States": {
-            "Mine": {"Type": "Pass", "Assign": {"own": "{% $states.input.value * $factor %}"}, "Next": "Tell"},
-            "Tell": {"Type": "Pass", "Output": "{% $own %}", "End": True},
+            "Mine": {"Type": "Pass", "Assign": {"own": "{% $states.input.value * $factor %}"}, "Next": "Report"},
+            "Report": {"Type": "Pass", "Output": "{% $own %}", "End": True},
         },
     }
-    told = sfn.run(
+    output = sfn.run(
         {
             "Outer": {"Type": "Pass", "Assign": {"factor": 10}},
             "Each": {
@@ -199,11 +199,11 @@ def test_a_map_keeps_the_order_and_its_iterations_their_own_variables(sfn: Sfn) 
                 "Assign": {"results": "{% $states.result %}"},
                 "Output": "{% {'count': $count($states.result)} %}",
             },
-            "Tell all": {"Type": "Pass", "Output": "{% {'count': $states.input.count, 'results': $results} %}"},
+            "Report all": {"Type": "Pass", "Output": "{% {'count': $states.input.count, 'results': $results} %}"},
         },
         [1, 2, 3, 4, 5, 6, 7],
     )
-    assert told == {"count": 7, "results": [10, 30, 50, 70, 90, 110, 130]}
+    assert output == {"count": 7, "results": [10, 30, 50, 70, 90, 110, 130]}
 
 
 def test_a_map_over_nothing_gives_nothing(sfn: Sfn) -> None:
@@ -373,8 +373,8 @@ def test_sdk_answers_are_in_pascal_case(sfn: Sfn) -> None:
 
 
 def test_a_task_acts_as_the_role_of_the_machine(sfn: Sfn) -> None:
-    told = sfn.run({"Who": {"Type": "Task", "Resource": f"{SDK}:sts:getCallerIdentity", "Arguments": {}}})
-    assert told["Arn"].startswith(f"arn:aws:sts::123456789012:assumed-role/{sfn.role.rsplit('/', 1)[-1]}/")
+    output = sfn.run({"Who": {"Type": "Task", "Resource": f"{SDK}:sts:getCallerIdentity", "Arguments": {}}})
+    assert output["Arn"].startswith(f"arn:aws:sts::123456789012:assumed-role/{sfn.role.rsplit('/', 1)[-1]}/")
 
 
 # -- executions started by others
@@ -456,7 +456,7 @@ def test_a_token_in_a_table_wakes_the_task_that_wrote_it(sfn: Sfn, table: str) -
         sfn.api.send_task_success(taskToken=token, output="{}")
 
 
-def test_a_token_that_nobody_brings_back_times_out_and_is_refused_then(sfn: Sfn, table: str) -> None:
+def test_a_token_that_is_not_returned_times_out_and_is_refused_then(sfn: Sfn, table: str) -> None:
     wave = sfn.aws.fresh("wave")
     catch = [{"ErrorEquals": ["States.Timeout"], "Next": "Look"}]
     states = {
@@ -621,7 +621,7 @@ def test_names_that_are_too_long_or_hold_forbidden_characters_are_refused(sfn: S
         sfn.api.create_state_machine(name=name, definition=machine({"Done": {"Type": "Succeed"}}), roleArn=sfn.role)
 
 
-def test_what_is_not_there_is_told_by_name(sfn: Sfn) -> None:
+def test_the_error_names_what_does_not_exist(sfn: Sfn) -> None:
     arn = sfn.create(machine({"Done": {"Type": "Succeed"}}))
     with pytest.raises(sfn.api.exceptions.StateMachineDoesNotExist):
         sfn.start(f"{arn}x")
@@ -700,8 +700,8 @@ def test_express_executions_share_a_name_are_listed_nowhere_and_log(sfn: Sfn, lo
     assert first.startswith(arn.replace(":stateMachine:", ":express:") + ":sweep:")
     with pytest.raises(sfn.api.exceptions.StateMachineTypeNotSupported):
         sfn.api.list_executions(stateMachineArn=arn)
-    told = local_aws.knob("express-executions", stateMachineArn=arn)["executions"]
-    assert sorted(json.loads(each["input"])["minute"] for each in told) == [1, 2]
+    executions = local_aws.knob("express-executions", stateMachineArn=arn)["executions"]
+    assert sorted(json.loads(each["input"])["minute"] for each in executions) == [1, 2]
     assert local_aws.knob("express-executions", stateMachineArn=arn, status=["FAILED"])["executions"] == []
 
     def logged() -> list[str]:
@@ -721,7 +721,7 @@ def test_express_executions_share_a_name_are_listed_nowhere_and_log(sfn: Sfn, lo
 
 
 @pytest.mark.parametrize("kind", ["STANDARD", "EXPRESS"])
-def test_whatever_runs_of_a_machine_is_stopped_by_a_knob(sfn: Sfn, local_aws: RunningAws, kind: str) -> None:
+def test_a_knob_stops_all_executions_of_a_machine(sfn: Sfn, local_aws: RunningAws, kind: str) -> None:
     arn, other = (
         sfn.create(machine({"Wait": {"Type": "Wait", "Seconds": 100, "End": True}}), kind=kind) for _ in range(2)
     )
@@ -736,8 +736,8 @@ def test_whatever_runs_of_a_machine_is_stopped_by_a_knob(sfn: Sfn, local_aws: Ru
 
 def test_a_synchronous_express_execution_answers_with_its_output(sfn: Sfn) -> None:
     arn = sfn.create(machine({"Done": {"Type": "Succeed", "Output": "{% $states.input.n + 1 %}"}}), kind="EXPRESS")
-    told = sfn.api.start_sync_execution(stateMachineArn=arn, input='{"n": 1}')
-    assert (told["status"], told["output"]) == ("SUCCEEDED", "2")
+    ended = sfn.api.start_sync_execution(stateMachineArn=arn, input='{"n": 1}')
+    assert (ended["status"], ended["output"]) == ("SUCCEEDED", "2")
 
 
 # -- speed

@@ -51,14 +51,14 @@ def table(local_aws: RunningAws) -> Table:
     return Table(local_aws)
 
 
-def test_a_counter_that_many_add_to_counts_them_all_and_tells_each_its_number(table: Table) -> None:
+def test_a_counter_that_many_increment_counts_all_and_returns_each_its_number(table: Table) -> None:
     with ThreadPoolExecutor(16) as pool:
-        told = list(
+        numbers = list(
             pool.map(
                 lambda _: int(table.update("LEASE", "ADD rings :one", {":one": {"N": "1"}})["rings"]["N"]), range(100)
             )
         )
-    assert sorted(told) == list(range(1, 101))
+    assert sorted(numbers) == list(range(1, 101))
 
 
 def test_of_many_who_want_the_lease_one_gets_it(table: Table) -> None:

@@ -52,7 +52,7 @@ def test_what_can_neither_be_found_nor_installed_is_asked_for(tmp_path: Path) ->
     python = program(tmp_path / "venv" / "bin" / "python", "No matching distribution")
     python.write_text("#!/bin/sh\necho 'No matching distribution' >&2\nexit 1\n")
     tool = Tool("joinerc", ("joinerc", "--version"), (3, 1), "joinerc-wheel==3.1")
-    said: list[str] = []
+    lines: list[str] = []
     with pytest.raises(ToolMissing, match=r"please install joinerc 3\.1 or newer(.|\n)*No matching distribution"):
-        toolchains.find_or_install(tool, tmp_path / "venv", said.append)
-    assert said == ["joinerc 3.1 or newer is not on this machine: installing joinerc-wheel==3.1 into venv/"]
+        toolchains.find_or_install(tool, tmp_path / "venv", lines.append)
+    assert lines == ["joinerc 3.1 or newer is not on this machine: installing joinerc-wheel==3.1 into venv/"]

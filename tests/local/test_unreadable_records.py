@@ -176,26 +176,26 @@ def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Me
     assert set(memory.ledger.pairings(["i-a", "i-b", "i-c"])) == {"i-a", "i-c"}
 
 
-def test_the_last_look_for_disruption_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
-    looks = memory.part(Disruptions)
-    looks.note_proposal("digest", 10, idle=3)
+def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
+    disruptions = memory.part(Disruptions)
+    disruptions.note_proposal("digest", 10, idle=3)
     memory.spoil("PROPOSED", "last", {"idle": {"S": "three"}})
-    assert looks.last_proposal() == LastProposal()
-    assert [(one.kind, one.id) for one in looks.unreadable] == [("PROPOSED", "last")]
+    assert disruptions.last_proposal() == LastProposal()
+    assert [(one.kind, one.id) for one in disruptions.unreadable] == [("PROPOSED", "last")]
 
-    looks.note_proposal("digest", 20, idle=0)
+    disruptions.note_proposal("digest", 20, idle=0)
 
     assert memory.part(Disruptions).last_proposal() == LastProposal("digest", 20, 0)
 
 
-def test_the_last_look_for_drift_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
-    looks = memory.part(DriftLooks)
-    looks.note("digest", 10)
+def test_a_last_drift_check_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
+    drift = memory.part(DriftLooks)
+    drift.note("digest", 10)
     memory.spoil("DRIFT", "last", {"at": {"S": "noon"}})
-    assert looks.last() == DriftLook()
-    assert [(one.kind, one.id) for one in looks.unreadable] == [("DRIFT", "last")]
+    assert drift.last() == DriftLook()
+    assert [(one.kind, one.id) for one in drift.unreadable] == [("DRIFT", "last")]
 
-    looks.note("digest", 20)
+    drift.note("digest", 20)
 
     assert memory.part(DriftLooks).last() == DriftLook("digest", 20)
 

@@ -81,11 +81,11 @@ def kubernetes_version() -> str:
     return _locked("kubernetes", "k8s.io/kubernetes")
 
 
-def _locked(room: str, module: str) -> str:
+def _locked(folder: str, module: str) -> str:
     found = re.search(
-        rf"^\s*(?:require )?{re.escape(module)} v(\S+)", (SOURCES / room / "go.mod").read_text(), re.MULTILINE
+        rf"^\s*(?:require )?{re.escape(module)} v(\S+)", (SOURCES / folder / "go.mod").read_text(), re.MULTILINE
     )
-    assert found is not None, f"{SOURCES / room}/go.mod names no {module}"
+    assert found is not None, f"{SOURCES / folder}/go.mod names no {module}"
     return found[1]
 
 
@@ -105,9 +105,9 @@ def _linker_flags() -> str:
 def _key(go: Path) -> str:
     release = subprocess.run([go, "version"], capture_output=True, text=True, check=True).stdout
     digest = hashlib.sha256(release.encode() + _linker_flags().encode() + b"-trimpath CGO_ENABLED=0")
-    for room in ("kubernetes", "etcd"):
+    for folder in ("kubernetes", "etcd"):
         for name in ("go.mod", "go.sum"):
-            digest.update((SOURCES / room / name).read_bytes())
+            digest.update((SOURCES / folder / name).read_bytes())
     return f"{kubernetes_version()}-{digest.hexdigest()[:16]}"
 
 

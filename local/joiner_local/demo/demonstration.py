@@ -141,8 +141,8 @@ class Demonstration:
         watch = ChangeWatch(world, "inflate")
         world.kube.merge(INFLATE_PATH, {"spec": {"replicas": replicas}})
         for moment in watch.until_running(replicas):
-            self._tell(moment)
-        self._told_by(world, watch)
+            self._print_change(moment)
+        self._print_changes(world, watch)
 
     def _scale_down(self, world: DemoStack) -> None:
         """Scale down: each node is removed when it has been empty for its time, and not earlier."""
@@ -151,23 +151,23 @@ class Demonstration:
         world.kube.merge(INFLATE_PATH, {"spec": {"replicas": 0}})
         until(lambda: not watch.pods(), what="the pods gone")
         for moment in watch.moments():
-            self._tell(moment)
+            self._print_change(moment)
         empty = time.monotonic()
         self._say("the sweep runs once a minute; the demonstration runs it now, without the wait")
         world.stack.fire_sweep()
         for moment in watch.until_gone():
-            self._tell(moment)
+            self._print_change(moment)
             if moment.text.endswith("is gone") and time.monotonic() - empty < TTL:
                 raise WatchTimeout(
                     f"{moment.text} {time.monotonic() - empty:.1f} s after it was empty, and not after {TTL} s"
                 )
         until(lambda: not world.kube.items(MACHINES), what="the machines gone")
-        self._told_by(world, watch)
+        self._print_changes(world, watch)
         self.console.print(
             f"  {nodes} nodes were empty, drained and terminated; no node, machine or instance is left", highlight=False
         )
 
-    def _told_by(self, world: DemoStack, watch: ChangeWatch) -> None:
+    def _print_changes(self, world: DemoStack, watch: ChangeWatch) -> None:
         """Show the executions of one step; those that launched or retired something are shown state by state."""
         self.executions += watch.executions
         for arn in watch.executions:
@@ -175,7 +175,7 @@ class Demonstration:
             if value.get("launched") or value.get("retired"):
                 self._execution(arn.split(":")[7], states(world, arn), value)
 
-    def _tell(self, moment: ObservedChange) -> None:
+    def _print_change(self, moment: ObservedChange) -> None:
         style = STYLES[moment.stage]
         self.console.print(
             f"  [dim]{moment.seconds:6.2f} s[/]  [{style}]{moment.stage:<9}[/]  {moment.text}", highlight=False

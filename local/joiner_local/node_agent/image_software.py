@@ -1,7 +1,7 @@
 """The software of an image, by the name of the image: which user data its instances read, and what the node reports.
 
 Names are those of Amazon's images (`aws.ec2.public_images`). The instances of any other image read whichever form of
-user data they get, as images do that somebody made from one of Amazon's.
+user data they get, as images do that were made from one of Amazon's.
 """
 
 import re

@@ -166,7 +166,7 @@ class InstanceChange:
         threading.Thread(target=self._resync, name="resync", daemon=True).start()
         threading.Thread(target=self._listen, name="events", daemon=True).start()
 
-    def _look(self, ids: Collection[str] = ()) -> None:
+    def _describe(self, ids: Collection[str] = ()) -> None:
         with self._lock:  # read and report under one lock: an older result must not follow a newer one
             found = self.aws.states(sorted(ids))
             gone = {} if ids else dict.fromkeys(self._known.keys() - found.keys(), "terminated")
@@ -179,7 +179,7 @@ class InstanceChange:
         while True:
             began = time.monotonic()
             try:
-                self._look()
+                self._describe()
             except (ClientError, BotoCoreError):
                 log.warning("could not list the instances", exc_info=True)
             time.sleep(max(RESYNC, (time.monotonic() - began) / SHARE))
@@ -214,7 +214,7 @@ class InstanceChange:
         messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, WaitTimeSeconds=10).get("Messages", [])
         ids = {json.loads(message["Body"])["detail"]["instance-id"] for message in messages}
         if ids:
-            self._look(ids)
+            self._describe(ids)
             receipts = [
                 {"Id": str(index), "ReceiptHandle": message["ReceiptHandle"]} for index, message in enumerate(messages)
             ]

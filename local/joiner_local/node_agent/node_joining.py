@@ -48,13 +48,15 @@ class NodeJoining:
         config = image.read(self.aws.user_data(instance.id))
         _check_cluster(config, facts)
         machine = self.aws.machine(instance, image.data_device)
-        room = NodeCapacity.of(
+        capacity = NodeCapacity.of(
             machine.with_windows() if image.windows_build else machine,
             config.kubelet,
             config.local_storage,
             own_pods=image.own_pods,
         )
-        node = registered(instance, config.registration, room, software, ready_after=ready_after, now=datetime.now(UTC))
+        node = registered(
+            instance, config.registration, capacity, software, ready_after=ready_after, now=datetime.now(UTC)
+        )
         if fault == "not-ready":
             node["metadata"]["labels"][FAULT] = fault
         session = assume_profile_role(self.aws, instance.profile_arn, instance.id)

@@ -86,7 +86,7 @@ class NodeSoftware:
 def registered(
     instance: Ec2Instance,
     registration: Registration,
-    room: NodeCapacity,
+    node_capacity: NodeCapacity,
     software: NodeSoftware,
     *,
     ready_after: float,
@@ -117,8 +117,8 @@ def registered(
             "taints": [*registration.taints, {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}],
         },
         "status": {
-            "capacity": to_kube(room.capacity),
-            "allocatable": to_kube(room.allocatable),
+            "capacity": to_kube(node_capacity.capacity),
+            "allocatable": to_kube(node_capacity.allocatable),
             "conditions": _conditions(now),
             "addresses": [
                 {"type": "InternalIP", "address": instance.address},

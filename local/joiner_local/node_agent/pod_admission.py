@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from joiner.cluster.quantities import parse_amount
 
-ROOM: Final = ("cpu", "memory", "ephemeral-storage", "pods")
+RESOURCES: Final = ("cpu", "memory", "ephemeral-storage", "pods")
 TAINT_MESSAGE: Final = "node(s) had taints that the pod didn't tolerate"
 AFFINITY_MESSAGE: Final = "node(s) didn't match Pod's node affinity/selector"
 PORTS_MESSAGE: Final = "node(s) didn't have free ports for the requested pod ports"
@@ -95,7 +95,7 @@ def judge(pod: Object, node: Object, taken: Amounts, ports: Iterable[tuple[str, 
     `ports` their host ports.
     """
     asked, allocatable = requests_of(pod), _parsed(node["status"]["allocatable"])
-    for name in ROOM:
+    for name in RESOURCES:
         if asked.get(name, 0) and taken.get(name, 0) + asked[name] > allocatable.get(name, 0):
             message = (
                 f"Pod was rejected: Node didn't have enough resource: {name}, requested: {asked[name]}, "
@@ -111,7 +111,7 @@ def judge(pod: Object, node: Object, taken: Amounts, ports: Iterable[tuple[str, 
         return _predicate("TaintToleration", TAINT_MESSAGE)
     for name in asked:
         if (
-            name not in ROOM
+            name not in RESOURCES
             and not name.startswith("hugepages-")
             and taken.get(name, 0) + asked[name] > allocatable.get(name, 0)
         ):

@@ -40,20 +40,20 @@ def read_windows_bootstrap(user_data: bytes) -> BootSettings:
     calls = CALL.findall(commands)
     if not calls or not SCRIPT.search(commands):
         raise Unbootable("no command of the user data calls Start-EKSBootstrap.ps1")
-    said = dict(ARGUMENT.findall(calls[-1]))
-    if unknown := said.keys() - ARGUMENTS:
+    arguments = dict(ARGUMENT.findall(calls[-1]))
+    if unknown := arguments.keys() - ARGUMENTS:
         raise Unbootable(f"Start-EKSBootstrap.ps1 knows no argument {min(unknown)}")
     for name in ("EKSClusterName", "APIServerEndpoint", "Base64ClusterCA"):
-        if not said.get(name):
+        if not arguments.get(name):
             raise Unbootable(f"Start-EKSBootstrap.ps1 has no {name}")
-    flags = said.get("KubeletExtraArgs", "").split()
+    flags = arguments.get("KubeletExtraArgs", "").split()
     kubelet = read_kubelet_flags(flags)
-    if dns := said.get("DNSClusterIP"):
+    if dns := arguments.get("DNSClusterIP"):
         kubelet["clusterDNS"] = [dns]
     return BootSettings(
-        cluster=said["EKSClusterName"],
-        endpoint=said["APIServerEndpoint"],
-        certificate_authority=decode_certificate("Base64ClusterCA", said["Base64ClusterCA"]),
+        cluster=arguments["EKSClusterName"],
+        endpoint=arguments["APIServerEndpoint"],
+        certificate_authority=decode_certificate("Base64ClusterCA", arguments["Base64ClusterCA"]),
         registration=read_flags(flags),
         kubelet=kubelet,
     )

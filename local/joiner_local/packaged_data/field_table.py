@@ -75,7 +75,7 @@ class KeyRow:
 def read_keys() -> list[KeyRow]:
     """Return the rows of all keys."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))["keys"]
-    return [KeyRow(what, key, *said.split(" ", 1)) for what, keys in table.items() for key, said in keys.items()]
+    return [KeyRow(what, key, *text.split(" ", 1)) for what, keys in table.items() for key, text in keys.items()]
 
 
 def read_rows() -> list[FieldRow]:
@@ -85,8 +85,8 @@ def read_rows() -> list[FieldRow]:
         row
         for part, use in USES.items()
         for kind, fields in table[part].items()
-        for path, said in fields.items()
-        for row in _rows(kind, path, said, use, table["groups"])
+        for path, entry in fields.items()
+        for row in _rows(kind, path, entry, use, table["groups"])
     ]
     for one in UNSUPPORTED:
         text = f"{one.remedy}{' (information)' if one.severity == 'info' else ''}"
@@ -94,15 +94,15 @@ def read_rows() -> list[FieldRow]:
     return rows
 
 
-def _rows(kind: str, path: str, said: str, use: Use, groups: Mapping[str, Mapping[str, str]]) -> Iterator[FieldRow]:
-    if said.startswith("@"):
-        for name, inner in groups[said[1:]].items():
+def _rows(kind: str, path: str, entry: str, use: Use, groups: Mapping[str, Mapping[str, str]]) -> Iterator[FieldRow]:
+    if entry.startswith("@"):
+        for name, inner in groups[entry[1:]].items():
             yield from _rows(kind, f"{path}.{name}", inner, use, groups)
     elif use == "not used":
-        yield FieldRow(kind, path, use, text=said)
+        yield FieldRow(kind, path, use, text=entry)
     else:
         field, _, value = path.partition("=")
-        place, _, symbol = said.partition(" ")
+        place, _, symbol = entry.partition(" ")
         yield FieldRow(kind, field, use, value, place, symbol)
 
 

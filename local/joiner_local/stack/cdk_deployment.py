@@ -17,7 +17,7 @@ from joiner_local.stack.stack_processes import Program
 from joiner_local.tooling import function_python, toolchains
 
 SETTINGS: Final = "local"  # clusters/local.yaml
-TOLD_EVERY = 5.0
+REPORTED_EVERY = 5.0
 
 Say = Callable[[str], None]
 
@@ -100,16 +100,16 @@ class Deployment:
 
     def _finish(self, program: Program, what: str) -> None:
         """Wait for the program, and report its last output every few seconds."""
-        began = told = time.monotonic()
+        began = reported = time.monotonic()
         while (code := program.process.poll()) is None:
-            if time.monotonic() - told > TOLD_EVERY:
-                told = time.monotonic()
+            if time.monotonic() - reported > REPORTED_EVERY:
+                reported = time.monotonic()
                 last = program.log.read_text(errors="replace").strip().rpartition("\n")[2]
-                self.say(f"{what}: {told - began:.0f} s  {last[:120]}")
+                self.say(f"{what}: {reported - began:.0f} s  {last[:120]}")
             time.sleep(0.05)
         if code:
-            said = program.log.read_text(errors="replace")[-6000:]
-            raise DeploymentFailed(f"{what} ended with {code}:\n{said}\n(all of it: {program.log})")
+            output = program.log.read_text(errors="replace")[-6000:]
+            raise DeploymentFailed(f"{what} ended with {code}:\n{output}\n(all of it: {program.log})")
 
 
 def _environment(stack: Mapping[str, str]) -> dict[str, str]:

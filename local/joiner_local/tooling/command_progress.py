@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-TOLD_EVERY = 5.0  # seconds between two lines
+REPORTED_EVERY = 5.0  # seconds between two lines
 
 Say = Callable[[str], None]
-Told = Callable[[Sequence[str]], str]
+Describe = Callable[[Sequence[str]], str]
 
 
 class StepFailed(RuntimeError):
@@ -35,7 +35,7 @@ def run(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    describe: Told = last_line,
+    describe: Describe = last_line,
 ) -> None:
     """Run a program to its end. `describe` maps all output so far to the rest of a progress line."""
     began = last = time.monotonic()
@@ -48,7 +48,7 @@ def run(
         for line in _lines(process):
             if line.strip():
                 output.append(line)
-            if time.monotonic() - last >= TOLD_EVERY:
+            if time.monotonic() - last >= REPORTED_EVERY:
                 last = time.monotonic()
                 say(f"{what}: {last - began:4.0f} s  {describe(output)}")
     except BaseException:

@@ -40,7 +40,7 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
     r"survey_instances dynamodb:deleteitem": "an absence that has ended",
     r"handle_interruption sqs:.*": "Lambda reads the queue, not our code",
     r"ring_doorbell states:sendtasksuccess": "for a node that joins while an execution waits: boots here are too short",
-    r"mark_nodes dynamodb:deleteitem": "for a pod that is bound to a node between the look and the taint",
+    r"mark_nodes dynamodb:deleteitem": "for a pod that is bound to a node between the listing and the taint",
 }
 """Actions, or caller and action, as regular expressions; and why no case strikes them."""
 

@@ -125,7 +125,7 @@ class Rig:
         self._make_sure(way)
 
     def _make_sure(self, way: Way) -> None:
-        """With waits this short, a deletion may be stored later than the sweep that it rang for looks."""
+        """With waits this short, a deletion may be stored later than the sweep that it started runs."""
         for _ in range(way.sweeps):
             if not self._settled(way):
                 return
@@ -141,7 +141,7 @@ class Rig:
             self.troubles.when_the_sweep_comes(way)
             for _ in range(2):
                 self.actor.sweep()
-                time.sleep(APART)  # what is missing on one side is believed at the second look only
+                time.sleep(APART)  # what is missing on one side is believed at the second sweep only
                 self.troubles.minutes_later(way)
             return
         known = self._newest(way.machine)
@@ -201,7 +201,7 @@ class Rig:
         wrong: Iterable[str] = ()
         for sweep in range(1, way.sweeps + 1):
             if way.swept or any("has no" in each for each in wrong):
-                time.sleep(APART)  # what is missing on one side is believed at the second look only
+                time.sleep(APART)  # what is missing on one side is believed at the second sweep only
             self.troubles.a_minute_later()
             self.actor.sweep()
             self.rest()
@@ -297,7 +297,7 @@ class Rig:
         return sorted(f"{name} used {most} of {all_} MB" for name, (most, all_) in used.items() if 2 * most > all_)
 
     def _executions(self, machine: str) -> list[tuple[str, str]]:
-        """ARN and status of all executions of a machine; of an Express one nobody lists them."""
+        """ARN and status of all executions of a machine; Express executions are not listed."""
         if machine in EXPRESS:
             return []
         arn = self._arn(machine)

@@ -1,7 +1,7 @@
 """The rows and columns of the crash table, and how it is shown.
 
 A row is a place on one of the ways (`ways`): a call that a state machine or one of its functions makes, the n-th of its
-kind, or a state. Rows come from recorded runs: nobody chooses them. A column is what goes wrong there.
+kind, or a state. Rows come from recorded runs: they are not chosen. A column is what goes wrong there.
 """
 
 import random
@@ -26,7 +26,7 @@ READS: Final = (
     "ssm Get",
     "eks GET ",
 )
-ALIKE: Final = 3  # the world has three pods and three nodes; a fourth call of a kind comes of one more look
+ALIKE: Final = 3  # the world has three pods and three nodes; a fourth call of a kind comes of one more sweep
 READS_ALIKE: Final = 2
 
 

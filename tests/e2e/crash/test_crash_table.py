@@ -55,7 +55,7 @@ def rig(deployed: Actor) -> Iterator[Rig]:
     made = Rig.of(deployed)
     made.clean()
     yield made
-    deployed.told |= failed_executions(deployed.world, ()).keys()  # they were made to fail
+    deployed.reported |= failed_executions(deployed.world, ()).keys()  # they were made to fail
     deployed.knob("mishaps/pace", factor=1)
     deployed.knob("instances", **before)
     stack.agent_knob("boot", {"seconds": 1.0, "readySeconds": 0.5, "goneSeconds": 1.0})
@@ -141,7 +141,7 @@ def test_after_any_crash_the_next_sweeps_make_all_well(
             lambda: ALL_WAYS or (trial.struck < ENOUGH and time.monotonic() < end),
         )
         trial.stage([case for case in found if case.place.way.stage] if ALL_WAYS else CONSOLIDATIONS)
-    finally:  # whoever interrupts hours of it sees what they were good for
+    finally:  # an interrupted run of hours prints what it found
         record_property(SHOWN, show(trial.verdicts))
     assert trial.wrong == {}
     if ALL_WAYS:

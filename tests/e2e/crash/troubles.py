@@ -243,13 +243,13 @@ class Troubles:
         its time.
         """
         client, table = self.actor.world.client("dynamodb"), self.actor.outputs["TableName"]
-        said = (
+        output = (
             client.get_item(TableName=table, Key=ANSWERED, ConsistentRead=True)
             .get("Item", {})
             .get("classes", {})
             .get("S", "{}")
         )
-        waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(said).items()}
+        waited = {name: (*answer, until - SWEEP_SECONDS) for name, (*answer, until) in json.loads(output).items()}
         if waited:
             client.update_item(
                 TableName=table,

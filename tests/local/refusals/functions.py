@@ -24,9 +24,9 @@ HOG: Final = (
 def invoke(aws: RunningAws, name: str, event: Any = None) -> None:
     """Invoke a function and wait; raise the function's error."""
     answer = aws.client(LAMBDA).invoke(FunctionName=name, Payload=json.dumps(event))
-    said = json.loads(answer["Payload"].read() or "null")
+    payload = json.loads(answer["Payload"].read() or "null")
     if "FunctionError" in answer:
-        raise Refused(said["errorType"], said["errorMessage"])
+        raise Refused(payload["errorType"], payload["errorMessage"])
 
 
 # Creating and changing

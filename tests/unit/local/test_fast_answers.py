@@ -24,7 +24,7 @@ def elements(children: Any) -> Any:
 def clean(value: Any) -> Any:
     """Text is a scalar: moto writes no other."""
     if isinstance(value, dict):
-        return {name: clean(said) if name != "#text" else str(said) for name, said in value.items()}
+        return {name: clean(child) if name != "#text" else str(child) for name, child in value.items()}
     return [clean(each) for each in value] if isinstance(value, list) else value
 
 

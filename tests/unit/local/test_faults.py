@@ -1,4 +1,4 @@
-"""Faults that a test asks the node agent for, and whom they strike."""
+"""Faults that a test requests of the node agent, and the instances to which they apply."""
 
 import pytest
 
@@ -8,7 +8,7 @@ M5 = ("m5.large", "us-east-1a", "i-1")
 C5 = ("c5.large", "us-east-1b", "i-2")
 
 
-def test_a_rule_strikes_whom_it_names() -> None:
+def test_a_rule_applies_to_the_instances_that_it_names() -> None:
     faults = NodeFaults()
     faults.turn({"fault": "never-boots", "instanceType": "m5.large"})
     faults.turn({"fault": "silent", "zone": "us-east-1b"})

@@ -51,7 +51,7 @@ def test_actions_and_resources_match_by_wildcards(
 
 
 @pytest.mark.parametrize(
-    ("operator", "said", "values", "holds"),
+    ("operator", "operand", "values", "holds"),
     [
         ("StringEquals", ["a", "b"], ("b",), True),
         ("StringEquals", ["a"], ("A",), False),
@@ -109,10 +109,10 @@ def test_actions_and_resources_match_by_wildcards(
         ("NotIpAddress", ["10.0.0.0/8"], ("10.1.2.3",), False),
     ],
 )
-def test_operators(operator: str, said: list[Any], values: tuple[str, ...] | None, holds: bool) -> None:
+def test_operators(operator: str, operand: list[Any], values: tuple[str, ...] | None, holds: bool) -> None:
     context = {} if values is None else {"aws:key": values}
 
-    assert PolicyCondition.read(operator, "aws:Key", said).holds(context) is holds
+    assert PolicyCondition.read(operator, "aws:Key", operand).holds(context) is holds
 
 
 def test_all_conditions_must_hold() -> None:
@@ -197,9 +197,9 @@ def test_a_malformed_policy_is_refused_by_name(document: Any, problem: str) -> N
 
 def test_ec2_encodes_the_denial_of_a_call_that_changes_something() -> None:
     decision = decide(action="ec2:TerminateInstances", resource="arn:i", aws__A=("1",))
-    said, _, code = ec2_message("arn:p", decision).partition(". Encoded authorization failure message: ")
+    message, _, code = ec2_message("arn:p", decision).partition(". Encoded authorization failure message: ")
 
-    assert said.startswith(
+    assert message.startswith(
         "You are not authorized to perform this operation. User: arn:p is not authorized to perform: "
     )
     context = decode_denial(code)["context"]

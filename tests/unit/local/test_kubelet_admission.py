@@ -149,7 +149,7 @@ def test_each_pod_counts_those_before_it() -> None:
     assert (hands.started, hands.refused) == (["a", "b"], [("c", "OutOfcpu")])
 
 
-def test_a_pod_that_ends_leaves_its_room() -> None:
+def test_a_pod_that_ends_releases_its_resources() -> None:
     hands = Hands()
     decisions = hands.decisions()
     decisions.take((NODES, LISTED, [node()]))
@@ -182,7 +182,7 @@ def test_a_pod_bound_before_its_node_is_there_is_judged_when_it_comes() -> None:
     assert (hands.started, hands.refused) == ([], [("a", "TaintToleration")])
 
 
-def test_nobody_admits_pods_to_a_silent_node() -> None:
+def test_no_pod_is_admitted_to_a_silent_node() -> None:
     hands = Hands()
     decisions = hands.decisions()
     decisions.take((NODES, LISTED, [node(played=False)]))
@@ -208,7 +208,7 @@ def test_pods_admitted_by_an_earlier_agent_count() -> None:
     assert (hands.started, hands.refused) == ([], [("new", "OutOfcpu")])
 
 
-def test_what_vanished_while_nobody_watched_leaves_its_room() -> None:
+def test_a_pod_that_vanished_without_a_watch_releases_its_resources() -> None:
     hands = Hands()
     decisions = hands.decisions()
     decisions.take((NODES, LISTED, [node()]))

@@ -46,7 +46,7 @@ def main(modules: Sequence[str]) -> None:
         ready = select.select([door.fileno(), ended], [], [])[0]
         if ended in ready:
             os.read(ended, 1024)
-            _tell_of_the_dead(door)
+            _report_exits(door)
         if door.fileno() in ready:
             message, output, _, _ = socket.recv_fds(door, LARGEST, 1)
             if not message:
@@ -67,7 +67,7 @@ def main(modules: Sequence[str]) -> None:
             door.send(json.dumps({"pid": pid}).encode())
 
 
-def _tell_of_the_dead(door: socket.socket) -> None:
+def _report_exits(door: socket.socket) -> None:
     with contextlib.suppress(ChildProcessError):
         while (dead := os.waitpid(-1, os.WNOHANG))[0]:
             door.send(json.dumps({"ended": dead[0], "status": os.waitstatus_to_exitcode(dead[1])}).encode())

@@ -102,9 +102,9 @@ class DeclaredResource:
         if given is not None:
             return str(given)
         suffix = "".join(random.choices(string.ascii_letters + string.digits, k=12))  # noqa: S311 - a name, not a secret
-        room = limit - len(suffix) - 2
-        stack = self.stack_name[: max(room - len(self.logical_id), room // 2)]
-        name = f"{stack}-{self.logical_id[: room - len(stack)]}-{suffix}"
+        length = limit - len(suffix) - 2
+        stack = self.stack_name[: max(length - len(self.logical_id), length // 2)]
+        name = f"{stack}-{self.logical_id[: length - len(stack)]}-{suffix}"
         return name.lower() if lower else name
 
     @property

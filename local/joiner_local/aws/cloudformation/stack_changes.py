@@ -121,14 +121,14 @@ class StackOperation:
             return existing
 
         why = "Requested update requires the creation of a new physical resource" if before is not None else None
-        self._tell(declared, f"{doing}_IN_PROGRESS", before, why)
+        self._record_event(declared, f"{doing}_IN_PROGRESS", before, why)
         try:
             existing = adopt(type_.create(self.engine.clients, declared))
         except PartlyCreated as partly:
             adopt(partly.made)
             raise
         type_.configure(self.engine.clients, existing)
-        self._tell(declared, f"{doing}_COMPLETE", existing)
+        self._record_event(declared, f"{doing}_COMPLETE", existing)
         return existing
 
     def _update(self, existing: ExistingResource, declared: DeclaredResource) -> ExistingResource:
@@ -144,12 +144,12 @@ class StackOperation:
             if existing.declared.replace_policy == "Delete":
                 self.garbage.append(existing)
             return renewed
-        self._tell(declared, "UPDATE_IN_PROGRESS", existing)
+        self._record_event(declared, "UPDATE_IN_PROGRESS", existing)
         self.journal.append(ResourceChange(declared.logical_id, "updated", existing))
         # if it fails half-way, the rollback must know what was attempted
         self.stack.resources[declared.logical_id] = ExistingResource(existing.made, declared)
         updated = self._change_in_place(existing, declared)
-        self._tell(declared, "UPDATE_COMPLETE", updated)
+        self._record_event(declared, "UPDATE_COMPLETE", updated)
         return updated
 
     def _change_in_place(self, existing: ExistingResource, declared: DeclaredResource) -> ExistingResource:
@@ -177,13 +177,13 @@ class StackOperation:
                 self._change_back(now, change.before)
 
     def _change_back(self, now: ExistingResource, before: ExistingResource) -> None:
-        self._tell(before.declared, "UPDATE_IN_PROGRESS", now)
+        self._record_event(before.declared, "UPDATE_IN_PROGRESS", now)
         try:
             updated = self._change_in_place(now, before.declared)
         except Exception as error:
-            self._tell(before.declared, "UPDATE_FAILED", now, reason_of(error))
+            self._record_event(before.declared, "UPDATE_FAILED", now, reason_of(error))
             raise ResourceFailed(now.declared.logical_id, reason_of(error)) from error
-        self._tell(before.declared, "UPDATE_COMPLETE", updated)
+        self._record_event(before.declared, "UPDATE_COMPLETE", updated)
 
     def delete(
         self, resources: list[ExistingResource], *, retained: frozenset[str] = frozenset(), on_create: bool = False
@@ -201,7 +201,7 @@ class StackOperation:
                 continue
             policy = declared.deletion_policy
             if name in retained or policy == "Retain" or (policy == "RetainExceptOnCreate" and not on_create):
-                self._tell(declared, "DELETE_SKIPPED", resource)
+                self._record_event(declared, "DELETE_SKIPPED", resource)
             elif (reason := self._delete_one(resource)) is not None:
                 failed[name] = reason
                 kept.update(declared.dependencies)
@@ -211,7 +211,7 @@ class StackOperation:
         return failed
 
     def _delete_one(self, resource: ExistingResource) -> str | None:
-        self._tell(resource.declared, "DELETE_IN_PROGRESS", resource)
+        self._record_event(resource.declared, "DELETE_IN_PROGRESS", resource)
         try:
             self.engine.type_of(resource.declared).delete(self.engine.clients, resource)
         except Exception as error:
@@ -220,12 +220,12 @@ class StackOperation:
                 log.warning(
                     "deleting %s: %s", resource.declared.logical_id, reason, exc_info=not isinstance(error, _EXPECTED)
                 )
-                self._tell(resource.declared, "DELETE_FAILED", resource, reason)
+                self._record_event(resource.declared, "DELETE_FAILED", resource, reason)
                 return reason
-        self._tell(resource.declared, "DELETE_COMPLETE", resource)
+        self._record_event(resource.declared, "DELETE_COMPLETE", resource)
         return None
 
-    def _tell(
+    def _record_event(
         self, declared: DeclaredResource, status: str, resource: ExistingResource | None, reason: str | None = None
     ) -> None:
         self.stack.add_event(

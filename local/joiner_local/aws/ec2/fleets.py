@@ -235,8 +235,8 @@ def _forbidden(asked: LaunchPool, request: FleetRequest, access_key: str) -> ins
     permissions = ec2_required_permissions.launch_permissions(
         asked.data, asked.template["LaunchTemplateId"], tags, spot=request.lifecycle == capacity_pools.SPOT
     )
-    said = ACCESS_CONTROL.ec2_denial(access_key, permissions)
-    return ("UnauthorizedOperation", said) if said else None
+    message = ACCESS_CONTROL.ec2_denial(access_key, permissions)
+    return ("UnauthorizedOperation", message) if message else None
 
 
 def _free_addresses(subnet_id: str, backend: Any) -> int:

@@ -82,19 +82,19 @@ class Reservations:
 
     def wanted(self, data: Mapping[str, Any], pool: CapacityPool, backend: Any) -> Reservation | None:
         """Return the reservation that a launch in this pool uses; None if it uses none."""
-        said = data.get("CapacityReservationSpecification") or {}
-        target = (said.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
+        specification = data.get("CapacityReservationSpecification") or {}
+        target = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
         if target:
             return self.known.get(target)
-        if said.get("CapacityReservationPreference") == "none":
+        if specification.get("CapacityReservationPreference") == "none":
             return None
         open_ones = (one for one in self.known.values() if one.match == "open" and not one.market and one.fits(pool))
         return next((one for one in open_ones if self.free(one, backend) > 0), None)
 
     def problem(self, data: Mapping[str, Any], pool: CapacityPool) -> Problem | None:
         """Return the error that RunInstances finds in the reservation that a launch names."""
-        said = data.get("CapacityReservationSpecification") or {}
-        target = (said.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
+        specification = data.get("CapacityReservationSpecification") or {}
+        target = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
         market = (data.get("InstanceMarketOptions") or {}).get("MarketType", "")
         if not target:
             return None
@@ -119,8 +119,8 @@ RESERVATIONS: Final = Reservations()
 
 
 def is_targeted(data: Mapping[str, Any]) -> bool:
-    said = data.get("CapacityReservationSpecification") or {}
-    return bool(said.get("CapacityReservationTarget"))
+    specification = data.get("CapacityReservationSpecification") or {}
+    return bool(specification.get("CapacityReservationTarget"))
 
 
 def _instances(backend: Any) -> Iterator[Any]:

@@ -132,10 +132,10 @@ class SmallPages:
                     items.remove(item)
                 if rest > 0:
                     note()
-                    told = {"nextToken": f"{TOKEN}{end}"}
+                    fields = {"nextToken": f"{TOKEN}{end}"}
                     if asked_by == "Marker":
-                        told = {"IsTruncated": "true", "Marker": f"{TOKEN}{end}"}
-                    for tag, text in told.items():
+                        fields = {"IsTruncated": "true", "Marker": f"{TOKEN}{end}"}
+                    for tag, text in fields.items():
                         for old in parent.findall(name % tag):
                             parent.remove(old)
                         ElementTree.SubElement(parent, name % tag).text = text
@@ -153,12 +153,12 @@ class SmallPages:
         asked.query(own)
         answer = asked.answer(None)
         if answer.status == 200:
-            said = json.loads(answer.body)
-            start, end = self._part(len(said[listed]), token[0])
-            if end < len(said[listed]):
+            response = json.loads(answer.body)
+            start, end = self._part(len(response[listed]), token[0])
+            if end < len(response[listed]):
                 note()
-                said["nextToken"] = f"{TOKEN}{end}"
-            answer.body = json.dumps({**said, listed: said[listed][start:end]}).encode()
+                response["nextToken"] = f"{TOKEN}{end}"
+            answer.body = json.dumps({**response, listed: response[listed][start:end]}).encode()
         return answer
 
     def _batch(self, asked: "_Asked", body: bytes, note: Callable[[], None]) -> "_Answer":

@@ -135,10 +135,10 @@ class AccessControl:
             if decision.allowed:
                 self.used.setdefault(principal.role, Counter())[decision.statement, decision.permission.action] += 1
                 return
-            said = denial_message(principal.arn, decision)
-            if not self.denied[principal.role, said]:
-                log.warning("%s", said)
-            self.denied[principal.role, said] += 1
+            message = denial_message(principal.arn, decision)
+            if not self.denied[principal.role, message]:
+                log.warning("%s", message)
+            self.denied[principal.role, message] += 1
 
     def deny_unmapped_call(self, principal: AssumedRoleSession, call: str) -> AccessDecision | None:
         """Deny a call that no table knows."""
@@ -152,7 +152,9 @@ class AccessControl:
 
     def report_denied(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
         with self._lock:
-            denied = [{"role": role, "message": said, "times": times} for (role, said), times in self.denied.items()]
+            denied = [
+                {"role": role, "message": message, "times": times} for (role, message), times in self.denied.items()
+            ]
             unmapped = [{"role": role, "call": call, "times": times} for (role, call), times in self.unmapped.items()]
         return {"enforced": self.enforced, "denied": denied, "unmapped": unmapped}
 

@@ -61,13 +61,13 @@ def instance_profile(name: str) -> str:
     )
 
 
-def roles_of_profile(said: Mapping[str, Any]) -> list[str]:
+def roles_of_profile(profile: Mapping[str, Any]) -> list[str]:
     """Return the ARNs of the roles of a profile that a launch names by its name or ARN."""
     found = _iam().instance_profiles.values()
     return [
         str(role.arn)
         for each in found
-        if each.name == said.get("Name") or each.arn == said.get("Arn")
+        if each.name == profile.get("Name") or each.arn == profile.get("Arn")
         for role in (each.roles.values() if isinstance(each.roles, dict) else each.roles)
     ]
 
@@ -98,14 +98,14 @@ def role(name: str) -> str:
     return str(found.arn) if found is not None else f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
 
-def key(said: str) -> str:
+def key(key_id: str) -> str:
     """Return the ARN of a KMS key from its id, its ARN or an alias."""
     from moto.kms.models import kms_backends
 
     try:
-        return str(kms_backends[ACCOUNT][REGION].describe_key(said).arn)
+        return str(kms_backends[ACCOUNT][REGION].describe_key(key_id).arn)
     except Exception:  # moto raises one class for an unknown key, another for an invalid name of a key
-        return said if said.startswith("arn:") else f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{said}"
+        return key_id if key_id.startswith("arn:") else f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{key_id}"
 
 
 def ec2() -> Any:

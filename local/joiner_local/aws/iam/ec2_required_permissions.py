@@ -63,13 +63,13 @@ def _create_fleet(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
     yield from _created("ec2:CreateFleet", "fleet", _tags_of(params, "fleet"), "CreateFleet")
     complete = True
     for config in params.get("LaunchTemplateConfigs") or []:
-        said = config.get("LaunchTemplateSpecification") or {}
-        if (template := _template(said)) is None:
+        specification = config.get("LaunchTemplateSpecification") or {}
+        if (template := _template(specification)) is None:
             complete = False
             continue
         yield RequiredPermission("ec2:CreateFleet", arn("launch-template", template.id), resource_tag_keys(template.id))
         for override in config.get("Overrides") or [{}]:
-            data = {**_data(template, said), **override}
+            data = {**_data(template, specification), **override}
             for each in used_resources(data):
                 yield RequiredPermission("ec2:CreateFleet", each.resource, each.context)
     for kind in ("instance", "volume", "network-interface"):
@@ -79,10 +79,10 @@ def _create_fleet(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
 
 
 def _run_instances(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
-    said = params.get("LaunchTemplate") or {}
-    template = _template(said)
+    specification = params.get("LaunchTemplate") or {}
+    template = _template(specification)
     data = {
-        **(_data(template, said) if template else {}),
+        **(_data(template, specification) if template else {}),
         **{key: value for key, value in params.items() if key != "TagSpecifications"},
     }
     tags = {
@@ -129,8 +129,8 @@ def used_resources(data: Mapping[str, Any]) -> Iterator[RequiredPermission]:
         yield RequiredPermission(
             "", arn("security-group", each), {**resource_tag_keys(each), "ec2:securitygroupid": (each,)}
         )
-    said = data.get("CapacityReservationSpecification") or {}
-    if reservation := (said.get("CapacityReservationTarget") or {}).get("CapacityReservationId"):
+    specification = data.get("CapacityReservationSpecification") or {}
+    if reservation := (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId"):
         yield RequiredPermission("", arn("capacity-reservation", str(reservation)), {})
     for mapping in data.get("BlockDeviceMappings") or []:
         if snapshot := (mapping.get("Ebs") or {}).get("SnapshotId"):
@@ -159,18 +159,18 @@ def _created(action: str, kind: str, tags: Tags, creating: str) -> Iterator[Requ
 
 def request_tag_keys(tags: Tags) -> dict[str, Sequence[str]]:
     """Return the tags of a request as condition keys."""
-    said: dict[str, Sequence[str]] = {f"aws:requesttag/{key}".lower(): (value,) for key, value in tags.items()}
-    return {**said, "aws:tagkeys": tuple(tags)} if tags else said
+    requested: dict[str, Sequence[str]] = {f"aws:requesttag/{key}".lower(): (value,) for key, value in tags.items()}
+    return {**requested, "aws:tagkeys": tuple(tags)} if tags else requested
 
 
 def resource_tag_keys(resource: str) -> dict[str, Sequence[str]]:
     """Return the tags of a resource as condition keys, in both spellings."""
-    carried = (account_lookups.tags(resource) or {}).items()
-    return {f"{prefix}:resourcetag/{key}".lower(): (value,) for prefix in ("aws", "ec2") for key, value in carried}
+    tags = (account_lookups.tags(resource) or {}).items()
+    return {f"{prefix}:resourcetag/{key}".lower(): (value,) for prefix in ("aws", "ec2") for key, value in tags}
 
 
-def _tags_of(said: Mapping[str, Any], kind: str) -> dict[str, str]:
-    specifications = [each for each in said.get("TagSpecifications") or [] if each.get("ResourceType") == kind]
+def _tags_of(params: Mapping[str, Any], kind: str) -> dict[str, str]:
+    specifications = [each for each in params.get("TagSpecifications") or [] if each.get("ResourceType") == kind]
     return {tag["Key"]: tag.get("Value", "") for each in specifications for tag in each.get("Tags") or []}
 
 
@@ -178,27 +178,27 @@ def _all_tags(params: Mapping[str, Any], kind: str) -> dict[str, str]:
     """Return the tags for one kind of resource in the request and its templates."""
     tags: dict[str, str] = {}
     for config in params.get("LaunchTemplateConfigs") or []:
-        said = config.get("LaunchTemplateSpecification") or {}
-        if (template := _template(said)) is not None:
-            tags |= _tags_of(_data(template, said), kind)
+        specification = config.get("LaunchTemplateSpecification") or {}
+        if (template := _template(specification)) is not None:
+            tags |= _tags_of(_data(template, specification), kind)
     return {**tags, **_tags_of(params, kind)}
 
 
-def _template(said: Mapping[str, Any]) -> Any | None:
+def _template(specification: Mapping[str, Any]) -> Any | None:
     found = account_lookups.ec2().launch_templates.values()
     return next(
         (
             each
             for each in found
-            if each.id == said.get("LaunchTemplateId") or each.name == said.get("LaunchTemplateName")
+            if each.id == specification.get("LaunchTemplateId") or each.name == specification.get("LaunchTemplateName")
         ),
         None,
     )
 
 
-def _data(template: Any, said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _data(template: Any, specification: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the data of the template's version in the request; the call itself refuses an unknown version."""
-    latest, asked = template.latest_version_number, str(said.get("Version") or "$Default")
+    latest, asked = template.latest_version_number, str(specification.get("Version") or "$Default")
     number = int(asked) if asked.isdigit() else latest if asked == "$Latest" else template.default_version_number
     data: Mapping[str, Any] = template.versions[min(number, latest) - 1].data
     return data

@@ -17,10 +17,10 @@ from joiner_local.aws.iam.policy_evaluation import EXPLICIT_DENY, AccessDecision
 
 def ec2_message(principal: str, decision: AccessDecision) -> str:
     """Return EC2's text for a denial: with an encoded message, unless the call only reads."""
-    said = f"You are not authorized to perform this operation. {denial_message(principal, decision)}"
+    message = f"You are not authorized to perform this operation. {denial_message(principal, decision)}"
     if decision.permission.action.startswith(("ec2:Describe", "ec2:Get")):
-        return said
-    return f"{said}. Encoded authorization failure message: {encode_denial(principal, decision)}"
+        return message
+    return f"{message}. Encoded authorization failure message: {encode_denial(principal, decision)}"
 
 
 def encode_denial(principal: str, decision: AccessDecision) -> str:
@@ -36,7 +36,7 @@ def encode_denial(principal: str, decision: AccessDecision) -> str:
         {"key": key, "values": {"items": [{"value": each} for each in values]}}
         for key, values in permission.context.items()
     ]
-    said = {
+    fields = {
         "allowed": decision.allowed,
         "explicitDeny": decision.reason == EXPLICIT_DENY,
         "matchedStatements": {"items": [{"statementId": decision.statement}] if decision.statement else []},
@@ -47,16 +47,16 @@ def encode_denial(principal: str, decision: AccessDecision) -> str:
             "conditions": {"items": conditions},
         },
     }
-    return base64.urlsafe_b64encode(zlib.compress(json.dumps(said).encode())).decode()
+    return base64.urlsafe_b64encode(zlib.compress(json.dumps(fields).encode())).decode()
 
 
 def decode_denial(text: str) -> dict[str, Any]:
     """Decode an encoded message; `ValueError` for another text."""
     try:
-        said: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(text)))
+        fields: dict[str, Any] = json.loads(zlib.decompress(base64.urlsafe_b64decode(text)))
     except (binascii.Error, zlib.error) as error:
         raise ValueError("not an encoded authorization message") from error
-    return said
+    return fields
 
 
 def install() -> None:

@@ -63,13 +63,13 @@ class IamMiddleware:
         return _refuse(service, message_of(principal.arn, decision), start_response)
 
 
-def denial_response(service: str, said: str) -> tuple[str, str, bytes]:
+def denial_response(service: str, message: str) -> tuple[str, str, bytes]:
     """Return status, content type and body of a denial, in the service's protocol.
 
     >>> denial_response("dynamodb", "User: ...")[0], denial_response("ec2", "User: ...")[0]
     ('400 Bad Request', '403 Forbidden')
     """
-    text = escape(said)
+    text = escape(message)
     if service == "ec2":
         error = f"<Code>UnauthorizedOperation</Code><Message>{text}</Message>"
         return (
@@ -83,7 +83,7 @@ def denial_response(service: str, said: str) -> tuple[str, str, bytes]:
     if service in BY_XML:
         error = f"<Error><Type>Sender</Type><Code>AccessDenied</Code><Message>{text}</Message></Error>"
         return "403 Forbidden", "text/xml", f"<ErrorResponse>{error}<RequestId>0</RequestId></ErrorResponse>".encode()
-    body = json.dumps({"__type": "AccessDeniedException", "message": said, "Message": said}).encode()
+    body = json.dumps({"__type": "AccessDeniedException", "message": message, "Message": message}).encode()
     return (
         ("403 Forbidden", "application/json", body)
         if service in BY_REST
@@ -91,8 +91,8 @@ def denial_response(service: str, said: str) -> tuple[str, str, bytes]:
     )
 
 
-def _refuse(service: str, said: str, start_response: "StartResponse") -> Iterable[bytes]:
-    status, kind, body = denial_response(service, said)
+def _refuse(service: str, message: str, start_response: "StartResponse") -> Iterable[bytes]:
+    status, kind, body = denial_response(service, message)
     headers = [("Content-Type", kind), ("Content-Length", str(len(body)))]
     if service in BY_REST:
         headers.append(("x-amzn-ErrorType", "AccessDeniedException"))

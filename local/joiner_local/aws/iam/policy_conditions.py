@@ -67,9 +67,9 @@ def arn_like(value: str, pattern: str) -> bool:
 
 
 def _numeric(compare: Callable[[float, float], bool]) -> Compare:
-    def compared(value: str, said: str) -> bool:
+    def compared(value: str, operand: str) -> bool:
         try:
-            return compare(float(value), float(said))
+            return compare(float(value), float(operand))
         except ValueError:
             return False
 
@@ -77,9 +77,9 @@ def _numeric(compare: Callable[[float, float], bool]) -> Compare:
 
 
 def _dated(compare: Callable[[float, float], bool]) -> Compare:
-    def compared(value: str, said: str) -> bool:
+    def compared(value: str, operand: str) -> bool:
         try:
-            return compare(_epoch(value), _epoch(said))
+            return compare(_epoch(value), _epoch(operand))
         except ValueError:
             return False
 
@@ -90,40 +90,40 @@ def _epoch(text: str) -> float:
     return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else dt.datetime.fromisoformat(text).timestamp()
 
 
-def _same_bytes(value: str, said: str) -> bool:
+def _same_bytes(value: str, operand: str) -> bool:
     """Return whether both are the same bytes in base64; text that is not base64 matches nothing."""
     try:
-        return base64.b64decode(value, validate=True) == base64.b64decode(said, validate=True)
+        return base64.b64decode(value, validate=True) == base64.b64decode(operand, validate=True)
     except (binascii.Error, ValueError):
         return False
 
 
-def _in_range(value: str, said: str) -> bool:
+def _in_range(value: str, operand: str) -> bool:
     try:
-        return ipaddress.ip_address(value) in ipaddress.ip_network(said, strict=False)
+        return ipaddress.ip_address(value) in ipaddress.ip_network(operand, strict=False)
     except ValueError:
         return False
 
 
 OPERATORS: Final[Mapping[str, Compare]] = {
-    "StringEquals": lambda value, said: value == said,
-    "StringEqualsIgnoreCase": lambda value, said: value.lower() == said.lower(),
+    "StringEquals": lambda value, operand: value == operand,
+    "StringEqualsIgnoreCase": lambda value, operand: value.lower() == operand.lower(),
     "StringLike": like,
     "ArnEquals": arn_like,  # the same as ArnLike, according to the guide
     "ArnLike": arn_like,
-    "Bool": lambda value, said: value.lower() == said.lower(),
+    "Bool": lambda value, operand: value.lower() == operand.lower(),
     "BinaryEquals": _same_bytes,
     "IpAddress": _in_range,
-    "NumericEquals": _numeric(lambda value, said: value == said),
-    "NumericLessThan": _numeric(lambda value, said: value < said),
-    "NumericLessThanEquals": _numeric(lambda value, said: value <= said),
-    "NumericGreaterThan": _numeric(lambda value, said: value > said),
-    "NumericGreaterThanEquals": _numeric(lambda value, said: value >= said),
-    "DateEquals": _dated(lambda value, said: value == said),
-    "DateLessThan": _dated(lambda value, said: value < said),
-    "DateLessThanEquals": _dated(lambda value, said: value <= said),
-    "DateGreaterThan": _dated(lambda value, said: value > said),
-    "DateGreaterThanEquals": _dated(lambda value, said: value >= said),
+    "NumericEquals": _numeric(lambda value, operand: value == operand),
+    "NumericLessThan": _numeric(lambda value, operand: value < operand),
+    "NumericLessThanEquals": _numeric(lambda value, operand: value <= operand),
+    "NumericGreaterThan": _numeric(lambda value, operand: value > operand),
+    "NumericGreaterThanEquals": _numeric(lambda value, operand: value >= operand),
+    "DateEquals": _dated(lambda value, operand: value == operand),
+    "DateLessThan": _dated(lambda value, operand: value < operand),
+    "DateLessThanEquals": _dated(lambda value, operand: value <= operand),
+    "DateGreaterThan": _dated(lambda value, operand: value > operand),
+    "DateGreaterThanEquals": _dated(lambda value, operand: value >= operand),
 }
 
 NEGATED: Final[Mapping[str, str]] = {
@@ -179,7 +179,7 @@ class PolicyCondition:
         if self.of_set:
             values = [each for each in values if each]  # an empty text is a null dataset to the set operators
         if self.operator == "Null":
-            return any((said.lower() == "true") is (not values) for said in self.values)
+            return any((operand.lower() == "true") is (not values) for operand in self.values)
         if not values:
             return self.if_exists or self.of_set == "ForAllValues" or (self.negated and not self.of_set)
         matches = (self._matches(value, context) for value in values)

@@ -147,12 +147,12 @@ def denial_message(principal: str, decision: AccessDecision) -> str:
     return f"{subject} {decision.reason}"
 
 
-def as_list(said: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     """
     >>> as_list("a"), as_list(["a", "b"])
     (['a'], ['a', 'b'])
     """
-    return list(said) if isinstance(said, Sequence) and not isinstance(said, str) else [said]
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
 
 
 def _statements(name: str, document: Any) -> Iterable[PolicyStatement]:

@@ -196,8 +196,8 @@ def _new_entry(cluster: str, name: str, params: Mapping[str, Any]) -> Iterator[R
     tags = params.get("tags") or {}
     tagged = {**_tags("aws:requesttag", tags), **({"aws:tagkeys": tuple(tags)} if tags else {})}
     entry, kind = account_lookups.new_access_entry(name, params["principalArn"]), params.get("type") or "STANDARD"
-    said = {"eks:principalarn": (params["principalArn"],), "eks:accessentrytype": (kind,)}
-    yield RequiredPermission("eks:CreateAccessEntry", cluster, {**tagged, **said})
+    keys = {"eks:principalarn": (params["principalArn"],), "eks:accessentrytype": (kind,)}
+    yield RequiredPermission("eks:CreateAccessEntry", cluster, {**tagged, **keys})
     if tags:
         yield RequiredPermission("eks:TagResource", entry, tagged)
 

@@ -189,14 +189,14 @@ class StateMachines:
             input_text,
             services=self.services,
             tokens=self.tokens,
-            sink=lambda event: self._tell(execution, machine, event),
+            sink=lambda event: self._record_event(execution, machine, event),
             pace=lambda: self.pace,
         )
         self._executions[identity.arn] = execution
         execution.start()
         return execution
 
-    def _tell(self, execution: MachineExecution, machine: StateMachine, event: HistoryEvent) -> None:
+    def _record_event(self, execution: MachineExecution, machine: StateMachine, event: HistoryEvent) -> None:
         self.ship(machine.logging, execution.identity, event)
         for watch in self.watchers:
             watch(execution, event)

@@ -129,7 +129,7 @@ TYPES = (
     ResourceType(
         name="AWS::CloudWatch::Alarm",
         honoured=f"{ALARM} AlarmName",
-        ignored={"Tags": "nobody asks for an alarm's tags"},
+        ignored={"Tags": "no call reads an alarm's tags"},
         attributes="Arn",
         immutable="AlarmName",
         named_by="AlarmName",

@@ -75,7 +75,7 @@ TYPES = (
         "StreamSpecification.StreamViewType TableName Tags"
         " TimeToLiveSpecification.AttributeName TimeToLiveSpecification.Enabled",
         ignored={
-            "ContributorInsightsSpecification": "nobody reads insights here",
+            "ContributorInsightsSpecification": "no call reads insights here",
             "PointInTimeRecoverySpecification.RecoveryPeriodInDays": "moto keeps no backups",
         },
         attributes="Arn StreamArn",

@@ -274,7 +274,7 @@ TYPES = (
         name="AWS::Lambda::EventSourceMapping",
         honoured="BatchSize Enabled EventSourceArn FunctionName FunctionResponseTypes MaximumBatchingWindowInSeconds"
         " ScalingConfig.MaximumConcurrency",
-        ignored={"Tags": "nobody asks for a mapping's tags"},
+        ignored={"Tags": "no call reads a mapping's tags"},
         attributes="Id",
         immutable="EventSourceArn",
         create=_create_mapping,

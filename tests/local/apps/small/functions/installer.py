@@ -11,7 +11,7 @@ def handler(event: dict[str, Any], _context: object) -> None:
     refused = wanted["Value"] == "refused" and event["RequestType"] != "Delete"
     answer |= {
         "Status": "FAILED" if refused else "SUCCESS",
-        "Reason": "the cluster said no",
+        "Reason": "the cluster refused",
         "PhysicalResourceId": "installation",
         "Data": {"Value": wanted["Value"]},
     }

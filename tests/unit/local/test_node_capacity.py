@@ -11,13 +11,13 @@ M5_LARGE = InstanceHardware.from_ec2(INSTANCE_TYPES["m5.large"], root_gib=20)
 
 
 def test_an_m5_large_is_as_amazon_linux_2023_makes_it() -> None:
-    room = NodeCapacity.of(M5_LARGE, {})
+    node = NodeCapacity.of(M5_LARGE, {})
 
-    assert (room.capacity["cpu"], room.capacity["pods"]) == (2000, 29)
-    assert (room.allocatable["cpu"], room.allocatable["pods"]) == (1930, 29)
-    assert room.capacity["memory"] - room.allocatable["memory"] == (255 + 11 * 29 + 100) * MI
-    assert room.capacity["ephemeral-storage"] - room.allocatable["ephemeral-storage"] == GI + -(
-        -room.capacity["ephemeral-storage"] // 10
+    assert (node.capacity["cpu"], node.capacity["pods"]) == (2000, 29)
+    assert (node.allocatable["cpu"], node.allocatable["pods"]) == (1930, 29)
+    assert node.capacity["memory"] - node.allocatable["memory"] == (255 + 11 * 29 + 100) * MI
+    assert node.capacity["ephemeral-storage"] - node.allocatable["ephemeral-storage"] == GI + -(
+        -node.capacity["ephemeral-storage"] // 10
     )
 
 
@@ -31,9 +31,9 @@ def test_a_node_has_the_memory_that_plans_expect_of_its_type(instance_type: str)
     info = INSTANCE_TYPES[instance_type]
     planned = instance_type_from_ec2(info)
 
-    room = NodeCapacity.of(InstanceHardware.from_ec2(info, root_gib=20), {})
+    node = NodeCapacity.of(InstanceHardware.from_ec2(info, root_gib=20), {})
 
-    assert (room.capacity["memory"], room.allocatable["memory"]) == (
+    assert (node.capacity["memory"], node.allocatable["memory"]) == (
         planned.capacity["memory"],
         planned.allocatable["memory"],
     )
@@ -47,12 +47,12 @@ def test_the_kubelets_configuration_counts() -> None:
         "evictionHard": {"memory.available": "5%"},
     }
 
-    room = NodeCapacity.of(M5_LARGE, kubelet)
+    node = NodeCapacity.of(M5_LARGE, kubelet)
 
-    assert (room.allocatable["pods"], room.allocatable["cpu"]) == (10, 1400)
-    kept = room.capacity["memory"] - room.allocatable["memory"]
+    assert (node.allocatable["pods"], node.allocatable["cpu"]) == (10, 1400)
+    kept = node.capacity["memory"] - node.allocatable["memory"]
     # by the type's pods, not by maxPods
-    assert kept == (255 + 11 * 29) * MI + GI + -(-room.capacity["memory"] * 5 // 100)
+    assert kept == (255 + 11 * 29) * MI + GI + -(-node.capacity["memory"] * 5 // 100)
 
 
 def test_pods_per_core_is_an_upper_bound() -> None:
