@@ -144,7 +144,7 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
         ),
     ],
 )
-def test_each_difference_has_its_reason_and_says_what_differs(world: DesiredNodes, message: str) -> None:
+def test_each_difference_has_its_reason_and_names_what_differs(world: DesiredNodes, message: str) -> None:
     assert drift(world) == message
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from joiner.planning import Plan
 from tests.plan_checker import check_plan
-from tests.unit.planning.worlds import CATALOGUE, Json, node_pool, planned
+from tests.unit.planning.worlds import CATALOGUE, ZONES, Json, node_pool, planned
 
 
 def drawn(plan: Plan) -> list[str]:
@@ -28,3 +28,8 @@ def checked(lists: Mapping[str, Sequence[Json]], **more: Any) -> Plan:
 
 def why(plan: Plan) -> list[str]:
     return sorted({str(reason) for one in plan.pending for reason in one.reasons})
+
+
+def by_zone(lists: Any, **more: Any) -> dict[str, int]:
+    plan = checked(lists, **more)
+    return {zone[-1]: sum(len(one.pods) for one in plan.nodes if one.zone == zone) for zone in ZONES}

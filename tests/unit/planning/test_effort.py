@@ -31,7 +31,7 @@ def test_what_would_end_after_the_deadline_is_overdue_and_the_plan_says_so(
     assert (meter.overdue(more), meter.cut_short) == (overdue, overdue)
 
 
-def test_time_that_the_search_keeps_back_is_there_for_carrying_out() -> None:
+def test_the_search_leaves_time_for_realizing_the_packing() -> None:
     meter = after(0.7, 1.0)
     meter.keep_back(0.4)
 

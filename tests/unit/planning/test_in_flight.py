@@ -93,7 +93,7 @@ def test_pods_that_a_claim_was_made_for_are_not_planned_for_again() -> None:
     assert summary(planned_with(world(mine, claim()), assigned(mine, 3))) == (0, [])
 
 
-def test_new_pods_take_the_room_that_a_claim_has_left() -> None:
+def test_new_pods_use_the_capacity_that_a_claim_has_left() -> None:
     mine = pods(3, cpu="1")
     more = [*mine, pod("late", app="late", cpu="500m")]
 
@@ -125,7 +125,7 @@ def test_slots_go_to_the_most_important_pods_first() -> None:
     assert [one.name for one in who.pending] == ["young"]
 
 
-def test_a_launch_that_is_not_answered_yet_keeps_its_pods_and_has_no_room_for_others() -> None:
+def test_a_launch_without_an_answer_keeps_its_pods_and_takes_no_others() -> None:
     mine = pods(3, cpu="1")
     more = [*mine, pod("late", app="late", cpu="100m")]
     plan = planned_with(world(more, claim(launched=False)), assigned(mine, 3), in_flight=["default-1"])
@@ -147,7 +147,7 @@ def test_a_claim_that_is_going_is_nothing() -> None:
     assert summary(planned_with(world(mine, going), assigned(mine, 3)))[0] > 0
 
 
-def test_a_node_that_joins_is_looked_at_without_the_taints_that_go_by_themselves() -> None:
+def test_taints_that_are_removed_automatically_do_not_count_on_a_joining_node() -> None:
     mine = pods(1, cpu="1")
     starting = {"key": "cilium", "effect": "NoExecute"}
     lists = world(mine, claim(startupTaints=[starting]), nodes=[joined(FILLING, UNREGISTERED, starting)])
@@ -166,7 +166,7 @@ def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
     assert summary(planned_with(open_soon, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
 
 
-def test_pods_that_run_there_already_take_room_beside_the_slots_that_are_left() -> None:
+def test_running_pods_use_capacity_beside_the_slots_that_are_left() -> None:
     mine = pods(2, cpu="1")
     lists = world(
         [running("web-9", "ip-10-0-0-1", cpu="1"), *mine, pod("late", app="late", cpu="1500m")],

@@ -120,7 +120,7 @@ def test_rows_begin_with_the_mean_where_nothing_stands_in_its_way(native: str | 
 
 @compiled
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_taken_apart_is_never_dearer_and_loses_no_pod(seed: int) -> None:
+def test_ruin_and_recreate_never_raises_the_price_and_loses_no_pod(seed: int) -> None:
     known = problem(seed, rules=0)
     alone = Packing(
         float(known.price[-1] * known.demand.sum()),

@@ -60,7 +60,7 @@ def test_a_plan_survives_being_written_down(world: dict[str, list[Json]]) -> Non
 
 @SLOW_IS_FINE
 @given(worlds())
-def test_a_plan_that_is_carried_out_leaves_nothing_to_do(world: dict[str, list[Json]]) -> None:
+def test_after_a_plan_is_executed_nothing_is_left_to_plan(world: dict[str, list[Json]]) -> None:
     """When its pods are bound and its nodes exist, the planner only repeats why the other pods stay pending."""
     plan = planned(world)
     where = {name: node.name for node in plan.nodes for name in node.pods} | {

@@ -105,7 +105,7 @@ def test_a_meter_keeps_no_number_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("size", [3, 12, 40])
-def test_no_small_plan_is_dearer_than_the_greedy(size: int) -> None:
+def test_no_small_plan_is_more_expensive_than_first_fit(size: int) -> None:
     for effort in (NOTHING, Effort(steps=50)):
         found = planned(size, effort)
 
@@ -113,7 +113,7 @@ def test_no_small_plan_is_dearer_than_the_greedy(size: int) -> None:
         assert found.lower_bound_per_hour <= found.price_per_hour <= found.greedy_price_per_hour
 
 
-def test_more_steps_find_nothing_dearer_and_the_same_again() -> None:
+def test_more_steps_find_nothing_more_expensive_and_the_same_again() -> None:
     first, second, third = (planned(40, Effort(steps=steps)) for steps in (0, 60, 60))
 
     assert second.price_per_hour <= first.price_per_hour
@@ -128,7 +128,7 @@ def test_more_steps_find_nothing_dearer_and_the_same_again() -> None:
     ],
     ids=["limit", "weights"],
 )
-def test_a_first_plan_tells_a_bound_and_a_search_a_sharper_one(pools: list[Json]) -> None:
+def test_a_first_plan_has_a_bound_and_a_search_raises_it(pools: list[Json]) -> None:
     waiting = [*pods(30, "large", cpu="1100m", memory="1Gi"), *pods(20, "small", cpu="700m", memory="3Gi")]
     snapshot = Snapshot.from_lists({"pods": waiting, "nodepools": pools})
     first, searched = (

@@ -70,14 +70,14 @@ def test_many_pods_share_a_node_where_that_is_cheaper() -> None:
     ]
 
 
-def test_room_on_a_node_is_used_before_a_node_is_made() -> None:
+def test_free_capacity_is_used_before_a_node_is_added() -> None:
     plan = checked(world(pods(2, cpu="1"), nodes=[node("there")]))
 
     assert plan.nodes == ()
     assert [(one.node, one.pods) for one in plan.existing] == [("there", ("default/web-0", "default/web-1"))]
 
 
-def test_the_few_nodes_with_room_are_found_among_many_full_ones() -> None:
+def test_the_few_nodes_with_free_capacity_are_found_among_many_full_ones() -> None:
     full = [node(f"full-{number}", cpu=1) for number in range(60)]
     busy = [running(f"busy-{number}", f"full-{number}", cpu="900m") for number in range(60)]
     free = [node("free-0", cpu=1), node("free-1", cpu=1)]
@@ -88,7 +88,7 @@ def test_the_few_nodes_with_room_are_found_among_many_full_ones() -> None:
     assert [len(made.pods) for made in plan.nodes] == [1]
 
 
-def test_room_is_what_pods_and_missing_daemons_leave() -> None:
+def test_free_capacity_is_what_pods_and_missing_daemons_leave() -> None:
     lists = world([pod("web-0", cpu="1800m"), running("old", "there", cpu="2")], nodes=[node("there", cpu=4)])
     assert [one.node for one in checked(lists).existing] == ["there"]
 
@@ -152,7 +152,7 @@ def test_limits_count_what_is_there_and_are_exact() -> None:
     ]
 
 
-def test_a_limit_in_nodes_is_told_in_nodes() -> None:
+def test_a_limit_in_nodes_is_reported_in_nodes() -> None:
     plan = checked(world(pods(2, **affinity(podAntiAffinity=[near(HOST, "web")])), node_pool(limits={"nodes": "1"})))
 
     assert why(plan) == [
@@ -244,7 +244,7 @@ def test_a_pod_follows_another_onto_a_node_that_both_may_use() -> None:
     ]
 
 
-def test_a_pod_that_follows_nobody_stays_pending_and_says_so() -> None:
+def test_a_pod_whose_affinity_selects_no_pod_stays_pending_with_that_reason() -> None:
     plan = planned(world([pod("web-0", **affinity(podAffinity=[near(ZONE, "db")]))]))
 
     assert why(plan) == [
@@ -341,7 +341,7 @@ def test_a_pod_that_asks_for_efa_hears_that_no_node_has_it() -> None:
     ]
 
 
-def test_a_broken_pool_and_a_broken_pod_are_problems_and_stop_nobody() -> None:
+def test_an_invalid_pool_and_an_invalid_pod_are_problems_and_stop_no_other() -> None:
     broken = node_pool("broken", requirements=[{"key": "a", "operator": "Is", "values": ["b"]}])
     unreadable = pod("bad", cpu="a lot")
     plan = planned(world([pod("web-0"), unreadable], node_pool(), broken))

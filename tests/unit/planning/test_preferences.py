@@ -44,19 +44,19 @@ def test_the_preferred_zone_is_taken_where_it_costs_the_same() -> None:
     assert drawn(checked(world([pod("web-0", **liking((10, ZONE, [ZONES[2]])))]))) == ["g.large c spot: web-0"]
 
 
-def test_the_heavier_of_two_wishes_wins() -> None:
+def test_the_heavier_of_two_preferences_wins() -> None:
     both = liking((10, ZONE, [ZONES[1]]), (90, ZONE, [ZONES[2]]))
 
     assert drawn(checked(world([pod("web-0", **both)]))) == ["g.large c spot: web-0"]
 
 
-def test_nobody_pays_for_a_wish() -> None:
+def test_a_preference_raises_no_price() -> None:
     assert drawn(checked(world([pod("web-0", **liking((100, "kubernetes.io/arch", ["amd64"])))]))) == [
         "g.large a spot: web-0"
     ]
 
 
-def test_nobody_waits_for_a_wish() -> None:
+def test_a_preference_keeps_no_pod_pending() -> None:
     away = wanting("podAntiAffinity", near(HOST, "web"))
     plan = checked(world(pods(3, cpu="100m", memory="64Mi", **away), node_pool(limits={"nodes": "1"})))
 
@@ -69,7 +69,7 @@ def test_nodes_of_one_price_go_to_different_zones_where_pods_would_rather_be_spr
     assert sorted(one.zone for one in plan.nodes) == sorted(ZONES)
 
 
-def test_a_wish_counts_the_pods_that_run() -> None:
+def test_a_preference_counts_running_pods() -> None:
     there = running("web-9", "there", cpu="1")
     plan = checked(
         world([there, pod("web-0", topologySpreadConstraints=[soft()])], nodes=[node("there", zone=ZONES[0], cpu=1)])
@@ -98,7 +98,7 @@ def test_pods_keep_away_from_others_where_they_would_rather_not_be_near() -> Non
     assert [one.zone for one in plan.nodes] != [ZONES[0]]
 
 
-def test_a_wish_never_breaks_a_rule_of_others() -> None:
+def test_a_preference_never_breaks_a_rule_of_other_pods() -> None:
     hard = pods(2, "api", cpu="1500m", topologySpreadConstraints=[spread(app="api")], **liking((100, ZONE, [ZONES[0]])))
     together = pods(2, "db", cpu="1500m", **affinity(podAffinity=[near(ZONE, "db")]))
     plan = checked(world([*hard, *together]))

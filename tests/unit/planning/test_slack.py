@@ -65,7 +65,7 @@ def test_a_loose_spread_needs_no_more_nodes_than_its_pods_do(number: int, skew: 
     assert len(checked(world(waiting), catalogue=TYPES).nodes) == 1
 
 
-def test_a_spread_that_counts_nobody_spreads_nobody() -> None:
+def test_a_spread_that_selects_no_pod_spreads_no_pod() -> None:
     waiting = pods(3, cpu="100m", memory="128Mi", topologySpreadConstraints=[spread(app="nothing")])
 
     assert len(checked(world(waiting), catalogue=TYPES).nodes) == 1
@@ -90,7 +90,7 @@ def test_a_first_fit_that_breaks_a_rule_has_no_price() -> None:
     assert "greedyPricePerHour" not in plan.to_json()
 
 
-def test_room_that_stands_is_left_to_who_can_go_nowhere_else() -> None:
+def test_free_capacity_is_left_to_pods_that_fit_nowhere_else() -> None:
     waiting = [pod("anywhere", cpu="3"), pod("there", cpu="3", nodeSelector={"rack": "7"})]
 
     plan = checked(world(waiting, nodes=[node("old", labels={"rack": "7"})]), catalogue=TYPES)
@@ -136,7 +136,7 @@ def in_two_zones() -> Json:
     return node_pool(requirements=[{"key": ZONE, "operator": "In", "values": list(ZONES[:2])}])
 
 
-def test_a_zone_that_nobody_who_waits_can_have_a_node_in_is_not_spread_over() -> None:
+def test_a_zone_without_offers_for_any_pending_pod_does_not_count_for_a_spread() -> None:
     lists = world(pods(6, topologySpreadConstraints=[spread()]), in_two_zones(), elsewhere(ZONES[2]))
     plan = checked(lists)
 
@@ -161,7 +161,7 @@ def test_a_zone_in_which_others_may_get_a_node_now_is_spread_over() -> None:
     assert len(checked(lists).pending) == 4
 
 
-def test_pods_whose_policy_looks_past_their_own_selector_are_kept_to_it_alone() -> None:
+def test_a_pod_whose_policy_ignores_its_selector_still_keeps_the_selector() -> None:
     fields = [spread(nodeAffinityPolicy="Ignore")]
 
     assert zones(checked(world(pods(4, topologySpreadConstraints=fields, nodeSelector={ZONE: ZONES[1]})))) == {
@@ -192,7 +192,7 @@ def test_a_zone_that_none_of_those_who_wait_could_get_is_not_spread_over(closed:
     assert [one.pod for one in plan.pending] == ["default/api"]
 
 
-def test_a_pod_in_a_zone_without_offers_waits_whatever_its_spread_looks_past() -> None:
+def test_a_pod_of_a_zone_without_offers_waits_whatever_its_spread_ignores() -> None:
     one_zone = node_pool(requirements=[{"key": ZONE, "operator": "In", "values": [ZONES[0]]}])
     waiting = pods(1, topologySpreadConstraints=[spread(nodeAffinityPolicy="Ignore")], nodeSelector={ZONE: ZONES[1]})
 

@@ -145,7 +145,7 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
 
 
 @pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other free", "none"])
-def test_an_offer_whose_room_costs_nothing_at_these_prices_is_not_thought_to_be_of_no_use(rates: list[float]) -> None:
+def test_an_offer_whose_capacity_costs_nothing_at_these_prices_is_not_left_out(rates: list[float]) -> None:
     """The offer holds ten pods worth five, for twenty."""
     worth, free, need, open_to = (
         np.array([5.0]),

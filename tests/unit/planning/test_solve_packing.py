@@ -16,7 +16,7 @@ from tests.unit.planning.test_kernel import problem
 
 
 @pytest.mark.parametrize("steps", [0, 40])
-def test_a_large_plan_repeats_what_was_found_for_a_part_and_loses_nobody(
+def test_a_large_plan_repeats_the_packing_of_a_part_and_loses_no_pod(
     steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(solve, "ENOUGH_NODES", 15)

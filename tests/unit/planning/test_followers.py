@@ -13,7 +13,7 @@ def followers(count: int, **more: Any) -> list[dict[str, Any]]:
     return pods(count, "follow", cpu="500m", **affinity(**kinds), **more)
 
 
-def test_those_whom_others_must_be_beside_one_each_are_shared_out_among_nodes() -> None:
+def test_pods_that_others_must_be_beside_one_each_are_spread_over_nodes() -> None:
     leaders = [{**one, "spec": {**one["spec"], "priority": 10}} for one in pods(8, "lead", cpu="900m")]
     plan = checked(
         world([*leaders, *followers(8, rules={"podAntiAffinity": [near(HOST, "follow")]})]), catalogue=LEADERS
@@ -31,7 +31,7 @@ def test_a_node_leaves_as_many_leaders_as_followers_need_elsewhere() -> None:
     assert len(plan.nodes) == 10
 
 
-def test_one_whom_others_follow_comes_along_to_another_zone() -> None:
+def test_a_pod_that_others_follow_moves_with_them_to_another_zone() -> None:
     apart = {"podAffinity": [near(ZONE, "lead")], "podAntiAffinity": [near(ZONE, "follow")]}
     plan = checked(world([*pods(3, "lead", cpu="100m"), *pods(20, "other"), *followers(3, rules=apart)]))
 

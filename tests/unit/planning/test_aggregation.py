@@ -34,7 +34,7 @@ def test_bundles_come_close_to_the_optimum_from_below(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_worths_of_a_rough_look_pay_for_no_more_than_there_is(seed: int) -> None:
+def test_worths_of_a_rough_solution_pay_for_no_more_than_there_is(seed: int) -> None:
     known = problem(seed, items=60, offers=20, rules=5)
     known = replace(known, counts=known.counts | known.asks, caps=known.caps + 1)
     exact = ResourceLp(known).solve(known.demand)

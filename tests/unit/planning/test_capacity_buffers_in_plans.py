@@ -1,0 +1,86 @@
+"""CapacityBuffers in plans: pods of the lowest priority that do not exist.
+
+The independent checker verifies every plan.
+"""
+
+from typing import Any
+
+from tests.unit.planning.checked import checked, world
+from tests.unit.planning.worlds import (
+    Json,
+    node,
+    node_pool,
+    planned,
+    pod,
+)
+
+
+def buffer(**spec: Any) -> Json:
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "metadata": {"name": "spare", "namespace": "default", "uid": "b"},
+        "spec": spec,
+    }
+
+
+def template(cpu: str) -> Json:
+    return {
+        "metadata": {"labels": {"app": "spare"}},
+        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]},
+    }
+
+
+def test_a_buffer_is_planned_as_pods_that_do_not_exist() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
+    lists = world(
+        [pod("web-0", cpu="900m")],
+        capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=2)],
+        podtemplates=[chunk],
+    )
+    plan = checked(lists)
+
+    assert sorted(name for one in plan.nodes for name in one.pods) == [
+        "default/capacity-buffer-spare-0",
+        "default/capacity-buffer-spare-1",
+        "default/web-0",
+    ]
+    assert sum(sum(one.classes.values()) for one in plan.nodes) == 1, "nothing will come for the slots of head-room"
+
+
+def test_a_buffer_that_fits_free_capacity_needs_no_node() -> None:
+    deployment = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 10, "template": template("500m")},
+    }
+    share = buffer(scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "web"}, percentage=25)
+    plan = checked(world([], capacitybuffers=[share], deployments=[deployment], nodes=[node("there")]))
+
+    assert plan.nodes == () and [len(one.pods) for one in plan.existing] == [3]
+
+
+def test_a_buffer_is_as_large_as_its_limits_allow() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
+    limited = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "2"})
+
+    assert checked(world([], capacitybuffers=[limited], podtemplates=[chunk])).pods_placed == 2
+
+
+def test_pods_come_before_buffers_where_a_limit_binds() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("1500m")}
+    lists = world(
+        [pod("web-0", cpu="1500m")],
+        node_pool(limits={"cpu": "2"}),
+        capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=1)],
+        podtemplates=[chunk],
+    )
+
+    assert [one.pods for one in checked(lists).nodes] == [("default/web-0",)]
+
+
+def test_a_buffer_that_says_too_little_is_a_problem() -> None:
+    plan = planned(world([], capacitybuffers=[buffer(replicas=2)]))
+
+    assert [(one.object, one.field, one.severity) for one in plan.problems if one.object.startswith("Capacity")] == [
+        ("CapacityBuffer/default/spare", "", "warning"),  # no capacity is kept for it in a cluster
+        ("CapacityBuffer/default/spare", "spec", "error"),
+    ]
