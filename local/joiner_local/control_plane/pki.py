@@ -9,28 +9,21 @@ no certificate has an authority key identifier. A client that verifies strictly 
 """
 
 import datetime as dt
-import ipaddress
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
-LIFETIME: Final = dt.timedelta(days=30)  # longer than a local stack runs
-AUTHORITY_USAGE: Final = x509.KeyUsage(
-    digital_signature=True,
-    key_encipherment=True,
-    key_cert_sign=True,
-    content_commitment=False,
-    data_encipherment=False,
-    key_agreement=False,
-    crl_sign=False,
-    encipher_only=False,
-    decipher_only=False,
+from joiner_local.tooling.x509_certificates import (
+    alternative_name,
+    certificate_builder,
+    distinguished_name,
+    key_usage,
+    private_pem,
+    write_private,
 )
 
 
@@ -49,18 +42,18 @@ class CertificateAuthority:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._now = now
-        self._name = _name("joiner-local")
+        self._name = distinguished_name("joiner-local")
         self._key = ec.generate_private_key(ec.SECP256R1())
         own = self._builder(self._name, self._key.public_key(), x509.BasicConstraints(ca=True, path_length=None))
-        own = own.add_extension(AUTHORITY_USAGE, critical=True)
+        own = own.add_extension(key_usage("digital_signature", "key_encipherment", "key_cert_sign"), critical=True)
         self.certificate: Path = self._write("ca.crt", _pem(own.sign(self._key, hashes.SHA256())))
 
     def server(self, name: str, *hosts: str) -> KeyPair:
         """Return a key pair for a server with any of the names or addresses in `hosts`."""
-        return self._pair(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
+        return self._pair(name, distinguished_name(name), ExtendedKeyUsageOID.SERVER_AUTH, hosts)
 
     def client(self, name: str, user: str, *groups: str) -> KeyPair:
-        return self._pair(name, _name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+        return self._pair(name, distinguished_name(user, *groups), ExtendedKeyUsageOID.CLIENT_AUTH, ())
 
     def signing_pair(self, name: str) -> KeyPair:
         """Return a key pair for service account tokens; its `certificate` is only the public key."""
@@ -68,7 +61,7 @@ class CertificateAuthority:
         public = key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        return KeyPair(self._write(f"{name}.pub", public), self._write(f"{name}.key", _private_pem(key)))
+        return KeyPair(self._write(f"{name}.pub", public), self._write(f"{name}.key", private_pem(key)))
 
     def _pair(self, file: str, subject: x509.Name, usage: x509.ObjectIdentifier, hosts: tuple[str, ...]) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -76,50 +69,21 @@ class CertificateAuthority:
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if hosts:
             builder = builder.add_extension(
-                x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False
+                x509.SubjectAlternativeName([alternative_name(host) for host in hosts]), critical=False
             )
         certificate = builder.sign(self._key, hashes.SHA256())
-        return KeyPair(self._write(f"{file}.crt", _pem(certificate)), self._write(f"{file}.key", _private_pem(key)))
+        return KeyPair(self._write(f"{file}.crt", _pem(certificate)), self._write(f"{file}.key", private_pem(key)))
 
     def _builder(
         self, subject: x509.Name, public: ec.EllipticCurvePublicKey, constraints: x509.BasicConstraints
     ) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(public)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(self._now - dt.timedelta(minutes=5))  # clocks of programs may differ by some seconds
-            .not_valid_after(self._now + LIFETIME)
-            .add_extension(constraints, critical=True)
-        )
+        return certificate_builder(subject, self._name, public, self._now).add_extension(constraints, critical=True)
 
     def _write(self, name: str, content: bytes) -> Path:
         path = self._folder / name
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
+        write_private(path, content)
         return path
-
-
-def _name(common: str, *organizations: str) -> x509.Name:
-    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations]
-    return x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _alternative(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
