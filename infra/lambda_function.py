@@ -105,14 +105,13 @@ class LambdaFunction(Construct):
             self, "Logs", retention=log_retention(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
         )
         self.role = self._role(settings)
-        code = bundle_function(name, files or {}, dependencies.target)
         self.function = lambda_.Function(
             self,
             "Function",
             description=self.configuration.description,
             runtime=lambda_runtime(dependencies.target),
             architecture=lambda_architecture(dependencies.target),
-            code=lambda_.Code.from_asset(str(code)),
+            code=lambda_.Code.from_asset(str(bundle_function(name, files or {}, dependencies.target))),
             handler=f"{PACKAGE}.{name}.handler.handler",
             layers=dependencies.layers.of(self.configuration),
             role=self.role,

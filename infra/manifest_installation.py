@@ -72,16 +72,7 @@ class ManifestInstallation(Construct):
             dependencies=dependencies,
             files={"manifests": MANIFESTS},
         )
-        self.elevator = LambdaFunction(
-            self,
-            "ElevateInstaller",
-            name="elevate_installer",
-            dependencies=dependencies,
-            environment={
-                "JOINER_INSTALLER": self.installer.role.role_arn,
-                "JOINER_INSTALLER_POLICY": self._administrator_policy(),
-            },
-        )
+        self.elevator = self._create_elevator(dependencies)
         digest = manifests_digest(MANIFESTS)
         rotation = rotation_digest(settings, str(self.node.try_get_context("rotate") or ""))
         parameter = settings.doorbell.ca_parameter
@@ -107,6 +98,15 @@ class ManifestInstallation(Construct):
         # that fails in between leaves no administrator
         self.granted.node.add_dependency(
             self._schedule("Revoking", self.elevator, "An installer that is an administrator no longer than it runs")
+        )
+
+    def _create_elevator(self, dependencies: FunctionDependencies) -> LambdaFunction:
+        environment = {
+            "JOINER_INSTALLER": self.installer.role.role_arn,
+            "JOINER_INSTALLER_POLICY": self._administrator_policy(),
+        }
+        return LambdaFunction(
+            self, "ElevateInstaller", name="elevate_installer", dependencies=dependencies, environment=environment
         )
 
     def _describe_cluster(self, cluster: str, digest: str, rotation: str, ca_parameter: str | None) -> CustomResource:

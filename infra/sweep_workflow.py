@@ -12,6 +12,7 @@ from constructs import Construct
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.service_integrations import ServiceIntegrations
+from infra.settings import SweepSettings
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.workflow_functions import called_functions, create_functions
 
@@ -38,11 +39,9 @@ class SweepWorkflow(Construct):
     ) -> None:
         super().__init__(scope, id)
         settings = dependencies.settings
-        environments = {
-            "survey_cluster": {"SWEEP_SECONDS": str(60 * settings.sweep.every_minutes)},
-            "survey_instances": {"LOOKS_APART_SECONDS": str(settings.sweep.looks_apart_seconds)},
-        }
-        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
+        self.functions = create_functions(
+            self, FUNCTIONS, dependencies=dependencies, environments=_environments(settings.sweep)
+        )
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
         self.name = f"joiner-sweep-{settings.cluster}"
         parts = SweepParts(
@@ -86,3 +85,10 @@ class SweepWorkflow(Construct):
             ),
             description="Starts the sweep, which needs no signal",
         )
+
+
+def _environments(sweep: SweepSettings) -> dict[str, dict[str, str]]:
+    return {
+        "survey_cluster": {"SWEEP_SECONDS": str(60 * sweep.every_minutes)},
+        "survey_instances": {"LOOKS_APART_SECONDS": str(sweep.looks_apart_seconds)},
+    }

@@ -84,7 +84,7 @@ def aws_errors_reported(needs: str) -> Iterator[None]:
     """Turn AWS errors into one line with a remedy, and exit code 1. `needs` names the permissions of the command."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from joiner.adapters.ec2_client import Ec2Error
+    from joiner.adapters.ec2_errors import Ec2Error
     from joiner_cli.aws_errors import describe_aws_error
 
     try:

@@ -17,7 +17,8 @@ from aws_lambda_powertools import Logger
 
 from functions.launch_instances.rehearsing import rehearse
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
 from joiner.adapters.parallel import call_each

@@ -14,6 +14,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
+from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube import Kube
@@ -22,7 +23,6 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_nodes_by_instance, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import DisruptionRecord
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.store import Store

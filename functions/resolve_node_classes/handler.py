@@ -14,7 +14,8 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
 from joiner.adapters.documents import KeptSnapshot
-from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer, Parameters
+from joiner.adapters.ec2_client import Ec2, Parameters
+from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import BackOff

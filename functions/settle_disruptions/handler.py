@@ -12,6 +12,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
+from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import index_by_name, list_claims, write_conditions
@@ -19,7 +20,6 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_nodes_by_instance, patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import DisruptionRecord
 from joiner.adapters.parallel import call_all
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.cluster import Node

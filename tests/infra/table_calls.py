@@ -6,6 +6,21 @@ from functools import cache
 
 from tests.infra.conftest import ROOT
 
+ACTIONS = {
+    # What a configuration writes about items, and what its role may do with them
+    "gets_items": {"dynamodb:GetItem"},
+    "gets_items_in_batches": {"dynamodb:BatchGetItem"},
+    "queries_items": {"dynamodb:Query"},
+    "updates_items": {"dynamodb:UpdateItem"},
+    "puts_items": {"dynamodb:PutItem"},
+    "checks_items": {"dynamodb:ConditionCheckItem"},
+    "deletes_items": {"dynamodb:DeleteItem"},
+}
+
+
+READS = ("gets_items", "gets_items_in_batches", "queries_items")
+
+
 CALLS = {
     "batch_get_item": "BatchGetItem",
     "delete_item": "DeleteItem",
@@ -14,6 +29,8 @@ CALLS = {
     "query": "Query",
     "update_item": "UpdateItem",
 }
+
+
 OF_A_TRANSACTION = {
     "ConditionCheck": "ConditionCheckItem",
     "Delete": "DeleteItem",

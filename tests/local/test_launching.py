@@ -13,7 +13,8 @@ from functions.resolve_node_classes import handler as resolve_node_classes
 from infra.node_class_limits import node_class_limits
 from infra.settings import Settings
 from joiner.adapters import documents
-from joiner.adapters.ec2_client import Ec2, InstanceNotFound, Parameters
+from joiner.adapters.ec2_client import Ec2, Parameters
+from joiner.adapters.ec2_errors import InstanceNotFound
 from joiner.adapters.executions import GONE, Executions
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger

@@ -14,7 +14,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from joiner.adapters import environment
-from joiner.adapters.ec2_client import Ec2, Ec2Error
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.store import Store
 from tests.local.running_aws import RunningAws

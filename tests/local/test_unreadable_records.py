@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from joiner.adapters.absences import Absences, Impairments
+from joiner.adapters.disruption_items import DisruptionRecord, LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.drift_looks import DriftLooks
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import DisruptionRecord, LastProposal, LaunchRecord, OfferingKey
+from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.records import UnreadableRecord

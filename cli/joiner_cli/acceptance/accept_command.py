@@ -113,7 +113,7 @@ def describe_error(error: Exception) -> AcceptanceFailed:
     """Describe an unexpected error of a step, with a remedy."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from joiner.adapters.ec2_client import Ec2Error
+    from joiner.adapters.ec2_errors import Ec2Error
     from joiner.adapters.kube_errors import Forbidden, KubeError, Unauthorized, Unreachable
     from joiner_cli.aws_errors import describe_aws_error
 

@@ -27,9 +27,9 @@ from joiner.planning import Offer, PlannedNode
 from joiner.pools import read_node_claim
 from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import CLUSTER, World
-from tests.unit.functions.test_retirement import grow
 
 NAME = "disrupt-20261121T120000-sweep"
 ARN = f"arn:aws:states:us-east-1:123456789012:execution:joiner-disrupt-demo:{NAME}"

@@ -9,7 +9,8 @@ from botocore.exceptions import ParamValidationError
 
 from functions.launch_instances import handler as launch_instances
 from joiner.adapters import documents, environment
-from joiner.adapters.ec2_client import Ec2, Ec2Throttled, NoAnswer
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_errors import Ec2Throttled, NoAnswer
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcome, group_launches

@@ -4,9 +4,9 @@ closed first.
 
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED
+from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import World
-from tests.unit.functions.test_retirement import first, grow, nothing_is_left_of, pods_on
 
 
 def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_deleted(world: World) -> None:

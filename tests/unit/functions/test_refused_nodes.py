@@ -10,9 +10,9 @@ from joiner.adapters.kube_errors import Forbidden
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, NODEPOOL
 from joiner.pools import NodeClaim
+from tests.unit.functions.grown_cluster import claims, first, grow, node_of, nothing_is_left_of, pods_on
 from tests.unit.functions.retire import Retirement, retire
 from tests.unit.functions.scale_up import World
-from tests.unit.functions.test_retirement import claims, first, grow, node_of, nothing_is_left_of, pods_on
 
 NOT_OURS = (
     "node node-1 is not Joiner's: it has neither the label karpenter.sh/nodepool nor karpenter.sh/provisioner-name"

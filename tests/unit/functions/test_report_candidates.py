@@ -15,9 +15,9 @@ from joiner.disruption.pod_events import digest_snapshot
 from joiner.disruption.proposal import KeptNode, Proposal
 from joiner.planning import Snapshot
 from joiner.pools import read_node_claim
+from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.scale_up import World
 from tests.unit.functions.test_disruption import task
-from tests.unit.functions.test_retirement import grow
 
 BUDGET = "PodDisruptionBudget default/web allows no eviction of pod default/web-1"
 KEPT = (

@@ -7,7 +7,8 @@ import pytest
 
 from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import documents
-from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, NoAnswer, Parameters
+from joiner.adapters.ec2_client import Ec2, Parameters
+from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import AllowedResources, NodeClassPolicy

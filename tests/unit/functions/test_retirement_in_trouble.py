@@ -14,10 +14,10 @@ from joiner.adapters.kube_errors import Invalid, KubeError, Unreachable
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED, TERMINATION_FINALIZER
 from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.grown_cluster import claims, empty, first, grow, node_of, nothing_is_left_of, pods_on
 from tests.unit.functions.loading import load
 from tests.unit.functions.retire import Retirement, arn, retire
 from tests.unit.functions.scale_up import World
-from tests.unit.functions.test_retirement import claims, empty, first, grow, node_of, nothing_is_left_of, pods_on
 
 Answers = Callable[[], Any]
 

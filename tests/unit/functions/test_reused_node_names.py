@@ -14,9 +14,9 @@ from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.kube_nodes import read_node
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, FILLING, INITIALIZED
+from tests.unit.functions.grown_cluster import first, grow, pods_on, running
 from tests.unit.functions.retire import Retirement
 from tests.unit.functions.scale_up import NOON, World
-from tests.unit.functions.test_retirement import first, grow, pods_on, running
 
 OTHER = "i-0099"
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import number, text
+from joiner.adapters.item_attributes import number, text
 from joiner.item_keys import ABSENT, IMPAIRED, UNUSED
 
 KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first survey after a day starts again

@@ -9,8 +9,10 @@ undoes the disruption. A claim belongs to at most one item: one execution at a t
 import json
 from typing import Final
 
+from joiner.adapters.disruption_items import DisruptionRecord, LastProposal, MovedPods
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import DisruptionRecord, LastProposal, Lease, MovedPods, number, text
+from joiner.adapters.item_attributes import number, text
+from joiner.adapters.ledger_items import Lease
 from joiner.item_keys import DISRUPT, DISRUPTION, LAST_PROPOSAL, LEASE, MOVED, PROPOSED
 
 KEPT: Final = 24 * 3600  # seconds; more than the longest disruption

@@ -1,7 +1,7 @@
 """The last detection of drift: one item `DRIFT`, written by detect_drift and read by survey_cluster."""
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import Item, number, text
+from joiner.adapters.item_attributes import Item, number, text
 from joiner.disruption.drift_schedule import DriftLook
 from joiner.item_keys import DRIFT, LAST_LOOK
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from joiner.adapters.ledger_items import Item, written
+from joiner.adapters.item_attributes import Item, written
 from joiner.adapters.records import (
     KNOWN_SCHEMA,
     SCHEMA_NUMBER,

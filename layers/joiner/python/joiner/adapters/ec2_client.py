@@ -4,15 +4,21 @@ Answers stay EC2's own dictionaries where another package reads them (`joiner.la
 become values here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+from botocore.exceptions import ClientError
 
+from joiner.adapters.ec2_errors import (
+    UNKNOWN_INSTANCE,
+    Ec2Error,
+    InstanceNotFound,
+    NoAnswer,
+    TemplateDiffers,
+    translate_errors,
+)
 from joiner.adapters.parallel import call_each
-from joiner.launching.ec2_error_codes import TEMPLATE_DIFFERS
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
@@ -21,71 +27,9 @@ from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 Answer = Mapping[str, Any]
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
-THROTTLES: Final = frozenset(
-    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
-)
-UNKNOWN_INSTANCE: Final = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 TAGGED_AT_ONCE: Final = 500
 NAMED_AT_ONCE: Final = 200  # values of all filters of one call
 TERMINATED_AT_ONCE: Final = 500  # EC2 accepts 1,000 ids; half of them keeps a refused call small
-
-
-class Ec2Error(Exception):
-    """EC2 refused the request; `code` is its error code."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-
-    @property
-    def throttled(self) -> bool:
-        """Return whether EC2 throttled the request."""
-        return self.code in THROTTLES
-
-
-class Ec2Throttled(Ec2Error):
-    """EC2 throttled the request. This does not indicate insufficient capacity: send the same request again later."""
-
-
-class NoAnswer(Ec2Error):
-    """The connection or the answer was lost. The effect of the request is unknown."""
-
-
-class InstanceNotFound(Ec2Error):
-    """One of the named resources does not exist (any more)."""
-
-
-class TemplateDiffers(Ec2Error):
-    """A launch template has the name of one of ours and other content. It must not be used."""
-
-    def __init__(self, name: str, fields: Sequence[str]) -> None:
-        super().__init__(
-            TEMPLATE_DIFFERS,
-            f"launch template {name} was not made by Joiner or was replaced; it differs in {', '.join(fields)}",
-        )
-
-
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Translate boto3's errors into the errors that callers distinguish."""
-    try:
-        yield
-    except ClientError as reason:
-        code, message = reason.response["Error"].get("Code", ""), reason.response["Error"].get("Message", "")
-        status = reason.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        kind: type[Ec2Error] = Ec2Error
-        if code in THROTTLES:
-            kind = Ec2Throttled
-        elif code.endswith((".NotFound", ".NotFoundException")) or code == "ParameterNotFound":
-            kind = InstanceNotFound
-        elif status >= 500:
-            kind = NoAnswer
-        raise kind(code, message) from reason
-    except ParamValidationError as reason:  # boto3 did not send it
-        raise Ec2Error("InvalidRequest", str(reason)) from reason
-    except BotoCoreError as reason:
-        raise NoAnswer(type(reason).__name__, str(reason)) from reason
 
 
 @dataclass(frozen=True, slots=True)

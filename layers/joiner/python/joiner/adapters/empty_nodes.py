@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import Item, number, text
+from joiner.adapters.item_attributes import Item, number, text
 from joiner.item_keys import EMPTY
 
 KEPT: Final = 7 * 24 * 3600  # seconds; the item of a deleted claim expires soon even if the sweeps stop

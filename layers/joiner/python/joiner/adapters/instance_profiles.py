@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from joiner.adapters.ec2_client import translate_errors
+from joiner.adapters.ec2_errors import translate_errors
 
 
 class InstanceProfiles:

@@ -11,13 +11,13 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner import item_keys
-from joiner.adapters import ledger_items as items
 from joiner.adapters.dynamodb_table import (
     ConditionFailed,
     DynamoTable,
     is_condition_failure,
     write_with_retries,
 )
+from joiner.adapters.item_attributes import Item, number, text, written
 from joiner.adapters.ledger_items import (
     Assignment,
     BackOff,
@@ -29,9 +29,6 @@ from joiner.adapters.ledger_items import (
     Pairing,
     Unavailable,
     Wave,
-    number,
-    text,
-    written,
 )
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
 from joiner.lifecycle.disruption_progress import BACK_OFF_PREFIX
@@ -88,7 +85,7 @@ class Ledger(DynamoTable):
             condition="holder = :holder AND leaseNumber = :number",
         )
 
-    def _lease_of(self, item: items.Item) -> Lease:
+    def _lease_of(self, item: Item) -> Lease:
         """Raise UnreadableRecord if the lease cannot be read: nothing is planned under an unreadable lease."""
         return self._read_one(item_keys.LEASE, item, Lease.of)
 
@@ -397,6 +394,6 @@ class Ledger(DynamoTable):
         return DoorbellSecrets.of(self._get(item_keys.DOORBELL, item_keys.TOKEN))
 
 
-def _assignment(item: items.Item) -> Assignment:
+def _assignment(item: Item) -> Assignment:
     classes = {str(each["class"]): int(each["count"]) for each in json.loads(text(item, "classes") or "[]")}
     return Assignment(text(item, "id"), classes, number(item, "version"), number(item, "leaseNumber"))

@@ -7,9 +7,11 @@ seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
+
+from joiner.adapters.item_attributes import Item, _typed, number, text, texts
 
 UNSEEN_FOR: Final = 180
 """Seconds without a check by its owner after which a retirement counts as unattended. An owner checks at least once a
@@ -20,8 +22,6 @@ STORED_AFTER: Final = 0.5
 """Seconds. The API server calls the webhook before it stores the object. A function that reads earlier sees the old
 state and is not called again. If the call itself takes longer, the sweep finds the missed change.
 """
-
-Item = Mapping[str, Mapping[str, Any]]
 
 
 def yet_unstored(stored_at: float, now: datetime) -> float:
@@ -235,79 +235,6 @@ class Retirement:
 
 
 @dataclass(frozen=True, slots=True)
-class DisruptionRecord:
-    """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
-    (everything but `asked` and `asked_at`) and settle_disruptions (both of these; deletes).
-
-    `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
-    with figures. `deadline` is the time until which the replacements must be initialized. `pods` counts the pods that
-    must move by the key of the pool that they leave, and `workloads` names their controllers. `asked` counts the
-    requests to retire the nodes, `asked_at` is the time of the last one.
-    """
-
-    id: str
-    execution: str
-    reason: str
-    message: str
-    claims: tuple[str, ...]
-    replacements: tuple[str, ...] = ()
-    since: int = 0
-    deadline: int = 0
-    pods: Mapping[str, int] = field(default_factory=dict)
-    workloads: tuple[str, ...] = ()
-    asked: int = 0
-    asked_at: int = 0
-
-    @classmethod
-    def of(cls, item: Item) -> "DisruptionRecord":
-        return cls(
-            id=text(item, "id"),
-            execution=text(item, "execution"),
-            reason=text(item, "reason"),
-            message=text(item, "message"),
-            claims=texts(item, "claims"),
-            replacements=texts(item, "replacements"),
-            since=number(item, "since"),
-            deadline=number(item, "deadline"),
-            pods=json.loads(text(item, "pods") or "{}"),
-            workloads=texts(item, "workloads"),
-            asked=number(item, "asked"),
-            asked_at=number(item, "askedAt"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MovedPods:
-    """Pods that a disruption moved at `at`, kept for a day. Written by settle_disruptions; the fields are those of
-    `DisruptionRecord`."""
-
-    at: int
-    pods: Mapping[str, int]
-    workloads: tuple[str, ...]
-
-    @classmethod
-    def of(cls, item: Item) -> "MovedPods":
-        return cls(number(item, "at"), json.loads(text(item, "pods") or "{}"), texts(item, "workloads"))
-
-
-@dataclass(frozen=True, slots=True)
-class LastProposal:
-    """The last look for nodes to disrupt. Written by propose_disruption.
-
-    `digest` is that of the sweep that started the look. `idle` counts the looks in a row that found nothing to do. `at`
-    is the time of the look.
-    """
-
-    digest: str = ""
-    at: int = 0
-    idle: int = 0
-
-    @classmethod
-    def of(cls, item: Item) -> "LastProposal":
-        return cls(text(item, "digest"), number(item, "at"), number(item, "idle"))
-
-
-@dataclass(frozen=True, slots=True)
 class OfferingKey:
     """The key of an offering with insufficient capacity, as the ledger stores it.
 
@@ -393,46 +320,3 @@ class Wave:
             placed=number(item, "placed"),
             rung_at=number(item, "rungAt") / 1000,
         )
-
-
-def text(item: Item, name: str) -> str:
-    """Return a string attribute, empty if absent; ValueError if it has another type."""
-    return str(_typed(item, name, "S", ""))
-
-
-def number(item: Item, name: str) -> int:
-    """Return a whole number, 0 if absent; ValueError if it has another type."""
-    return int(float(_typed(item, name, "N", 0)))
-
-
-def texts(item: Item, name: str) -> tuple[str, ...]:
-    """Return a list or a set of strings, empty if absent; a set is sorted. ValueError if it has another type."""
-    if "SS" in item.get(name, {}):
-        return tuple(sorted(map(str, item[name]["SS"])))
-    return tuple(str(_typed({name: each}, name, "S", "")) for each in _typed(item, name, "L", ()))
-
-
-def _typed(item: Item, name: str, wanted: str, absent: Any) -> Any:
-    if name not in item:
-        return absent
-    found = item[name]
-    if wanted not in found:
-        raise ValueError(f"attribute {name} has type {', '.join(sorted(found)) or 'unknown'} instead of {wanted}")
-    return found[wanted]
-
-
-def written(value: str | int | bool | tuple[str, ...] | frozenset[str]) -> dict[str, Any]:
-    """Return a value in DynamoDB's JSON form.
-
-    >>> written(3), written(True), written(("a",)), written(frozenset({"a"}))
-    ({'N': '3'}, {'BOOL': True}, {'L': [{'S': 'a'}]}, {'SS': ['a']})
-    """
-    if isinstance(value, bool):
-        return {"BOOL": value}
-    if isinstance(value, int):
-        return {"N": str(value)}
-    if isinstance(value, str):
-        return {"S": value}
-    if isinstance(value, frozenset):
-        return {"SS": sorted(value)}
-    return {"L": [{"S": each} for each in value]}

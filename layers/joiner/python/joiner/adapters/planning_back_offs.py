@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import Item, text
+from joiner.adapters.item_attributes import Item, text
 from joiner.item_keys import ANSWERED, PENDING_PODS
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff, back_off_after_refusal
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.ledger_items import number, text
+from joiner.adapters.item_attributes import number, text
 from joiner.item_keys import RECOMMENDED
 
 KEPT: Final = 24 * 3600  # seconds; EC2 repeats a recommendation for an instance that is still at risk

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from joiner.adapters.ledger_items import Item, number
+from joiner.adapters.item_attributes import Item, number
 
 Record = TypeVar("Record")
 

@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable
-from joiner.adapters.ledger_items import STORED_AFTER, number
+from joiner.adapters.item_attributes import number
+from joiner.adapters.ledger_items import STORED_AFTER
 from joiner.item_keys import LEASE, SWEEP
 
 FIRST: Final = 1000  # milliseconds from the first ring to the read

@@ -31,7 +31,7 @@ ATTEMPTS: Final = 3
 
 
 class DisruptionUnderWay(Protocol):
-    """What the ledger has recorded about one disruption (`joiner.adapters.ledger_items.DisruptionRecord`)."""
+    """What the ledger has recorded about one disruption (`joiner.adapters.disruption_items.DisruptionRecord`)."""
 
     @property
     def claims(self) -> tuple[str, ...]: ...

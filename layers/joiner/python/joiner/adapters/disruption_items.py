@@ -1,0 +1,80 @@
+"""Items of disruptions, as values; each class names its writers. Times are whole seconds since the epoch."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from joiner.adapters.item_attributes import Item, number, text, texts
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionRecord:
+    """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
+    (everything but `asked` and `asked_at`) and settle_disruptions (both of these; deletes).
+
+    `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
+    with figures. `deadline` is the time until which the replacements must be initialized. `pods` counts the pods that
+    must move by the key of the pool that they leave, and `workloads` names their controllers. `asked` counts the
+    requests to retire the nodes, `asked_at` is the time of the last one.
+    """
+
+    id: str
+    execution: str
+    reason: str
+    message: str
+    claims: tuple[str, ...]
+    replacements: tuple[str, ...] = ()
+    since: int = 0
+    deadline: int = 0
+    pods: Mapping[str, int] = field(default_factory=dict)
+    workloads: tuple[str, ...] = ()
+    asked: int = 0
+    asked_at: int = 0
+
+    @classmethod
+    def of(cls, item: Item) -> "DisruptionRecord":
+        return cls(
+            id=text(item, "id"),
+            execution=text(item, "execution"),
+            reason=text(item, "reason"),
+            message=text(item, "message"),
+            claims=texts(item, "claims"),
+            replacements=texts(item, "replacements"),
+            since=number(item, "since"),
+            deadline=number(item, "deadline"),
+            pods=json.loads(text(item, "pods") or "{}"),
+            workloads=texts(item, "workloads"),
+            asked=number(item, "asked"),
+            asked_at=number(item, "askedAt"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPods:
+    """Pods that a disruption moved at `at`, kept for a day. Written by settle_disruptions; the fields are those of
+    `DisruptionRecord`."""
+
+    at: int
+    pods: Mapping[str, int]
+    workloads: tuple[str, ...]
+
+    @classmethod
+    def of(cls, item: Item) -> "MovedPods":
+        return cls(number(item, "at"), json.loads(text(item, "pods") or "{}"), texts(item, "workloads"))
+
+
+@dataclass(frozen=True, slots=True)
+class LastProposal:
+    """The last look for nodes to disrupt. Written by propose_disruption.
+
+    `digest` is that of the sweep that started the look. `idle` counts the looks in a row that found nothing to do. `at`
+    is the time of the look.
+    """
+
+    digest: str = ""
+    at: int = 0
+    idle: int = 0
+
+    @classmethod
+    def of(cls, item: Item) -> "LastProposal":
+        return cls(text(item, "digest"), number(item, "at"), number(item, "idle"))

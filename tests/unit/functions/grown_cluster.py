@@ -1,0 +1,118 @@
+"""A cluster whose nodes a scale-up launched and that run pods: the start of a retirement, and what is left after it."""
+
+from typing import Any
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.launching import PairedInstance
+from joiner.names import TERMINATION_FINALIZER
+from joiner.pools import NodeClaim, NodeClassRef, read_node_claim, write_claim_status, write_node_claim
+from tests.unit.functions.retire import Retirement
+from tests.unit.functions.scale_up import NOON, World
+
+
+def grow(world: World) -> World:
+    """Return a world with two nodes that run a pod each, as a scale-up leaves them."""
+    world.prepare()
+    for number in (1, 2):
+        add_node(world, f"default-{number}", f"i-000{number}", f"node-{number}")
+        owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-1", "controller": True}
+        metadata = {"name": f"web-{number}", "namespace": "default", "ownerReferences": [owner]}
+        world.kube.put(running(metadata, f"node-{number}"))
+    return world
+
+
+def add_node(world: World, name: str, instance: str, node: str) -> None:
+    made = NodeClaim(
+        name,
+        NodeClassRef("EC2NodeClass", "default"),
+        pool="default",
+        pool_uid="pool-1",
+        labels={"karpenter.sh/nodepool": "default"},
+    )
+    launched = made.as_launched(
+        PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON
+    )
+    claim = launched.as_registered(node, at=NOON).as_initialized(at=NOON)
+    world.kube.put({**write_node_claim(claim), **write_claim_status(claim)})
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}, "finalizers": [TERMINATION_FINALIZER]},
+        "spec": {"providerID": claim.provider_id, "taints": []},
+        "status": {
+            "allocatable": {"cpu": "2", "memory": "8Gi", "pods": "29"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    world.kube.put(manifest)
+    tags = {"kubernetes.io/cluster/demo": "owned", "eks:eks-cluster-name": "demo", "karpenter.sh/nodepool": "default"}
+    world.ec2.instances[instance] = {
+        "InstanceId": instance,
+        "InstanceType": "m5.large",
+        "Placement": {"AvailabilityZone": "us-east-1a"},
+        "State": {"Name": "running"},
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+    }
+    world.ledger.pair(instance, name, "launch-1")
+
+
+def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
+    container = {"name": "main", "resources": {"requests": {"cpu": "1500m"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": "Running"},
+    }
+
+
+def written(world: World) -> NodeClaim:
+    """Write a claim under lease 3 that is not launched."""
+    claim = NodeClaim(
+        "default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"}
+    )
+    world.kube.put(write_node_claim(claim))
+    return claim
+
+
+def lease_values(world: World) -> dict[str, Any]:
+    return {":me": "arn:up", ":until": int(world.now.timestamp()) + 60, ":number": 3}
+
+
+def claims(world: World) -> list[NodeClaim]:
+    return [read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS)]
+
+
+def first(world: World) -> NodeClaim:
+    return claims(world)[0]
+
+
+def node_of(world: World, claim: NodeClaim) -> Any:
+    return world.kube.objects["nodes", "", claim.node_name]
+
+
+def pods_on(world: World, node: str) -> list[str]:
+    return [each["metadata"]["name"] for each in world.kube.all(kinds.PODS) if each["spec"].get("nodeName") == node]
+
+
+def daemon(node: str) -> dict[str, Any]:
+    owner = {"kind": "DaemonSet", "name": "agent", "uid": "ds-1", "controller": True}
+    found = running({"name": f"agent-{node}", "ownerReferences": [owner]}, node)
+    return {**found, "spec": {**found["spec"], "tolerations": [{"operator": "Exists"}]}}
+
+
+def empty(world: World, claim: NodeClaim) -> None:
+    """Make the node empty: its pods have ended."""
+    for name in pods_on(world, claim.node_name):
+        del world.kube.objects["pods", "default", name]
+
+
+def nothing_is_left_of(world: World, claim: NodeClaim) -> None:
+    assert claim.name not in [each.name for each in claims(world)]
+    assert ("nodes", "", claim.node_name) not in world.kube.objects
+    assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
+    assert claim.instance_id not in world.ledger.pairings([claim.instance_id])
+    assert claim.name not in Retirement(world, "").retirements.all()
+    assert claim.name not in world.ledger.assignments()
+    assert pods_on(world, claim.node_name) == []
