@@ -37,8 +37,8 @@ AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
 15 seconds."""
 
 APPEND_EVENTS: Final = "$append($unpublished, $states.result.Payload.events)"
-"""JSONata: the keys of documents with events, which are recorded after the lease is released; two in a round at
-most."""
+"""JSONata: the keys of documents with events, which are recorded after the lease is released; a few in a
+round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +49,53 @@ class LaunchStates:
     table: str
     functions: Mapping[str, CalledFunction]
 
-    def launch_groups(self, *, next: str, catch: Sequence[Catch], assign: Mapping[str, Any] | None = None) -> State:
+    def launch_groups(
+        self,
+        *,
+        group: str = "Launch one group",
+        failure: str = "This group was not launched",
+        next: str,
+        catch: Sequence[Catch],
+        assign: Mapping[str, Any] | None = None,
+    ) -> State:
         """Launch all groups. A group that fails stops neither the others nor their record: its own record stays open
-        for the next round."""
-        group = self.integrations.invoke(
-            self.functions["launch_instances"],
-            {
-                "lease": {"number": jsonata("$leaseNumber")},
-                "launches": jsonata("$claims.launches"),
-                "index": jsonata("$states.input.index"),
-            },
-            catch=[Catch([EVERY_ERROR], "This group was not launched", kept=False)],  # a Map sets no outer variable
-        )
+        for the next round.
+
+        `group` and `failure` are the names of the states of one group.
+        """
+        # a Map sets no outer variable
+        launch = self.launch_group("$states.input.index", catch=[Catch([EVERY_ERROR], failure, kept=False)])
         failed = pass_state(output={"notLaunched": True, "error": jsonata(FAILURE)})
         groups = map_state(
             "$claims.groups",
             selector={"index": jsonata("$states.context.Map.Item.Value")},
             concurrency=CONCURRENT_LAUNCHES,
-            states={"Launch one group": group, "This group was not launched": failed},
+            states={group: launch, failure: failed},
             next=next,
             catch=catch,
         )
         return {**groups, **({"Assign": assign} if assign else {})}
+
+    def launch_group(
+        self,
+        index: str,
+        *,
+        next: str | None = None,
+        catch: Sequence[Catch],
+        assign: Mapping[str, Any] | None = None,
+    ) -> State:
+        """Launch one group; `index` is JSONata for its position."""
+        return self.integrations.invoke(
+            self.functions["launch_instances"],
+            {
+                "lease": {"number": jsonata("$leaseNumber")},
+                "launches": jsonata("$claims.launches"),
+                "index": jsonata(index),
+            },
+            next=next,
+            catch=catch,
+            assign=assign,
+        )
 
     def check_registration(self, *, next: str, catch: Sequence[Catch]) -> State:
         """Check the registration of the execution's nodes, and write the events of its launches."""

@@ -22,7 +22,7 @@ MAX_ROUNDS: Final = 100
 long before the history ends at 25,000 events."""
 
 MAX_REGISTRATION_DELAY_SECONDS: Final = 3
-"""Time after its first launch in which an execution still plans around offerings that were short. Then another
+"""Time after it begins to launch in which an execution still plans around offerings that were short. Then another
 execution does that, and this one checks the registration of its nodes; otherwise Ready nodes would stay tainted
 meanwhile."""
 
@@ -73,6 +73,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "short": 0,
     "failed": 0,
     "groups": 0,
+    "recorded": {},
     "unpublished": [],
 }
 

@@ -8,6 +8,7 @@ for its nodes: their rings wake it, and a timeout does.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from infra.concurrent_launch_states import NOTHING_RECORDED, launch_and_register
 from infra.launch_states import APPEND_EVENTS
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
@@ -102,6 +103,11 @@ def _launch_states(parts: MachineParts) -> States:
         "Resolve node classes": _resolve_node_classes(parts),
         "Plan capacity": _plan_capacity(parts),
         "Record node claims": _record_node_claims(parts),
+        "Are there several launches?": choice_state(
+            {"$count($claims.groups) = 0": "Record launches", "$count($claims.groups) = 1": "Launch one group"},
+            otherwise="Launch instances",
+        ),
+        "Launch one group": _launch_one_group(parts),
         "Launch instances": _launch_instances(parts),
         "Record launches": _record_launches(parts),
         "Did offerings turn out short?": choice_state(
@@ -198,43 +204,71 @@ def _record_node_claims(parts: MachineParts) -> State:
         parts,
         "record_node_claims",
         {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
-        next="Launch instances",
-        assign={"claims": jsonata("$states.result.Payload"), "unpublished": jsonata(APPEND_EVENTS)},
+        next="Are there several launches?",
+        assign={
+            "claims": jsonata("$states.result.Payload"),
+            "unpublished": jsonata(APPEND_EVENTS),
+            "recorded": NOTHING_RECORDED,
+            "paused": False,
+            "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
+        },
+    )
+
+
+def _launch_one_group(parts: MachineParts) -> State:
+    # record_launches counts the groups that EC2 refused. A user who pauses Joiner meanwhile leaves claims without
+    # instances
+    launched = {"groups": jsonata("$groups + 1"), "paused": jsonata("$states.result.Payload.paused = true")}
+    failed = {"groups": jsonata("$groups + 1"), "failed": jsonata("$failed + 1")}
+    return parts.launches.launch_group(
+        "0",
+        next="Record launches",
+        catch=[Catch([EVERY_ERROR], "Record launches", kept=False, assign=failed)],
+        assign=launched,
     )
 
 
 def _launch_instances(parts: MachineParts) -> State:
-    # record_launches counts the groups that EC2 refused. A user who pauses Joiner meanwhile leaves claims without
-    # instances
-    return parts.launches.launch_groups(
+    return launch_and_register(
+        parts.launches,
+        record=_record(),
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Release after a failure")],
         assign={
-            "failed": jsonata("$failed + $count($states.result[notLaunched])"),
             "groups": jsonata("$groups + $count($claims.groups)"),
-            "paused": jsonata("$count($states.result[paused]) > 0"),
+            "paused": jsonata("$states.result[0].paused"),
+            "recorded": jsonata("$states.result[1].recorded"),
+            "unpublished": jsonata("$append($unpublished, $states.result[1].events)"),
+            "launched": jsonata("$launched + $states.result[1].recorded.launched"),
+            "short": jsonata("$short + $states.result[1].recorded.short"),
+            "failed": jsonata("$failed + $states.result[0].notLaunched + $states.result[1].recorded.failed"),
         },
     )
 
 
+def _record() -> Mapping[str, Any]:
+    return {
+        "lease": {"number": jsonata("$leaseNumber")},
+        "launches": jsonata("$claims.launches"),
+        "plan": jsonata("$plan.plan"),
+        "snapshot": jsonata("$found.snapshot"),
+    }
+
+
 def _record_launches(parts: MachineParts) -> State:
+    """Record the launches that were not recorded while others ran."""
     return _invoke_under_lease(
         parts,
         "record_launches",
-        {
-            "launches": jsonata("$claims.launches"),
-            "plan": jsonata("$plan.plan"),
-            "snapshot": jsonata("$found.snapshot"),
-        },
+        _record(),
         next="Did offerings turn out short?",
         assign={
             "watching": True,
             "unpublished": jsonata(APPEND_EVENTS),
             "launchTurn": jsonata("$turn"),
-            "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
-            "again": jsonata("$states.result.Payload.again"),
-            "later": jsonata("$states.result.Payload.later = true"),
-            "throttles": jsonata("$states.result.Payload.later = true ? $throttles + 1 : 0"),
+            "again": jsonata("$states.result.Payload.again or $recorded.short > 0"),
+            "later": jsonata("$states.result.Payload.later or $recorded.throttled"),
+            "throttles": jsonata("$states.result.Payload.later or $recorded.throttled ? $throttles + 1 : 0"),
             "launched": jsonata("$launched + $states.result.Payload.launched"),
             "short": jsonata("$short + $states.result.Payload.short"),
             "failed": jsonata("$failed + $states.result.Payload.failed"),

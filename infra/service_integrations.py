@@ -132,7 +132,7 @@ class ServiceIntegrations:
         table: str,
         update: ItemUpdate,
         *,
-        next: str,
+        next: str | None = None,
         catch: Sequence[Catch],
         assign: Mapping[str, Any] | None = None,
         output: Any = RESULT,

@@ -193,15 +193,36 @@ def map_state(
     }
 
 
+def parallel_state(
+    branches: Sequence[States], *, next: str, catch: Sequence[Catch], assign: Mapping[str, Any] | None = None
+) -> State:
+    """Return a Parallel state: each branch starts with its first state, and the outputs of all are the result.
+
+    The first branch that fails stops the others. States inside read variables of the outer scope, but cannot set them.
+    """
+    return _without_none(
+        {
+            "Type": "Parallel",
+            "Branches": [{"StartAt": first_state(states), "States": states} for states in branches],
+            "Assign": assign,
+            "Catch": [each.render() for each in catch],
+            "Next": next,
+        }
+    )
+
+
 def succeed_state(output: Any = None) -> State:
     """Return a Succeed state."""
     return _without_none({"Type": "Succeed", "Output": output})
 
 
-def fail_state() -> State:
-    """Return a Fail state that reports `$failure`, which the last Catch set; a timeout has no cause."""
-    cause = '$exists($failure.Cause) ? $failure.Cause : ""'
-    return {"Type": "Fail", "Error": jsonata("$failure.Error"), "Cause": jsonata(cause)}
+def fail_state(failure: str = "$failure") -> State:
+    """Return a Fail state that reports an error; a timeout has no cause.
+
+    `failure` is JSONata for the error. The default is the one that the last Catch set.
+    """
+    cause = f'$exists({failure}.Cause) ? {failure}.Cause : ""'
+    return {"Type": "Fail", "Error": jsonata(f"{failure}.Error"), "Cause": jsonata(cause)}
 
 
 def refusal_branches(reason: str) -> Mapping[str, str]:

@@ -82,11 +82,14 @@ class RegistrationCheck:
         self._ledger = ledger
         self._sleep = sleep
 
-    def answer(self, wave_name: str, now: datetime, events: Sequence[Event] = ()) -> dict[str, Any]:
+    def answer(
+        self, wave_name: str, now: datetime, events: Sequence[Event] = (), *, launching: bool = False
+    ) -> dict[str, Any]:
         """Return ``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed",
         "nodes"}``.
 
-        `events` are those of the rounds before. They are written here, after the lease is released, while nodes boot.
+        `events` are those of the rounds before. They are written here, while nodes boot. A wave whose execution is
+        still `launching` is not done, because its launches add claims to it.
         """
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
         opening = NodeOpening(self._kube, self._ledger, now, self._time_left)
@@ -101,6 +104,7 @@ class RegistrationCheck:
         outcome = WaveProgress(self._ledger.wave(wave_name) or wave, checked)  # with the pods bound in this check
         _log_progress(checked)
         answer = {**outcome.render(), "rings": wave.rings}
+        answer["done"] = answer["done"] and not launching
         if answer["done"]:
             self._ledger.end_wave(wave_name)
         return answer
@@ -168,10 +172,12 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(float(event.get("gather", 0)))
-    check = RegistrationCheck(
-        environment.kube(task.cluster), environment.ledger(), time_left=environment.time_left(context)
-    )
-    answer = check.answer(str(event["wave"]), environment.now(), _stored_events(event.get("events") or ()))
+    time_left = environment.time_left(context)
+    if "seconds" in event:
+        time_left = time_left.at_most(float(event["seconds"]), time.monotonic)
+    check = RegistrationCheck(environment.kube(task.cluster), environment.ledger(), time_left=time_left)
+    events = _stored_events(event.get("events") or ())
+    answer = check.answer(str(event["wave"]), environment.now(), events, launching=bool(event.get("launching", False)))
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:
         metrics.publish(

@@ -50,12 +50,15 @@ class LaunchRecording:
         self._answers = answers
         self._store = store
 
-    def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"launched", "short", "failed", "again", "later", "waiting", "pricePerHour", "events"}``.
+    def answer(
+        self, task: Task, snapshot: str, now: datetime, lease_until: int, *, part: str = "launched"
+    ) -> dict[str, Any]:
+        """Return ``{"launched", "short", "failed", "again", "later", "throttled", "launching", "waiting",
+        "pricePerHour", "events"}``.
 
-        Raises LeaseLost if another execution holds the lease now.
+        `part` is the name under which the events are stored. Raises LeaseLost if another execution holds the lease now.
         """
-        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         assigned = self._ledger.assignments()  # the assignments of forgotten claims are deleted
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
@@ -86,14 +89,16 @@ class LaunchRecording:
             "failed": sum(result.failed for result in results),
             "again": any(result.short for result in results) or len(results) < len(known),
             "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
+            "throttled": any(result.later for result in results),
+            "launching": lease.launches_ended != f"{task.lease_number}/{task.round}",
             "waiting": len(waiting),
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
-            "events": documents.put_events(self._store, task, "launched", events),
+            "events": documents.put_events(self._store, task, part, events),
         }
 
     def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:
         """Write the wave: every in-flight claim, and every claim given up recently, that no other running execution
-        awaits.
+        awaits. Claims that the wave contains already stay in it.
         """
         at = int(now.timestamp())
         waves = self._ledger.waves()
@@ -107,13 +112,13 @@ class LaunchRecording:
         late = {
             claim.name for claim in claims if may_register_late(claim, now)
         }  # a wave soon finds the claims whose nodes exist
-        unwatched = [
-            claim.name for claim in assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched
-        ]
-        mine = limit_names(unwatched, WAVE_BYTES)
-        if len(mine) < len(unwatched):  # the sweep starts an execution that awaits them
-            logger.warning("more claims than one wave holds", awaited=len(mine), left=len(unwatched) - len(mine))
-        if mine or any(wave.name == task.execution.name for wave in waves):
+        unwatched = assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched
+        own = {name for wave in waves if wave.name == task.execution.name for name in wave.claims}
+        wanted = {claim.name for claim in unwatched} | {claim.name for claim in claims if claim.name in own}
+        mine = limit_names(sorted(wanted), WAVE_BYTES)
+        if len(mine) < len(wanted):  # the sweep starts an execution that awaits them
+            logger.warning("more claims than one wave holds", awaited=len(mine), left=len(wanted) - len(mine))
+        if mine or own:
             self._ledger.begin_wave(task.execution.name, task.execution.arn, mine, at)
         return mine
 
@@ -152,6 +157,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.store(),
     )
     recording = LaunchRecording(*parts, environment.time_left(context))
-    answer = recording.answer(task, str(event["snapshot"]), now, environment.lease_end(context, now))
+    part = f"launched-{event['pass']}" if "pass" in event else "launched"
+    answer = recording.answer(task, str(event["snapshot"]), now, environment.lease_end(context, now), part=part)
     logger.info("recorded launches", **answer)
     return answer

@@ -72,3 +72,26 @@ def test_an_execution_releases_the_lease_before_its_nodes_boot(pool: Actor) -> N
     assert len(watching) >= 1
     for names in watching:
         assert names.index("Release the lease") < names.index("Check registration")
+
+
+def test_a_node_gets_its_pods_while_another_launch_has_no_answer(pool: Actor) -> None:
+    known = pool.executions()
+    pool.knob("mishaps/set", caller="launch_instances", call="ec2 CreateFleet", nth=2, how="slow", after=30)
+    kinds = {"first": "c5.large", "second": "m5.large"}
+    pool.create(
+        *(deployment(name, nodeSelector={"node.kubernetes.io/instance-type": kind}) for name, kind in kinds.items())
+    )
+    try:
+        pool.wait_running(1)
+        (launched,) = pool.instances()
+    finally:
+        pool.knob("mishaps/set")
+    entered = [state for each in pool.since(known) for state in pool.states_of(each["executionArn"])]
+    assert "Check registration so far" in entered
+    assert not {"Record launches", "Release the lease"} & set(entered)
+
+    pool.wait_running(2)
+    pool.rest()
+    assert launched["InstanceId"] in {each["InstanceId"] for each in pool.instances()}
+    assert len(pool.instances()) == len(pool.claims()) == len(pool.nodes()) == 2
+    pool.assert_at_rest()

@@ -119,6 +119,8 @@ def graphs(machine: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for state in machine["States"].values():
         if "ItemProcessor" in state:
             yield from graphs(state["ItemProcessor"])
+        for branch in state.get("Branches", ()):
+            yield from graphs(branch)
 
 
 def function_of(resource: Mapping[str, Any]) -> str:

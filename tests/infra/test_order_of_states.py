@@ -33,6 +33,8 @@ def test_the_scale_up_machine_has_these_states(scale_up: States) -> None:
         "Resolve node classes",
         "Plan capacity",
         "Record node claims",
+        "Are there several launches?",
+        "Launch one group",
         "Launch instances",
         "Record launches",
         "Did offerings turn out short?",
@@ -51,6 +53,20 @@ def test_the_scale_up_machine_has_these_states(scale_up: States) -> None:
         "Did it ring meanwhile?",
         "Ring again",
         "The scale-up failed",
+    ]
+
+
+def test_several_launches_run_beside_the_registration_of_their_nodes(scale_up: States) -> None:
+    launching, registration = (branch["States"] for branch in scale_up["Launch instances"]["Branches"])
+
+    assert list(launching) == ["Launch all groups", "End the launches", "The lease is lost", "The launches failed"]
+    assert list(registration) == [
+        "Let some launches end",
+        "Record launches so far",
+        "Are nodes to be registered?",
+        "Check registration so far",
+        "Let launches proceed",
+        "Launches are recorded",
     ]
 
 

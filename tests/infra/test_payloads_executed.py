@@ -180,7 +180,13 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
         }
     ],
     "record_launches": [
-        {"launched": 5_000, "short": 0, "failed": 0, "again": False, "waiting": 5_000, "pricePerHour": 12_345.6}
+        {
+            **dict.fromkeys(("short", "failed"), 0),
+            **dict.fromkeys(("again", "later", "throttled", "launching"), False),
+            "launched": 5_000,
+            "waiting": 5_000,
+            "pricePerHour": 12_345.6,
+        }
     ],
     "check_registration": [
         {

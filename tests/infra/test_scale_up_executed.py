@@ -38,7 +38,17 @@ PLANNED = {
     "pendingReasons": [],
 }
 LAUNCHED = {"launched": 1, "short": 0, "failed": 0, "errors": []}
-RECORDED = {"launched": 1, "short": 0, "failed": 0, "again": False, "later": False, "waiting": 1, "pricePerHour": 0.1}
+RECORDED = {
+    "launched": 1,
+    "short": 0,
+    "failed": 0,
+    "again": False,
+    "later": False,
+    "throttled": False,
+    "launching": False,
+    "waiting": 1,
+    "pricePerHour": 0.1,
+}
 JOINED = {
     "rings": 0,
     "done": True,
@@ -68,7 +78,7 @@ UNDER_THE_LEASE = [
     "Resolve node classes",
     "Plan capacity",
     "Record node claims",
-    "Launch instances",
+    "Are there several launches?",
     "Launch one group",
     "Record launches",
     "Did offerings turn out short?",
@@ -412,6 +422,145 @@ def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage[World]) -> 
     assert json.loads(ended["output"])["failed"] == 2
     states = world.states(execution)
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
+
+
+def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(stage: Stage[World]) -> None:
+    world = stage.world(launch_instances=["Broken"])
+
+    execution = world.start()
+
+    ended = world.end(execution)
+    assert (ended["status"], json.loads(ended["output"])["failed"]) == ("SUCCEEDED", 1)
+    assert "Record launches" in world.states(execution)
+
+
+TWO_GROUPS = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2, "postponed": 0, "events": ["planned"]}
+
+
+def recording(world: World, event: Mapping[str, Any]) -> Answer:
+    """Record one launch each time; as the function does, read from the lease whether launches run."""
+    ended = world.lease.get("launchesEnded") == {"S": f"{event['lease']['number']}/{event['round']}"}
+    return {**RECORDED, "launching": not ended, "events": [f"launched-{event.get('pass', 0)}"]}
+
+
+def test_a_node_gets_its_pods_while_another_launch_runs(stage: Stage[World]) -> None:
+    checked = threading.Event()
+    order: list[str] = []
+
+    def launch(_world: World, event: Mapping[str, Any]) -> Answer:
+        if event["index"] == 1:
+            assert checked.wait(40), "no node was checked while the second launch ran"
+        order.append(f"launched {event['index']}")
+        return LAUNCHED
+
+    def check(_world: World, event: Mapping[str, Any]) -> Answer:
+        order.append("checked while launching" if event.get("launching") else "checked")
+        checked.set()
+        return {**JOINED, "done": not event.get("launching")}
+
+    world = stage.world(
+        record_node_claims=[TWO_GROUPS],
+        launch_instances=[launch],
+        record_launches=[recording],
+        check_registration=[check],
+    )
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert ended["status"] == "SUCCEEDED", ended
+    assert order[:3] == ["launched 0", "checked while launching", "launched 1"]
+    assert order[-1] == "checked"
+    first, *_, last = world.calls["check_registration"]
+    assert (first["launching"], first["wave"], first["events"]) == (True, "up-1", ["launched-1"])
+    assert first["seconds"] < last.get("seconds", 60)
+    assert last["events"][0] == "planned"
+    written = [key for call in world.calls["check_registration"] for key in call["events"]]
+    assert sorted(written) == sorted(
+        ["planned", *(f"launched-{call.get('pass', 0)}" for call in world.calls["record_launches"])]
+    )
+    told = json.loads(ended["output"])
+    assert (told["launched"], told["failed"]) == (len(world.calls["record_launches"]), 0)
+    assert world.lease["launchesEnded"] == {"S": "1/1"}
+    assert "holder" not in world.lease
+
+
+def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(stage: Stage[World]) -> None:
+    launched = threading.Event()
+
+    def launch(_world: World, event: Mapping[str, Any]) -> Answer:
+        if event["index"] == 1:
+            launched.wait(15)
+        return LAUNCHED
+
+    def record(world: World, event: Mapping[str, Any]) -> Answer | str:
+        if event.get("pass") == 2:
+            launched.set()
+            return "Broken"
+        return recording(world, event)
+
+    def check(_world: World, event: Mapping[str, Any]) -> Answer | str:
+        return "Broken" if event.get("launching") else JOINED
+
+    world = stage.world(
+        record_node_claims=[TWO_GROUPS],
+        launch_instances=[launch],
+        record_launches=[record],
+        check_registration=[check],
+    )
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert ended["status"] == "SUCCEEDED", ended
+    told = json.loads(ended["output"])
+    assert (told["launched"], told["failed"]) == (2, 0)
+    assert world.states(execution)[-6:] == [
+        "Record launches",
+        "Did offerings turn out short?",
+        "Release the lease",
+        *TO_THE_END,
+    ]
+    assert set(world.calls["check_registration"][-1]["events"]) == {"planned", "launched-1", "launched-0"}
+
+
+def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_nodes(stage: Stage[World]) -> None:
+    def launch(world: World, _event: Mapping[str, Any]) -> Answer | str:
+        world.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=9, rings=0)
+        return "LeaseLost"
+
+    world = stage.world(record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=["LeaseLost"])
+
+    execution = world.start()
+
+    assert world.end(execution)["status"] == "SUCCEEDED"
+    states = world.states(execution)
+    assert "The lease is lost" in states
+    assert states[-3:] == ["Record launches", "Are nodes on their way?", "Summarise"]
+    assert world.lease["holder"] == {"S": "another"}
+
+
+def test_offerings_that_are_short_while_other_launches_run_are_planned_around(stage: Stage[World]) -> None:
+    recorded = threading.Event()
+
+    def launch(_world: World, event: Mapping[str, Any]) -> Answer:
+        assert event["index"] == 0 or recorded.wait(40), "nothing was recorded while the second launch ran"
+        return LAUNCHED
+
+    def record(world: World, event: Mapping[str, Any]) -> Answer:
+        first = event["round"] == 1 and event.get("pass") == 1
+        recorded.set()
+        return {**recording(world, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
+
+    world = stage.world(record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=[record])
+
+    execution = world.start()
+    ended = world.end(execution)
+
+    assert ended["status"] == "SUCCEEDED"
+    assert [each.get("pass") for each in world.calls["record_launches"]][:3] in ([1, 2, None], [1, 2, 3])
+    assert [each["round"] for each in world.calls["plan_capacity"]] == [1, 2]
+    assert json.loads(ended["output"])["short"] == 1
 
 
 def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(stage: Stage[World]) -> None:

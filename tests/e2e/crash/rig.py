@@ -364,7 +364,7 @@ def _named(instance: dict[str, Any]) -> bool:
 
 
 def _tasks(definition: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Every Task of a machine with its arguments, those inside of Maps too."""
+    """Every Task of a machine with its arguments, those inside of Maps and branches too."""
 
     def walk(states: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
         for name, state in states.items():
@@ -372,5 +372,7 @@ def _tasks(definition: str) -> Iterable[tuple[str, dict[str, Any]]]:
                 yield name, state.get("Arguments", {})
             if state["Type"] == "Map":
                 yield from walk(state["ItemProcessor"]["States"])
+            for branch in state.get("Branches", ()):
+                yield from walk(branch["States"])
 
     return walk(json.loads(definition)["States"])

@@ -64,7 +64,7 @@ WAYS: Final = (
     RETIRE,
     Way("scale-up that falls short", UP, goes_up=True, short=True),
     Way("retirement of empty nodes", DOWN_EMPTY, goes_up=False),
-    Way("sweep after a launch without a record", SWEEP, goes_up=True, dies_in="Record launches"),
+    Way("sweep after a launch without a record", SWEEP, goes_up=True, dies_in="Record launches so far"),
     Way("sweep after a retirement without an end", SWEEP, goes_up=False, dies_in="Evict pods"),
     Way("sweep after a watch without an end", SWEEP, goes_up=True, dies_in="Check registration"),
     Way("sweep after claims without a launch", SWEEP, goes_up=True, dies_in="Launch instances"),

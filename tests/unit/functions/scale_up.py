@@ -157,6 +157,9 @@ class World:
     node_class: ResolvedNodeClass = CLASS
     pause: FakePause = field(default_factory=FakePause)
     untold: list[str] = field(default_factory=list)
+    after_each_launch: Callable[[], None] | None = None
+    """If set, launches are recorded and nodes registered after each of several launches, and this runs after that."""
+
     gathering: Gathering = field(default_factory=Gathering)
     """What the looks of the running execution at its batch have found."""
 
@@ -259,8 +262,11 @@ class World:
                 task, keys, self.now, until
             ),
         )
-        for index in recorded["groups"]:
+        for number, index in enumerate(recorded["groups"], 1):
             self._launch(task, recorded["launches"], index, until)
+            if self.after_each_launch is not None:
+                self._register_so_far(task, found["snapshot"], until, number)
+                self.after_each_launch()
         launched = self._state(
             "record_launches",
             lambda f: f.LaunchRecording(self.kube, self.ledger, self.known, self.store).answer(
@@ -269,6 +275,18 @@ class World:
         )
         self.untold += [*recorded["events"], *launched["events"]]
         return bool(launched["again"]) or recorded["postponed"] > 0
+
+    def _register_so_far(self, task: Task, snapshot: str, until: int, number: int) -> None:
+        """Record and register what is launched, while other launches run."""
+        recorded = self._state(
+            "record_launches",
+            lambda f: f.LaunchRecording(self.kube, self.ledger, self.known, self.store).answer(
+                task, snapshot, self.now, until, part=f"launched-{number}"
+            ),
+        )
+        self.untold += recorded["events"]
+        self.boot()
+        self.check(task.execution.name, launching=True)
 
     def _launch(self, task: Task, launches: str, index: int, until: int) -> None:
         """Launch one group of the Map; a group that fails does not stop the others."""
@@ -292,10 +310,12 @@ class World:
             self.now += timedelta(seconds=5)
         raise AssertionError(f"{name} waits for ever: {self.answers['check_registration']}")
 
-    def check(self, name: str) -> dict[str, Any]:
+    def check(self, name: str, *, launching: bool = False) -> dict[str, Any]:
         return self._state(
             "check_registration",
-            lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(name, self.now, self._untold()),
+            lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(
+                name, self.now, self._untold(), launching=launching
+            ),
         )
 
     def _untold(self) -> list[Event]:

@@ -348,3 +348,41 @@ def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: World) -> Non
 
     assert world.check("up-1")["done"]
     assert taints(the_node(world)) == []
+
+
+def test_a_node_gets_its_pods_while_another_launch_runs_and_counts_in_the_whole_wave(world: World) -> None:
+    bound: list[list[str]] = []
+
+    def list_bound() -> None:
+        pods = world.kube.list(kinds.PODS)
+        bound.append(sorted(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")))
+
+    world.after_each_launch = list_bound
+    world.prepare(pending("web"), pending("db", cpu="3500m"))
+
+    assert world.scale_up("up-1")
+
+    assert [len(names) for names in bound] == [1, 2]
+    answer = world.answers["check_registration"]
+    assert (answer["initialized"], answer["podsPlaced"], answer["placedAsPlanned"]) == (2, 2, 1.0)
+    assert world.ledger.waves() == []
+    reasons = [(each["reason"], each["regarding"]["kind"]) for each in world.kube.list(kinds.EVENTS)]
+    assert reasons.count(("Launched", "NodeClaim")) == reasons.count(("Initialized", "NodeClaim")) == 2
+
+
+def test_a_record_reports_whether_launches_of_its_round_may_still_run(world: World) -> None:
+    launching: list[bool] = []
+
+    def end_launches() -> None:
+        launching.append(world.answers["record_launches"]["launching"])
+        lease = world.ledger.lease()
+        ended = f"{lease.number}/1" if len(launching) == 1 else f"{lease.number}/2"
+        world.machine._update("LEASE", "scale-up", "SET launchesEnded = :ended", {":ended": ended})
+
+    world.after_each_launch = end_launches
+    world.prepare(pending("web"), pending("db", cpu="3500m"))
+
+    assert world.scale_up("up-1")
+
+    assert launching == [True, False]
+    assert world.answers["record_launches"]["launching"] is True  # of round 2 only

@@ -213,6 +213,8 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Worl
         "failed": 1,
         "again": False,
         "later": False,
+        "throttled": False,
+        "launching": True,  # one launch: the state machine notes no end of launches
         "waiting": 0,
         "pricePerHour": 0.0,
         "events": ["events/up-1/1-launched.json.gz"],

@@ -72,7 +72,7 @@ class Lease:
 
     `holder` is the holder's execution ARN, empty when the lease is free. `rings` never decreases. `stored_at` is the
     time (epoch) at which the changes behind all rings can usually be read, 0 if no ring came before its change was
-    stored.
+    stored. `launches_ended` is the last round of several launches that have all ended (``<lease number>/<round>``).
     """
 
     holder: str
@@ -80,6 +80,7 @@ class Lease:
     until: int
     rings: int
     stored_at: float = 0.0
+    launches_ended: str = ""
 
     def living(self, now: int) -> bool:
         """Return whether an execution holds the lease at `now`.
@@ -97,6 +98,7 @@ class Lease:
             number(item, "leaseUntil"),
             number(item, "rings"),
             number(item, "storedAt") / 1000,
+            text(item, "launchesEnded"),
         )
 
 

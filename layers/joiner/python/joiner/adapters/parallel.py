@@ -29,6 +29,17 @@ class TimeLeft:
         """Return whether no more work may start."""
         return self._seconds() < RESERVE
 
+    def at_most(self, seconds: float, clock: Callable[[], float]) -> "TimeLeft":
+        """Return a time that is also over after `seconds`, counted from now.
+
+        >>> times = iter([100.0, 101.0, 102.0])
+        >>> limited = UNBOUNDED.at_most(1.5, lambda: next(times))
+        >>> limited.over, limited.over
+        (False, True)
+        """
+        end = clock() + seconds
+        return TimeLeft(lambda: min(self._seconds(), end - clock() + RESERVE))
+
 
 UNBOUNDED: Final = TimeLeft()
 
