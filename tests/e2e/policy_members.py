@@ -1,0 +1,229 @@
+"""Members of Joiner's groups, each with its own token, and their calls that the admission policies judge."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+from botocore.credentials import Credentials
+
+from joiner.adapters.tokens import sign
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
+from joiner_local.aws.local_aws import REGION
+from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
+from joiner_local.stack.stack_control import REPOSITORY, LocalStack
+
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/namespaces/default/pods"
+CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
+MERGE = "application/merge-patch+json"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+POOL = {"karpenter.sh/nodepool": "default"}
+FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
+DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+PLACED = {"joiner.dev/placed": "true"}
+LEAVING = {"joiner.dev/disrupted": "true"}
+
+
+def fresh(name: str) -> str:
+    return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The API server as its administrator, and as members of our groups."""
+
+    admin: KubeApi
+    member: Callable[..., KubeApi]
+
+    def node(self, *taints: Object, labels: dict[str, str] | None = None, **metadata: Any) -> str:
+        name = fresh("node")
+        meta = {"name": name, "labels": POOL if labels is None else labels, **metadata}
+        self.admin.create(
+            NODES,
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": meta,
+                "spec": {"providerID": name, "taints": list(taints)},
+            },
+        )
+        time.sleep(SEEN)
+        return name
+
+    def pod(self, node: str = "") -> str:
+        name = fresh("pod")
+        spec = {
+            "schedulerName": "nobody",
+            "containers": [{"name": "main", "image": "pause"}],
+            "terminationGracePeriodSeconds": 0,
+        }
+        tolerations = [{"operator": "Exists"}]
+        spec |= {"tolerations": tolerations} | ({"nodeName": node} if node else {})
+        self.admin.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+        time.sleep(SEEN)
+        return name
+
+    def claim(self, *, labels: dict[str, str] | None = None) -> Object:
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+        requirements = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
+        metadata = {
+            "name": fresh("claim"),
+            "labels": POOL if labels is None else labels,
+            "finalizers": ["karpenter.sh/termination"],
+        }
+        spec = {"nodeClassRef": reference, "requirements": requirements}
+        return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec}
+
+
+def documents(folder: str) -> list[Object]:
+    paths = sorted((REPOSITORY / "manifests" / folder).glob("*.yaml"))
+    return [document for path in paths for document in yaml.safe_load_all(path.read_text())]
+
+
+@contextmanager
+def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+    """Install all that the installer installs but its webhook; remove nodes, pods, claims and roles afterwards."""
+    for folder in ("crds", "policies", "rbac"):
+        kube.apply_manifests(documents(folder))
+    trust = {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    members: dict[tuple[str, ...], KubeApi] = {}
+    principals = []
+
+    def member(*groups: str) -> KubeApi:
+        if groups not in members:
+            policy = json.dumps({"Version": "2012-10-17", "Statement": [trust]})
+            role = aws("iam").create_role(RoleName=fresh("member"), AssumeRolePolicyDocument=policy)["Role"]["Arn"]
+            aws("eks").create_access_entry(
+                clusterName=bare_stack.cluster, principalArn=role, kubernetesGroups=list(groups)
+            )
+            principals.append(role)
+            given = aws("sts").assume_role(RoleArn=role, RoleSessionName="member")["Credentials"]
+            credentials = Credentials(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+            members[groups] = KubeApi(bare_stack.endpoint, token=sign(bare_stack.cluster, REGION, credentials))
+        return members[groups]
+
+    made = Cluster(kube, member)
+    _await_policies(made)
+    yield made
+    for path in (PODS, CLAIMS, NODES):  # nodes without a kubelet and pods on them would be found by every later test
+        for left in kube.get(path)["items"]:
+            if left["metadata"]["name"].startswith(("pod-", "claim-", "node-")):
+                _remove(kube, f"{path}/{left['metadata']['name']}")
+    for principal in principals:
+        aws("eks").delete_access_entry(clusterName=bare_stack.cluster, principalArn=principal)
+
+
+def _remove(kube: KubeApi, path: str) -> None:
+    try:
+        kube.call("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
+        kube.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+    except ApiError as gone:
+        if gone.status != 404:
+            raise
+
+
+def _await_policies(cluster: Cluster) -> None:
+    """A policy is enforced a moment after it was written; the last one that was written is the one on pods."""
+    node, end = cluster.node(labels={}), time.monotonic() + 30
+    attempts: tuple[Callable[[], object], ...] = (
+        lambda: taint(cluster.member(VIEWERS, BINDERS), node, DISRUPTED),
+        lambda: bind(cluster.member(VIEWERS, BINDERS), cluster.pod(), node),
+        lambda: evict(cluster.member(VIEWERS, DRAINERS), cluster.pod(node), node),
+        lambda: cluster.member(VIEWERS, DRAINERS).call(
+            "PATCH", f"{PODS}/{cluster.pod(node)}", {"metadata": {"labels": LEAVING}}, content_type=MERGE
+        ),
+        lambda: cluster.member(VIEWERS, EVENT_WRITERS).call("POST", EVENTS, event("stranger")),
+        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={})),
+    )
+    for attempt in attempts:
+        while True:
+            try:
+                attempt()
+            except ApiError as refused:
+                if "ValidatingAdmissionPolicy" in str(refused):
+                    break
+                raise
+            assert time.monotonic() < end, "a policy is not enforced after 30 s"
+            time.sleep(0.3)
+
+
+def refused(message: str, act: Callable[[], object]) -> None:
+    """By a policy of ours, with these words; not by RBAC, which would hide what the policy does."""
+    with pytest.raises(ApiError) as error:
+        act()
+    assert error.value.status == 403, error.value
+    assert "ValidatingAdmissionPolicy 'joiner-" in str(error.value), error.value
+    assert message in str(error.value), error.value
+
+
+def taint(api: KubeApi, node: str, *taints: Object, **spec: Any) -> Object:
+    return api.call("PATCH", f"{NODES}/{node}", {"spec": {"taints": list(taints), **spec}}, content_type=MERGE)
+
+
+def bind(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
+    meta = {"name": pod, "labels": PLACED} | metadata
+    return api.call(
+        "POST",
+        f"{PODS}/{pod}/binding",
+        {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": {"kind": "Node", "name": node}},
+    )
+
+
+def evict(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
+    meta = {"name": pod, "labels": LEAVING, "annotations": {"joiner.dev/node": node}} | metadata
+    return api.call("POST", f"{PODS}/{pod}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
+
+
+def delete_pod(api: KubeApi, pod: str) -> None:
+    api.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
+    api.call("DELETE", f"{PODS}/{pod}")
+
+
+@contextmanager
+def mutated(admin: KubeApi, pod: str) -> Iterator[None]:
+    """While mutating admission adds a label and an annotation in each update of this pod by a drainer, and in each dry
+    run.
+    """
+    name = fresh("mutating")
+    patch = (
+        "Object{metadata: Object.metadata{labels: {'added': 'by-admission'}, annotations: {'added': 'by-admission'}}}"
+    )
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]}
+    by_drainers = f"request.userInfo.?groups.orValue([]).exists(group, group == '{DRAINERS}')"
+    conditions = [
+        {"name": "its", "expression": f"request.name == '{pod}' && ({by_drainers} || request.?dryRun.orValue(false))"}
+    ]
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "matchConditions": conditions, "reinvocationPolicy": "Never"}
+    spec |= {"mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": patch}}]}
+    meta = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": name}}
+    policies, bindings = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
+    admin.create(policies, {**meta, "kind": "MutatingAdmissionPolicy", "spec": spec})
+    admin.create(bindings, {**meta, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}})
+    try:
+        end, tried = time.monotonic() + 30, {"metadata": {"labels": {"any": "label"}}}
+        while (
+            "added"
+            not in admin.call("PATCH", f"{PODS}/{pod}?dryRun=All", tried, content_type=MERGE)["metadata"]["labels"]
+        ):
+            assert time.monotonic() < end, "the mutating policy has no effect after 30 s"
+            time.sleep(0.3)
+        yield
+    finally:
+        admin.call("DELETE", f"{bindings}/{name}")
+        admin.call("DELETE", f"{policies}/{name}")
+
+
+def event(controller: str) -> Object:
+    about = {"apiVersion": "v1", "kind": "Node", "name": "any"}
+    fields = {"reason": "Tested", "action": "Test", "note": "a test", "type": "Normal", "regarding": about}
+    meta = {"name": fresh("event"), "namespace": "default"}
+    who = {"reportingController": controller, "reportingInstance": "test", "eventTime": "2026-11-21T05:17:28.123456Z"}
+    return {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": meta, **fields, **who}

