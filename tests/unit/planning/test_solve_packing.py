@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.packing import solve
 from joiner.planning.packing.sampling import FIRST_SERVED, scarcity_factors
 from joiner.planning.packing.search_context import SearchContext, solve_relaxation
 from joiner.planning.packing.solve import solve_packing
+from joiner.planning.tuning import FEW_ITEMS, PART_NODES
 from tests.unit.planning.test_kernel import problem
 
 
 @pytest.mark.parametrize("steps", [0, 40])
 def test_a_large_plan_repeats_the_packing_of_a_part_and_loses_no_pod(
-    steps: int, monkeypatch: pytest.MonkeyPatch
+    steps: int,
 ) -> None:
-    monkeypatch.setattr(solve, "ENOUGH_NODES", 15)
-    monkeypatch.setattr(solve, "FEW_ITEMS", 10)
-    known = problem(2, items=30, rules=0)
-    demand = known.demand * 40 + np.arange(30) % 7
+    items = FEW_ITEMS + 10
+    known = problem(2, items=items, rules=0)
+    demand = known.demand * 100 + np.arange(items) % 7
     chance = SearchContext.of(replace(known, demand=demand), 0, Meter(Effort(steps=steps)))
     relaxation = solve_relaxation(known, demand, chance)
+    assert relaxation.nodes.sum() > 2 * PART_NODES
 
     made = solve_packing(known, demand, relaxation, chance)
 

@@ -16,7 +16,7 @@ from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.packing.limited_packing import pack_within_limits
 from joiner.planning.packing.node_filling import Packing
-from joiner.planning.packing.randomized_rounding import FEW_ITEMS, pack_greedily
+from joiner.planning.packing.randomized_rounding import pack_greedily
 from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation, tighten_relaxation
 from joiner.planning.packing.solve import solve_packing
 from joiner.planning.packing.whole_node_bound import prove_lower_bound
@@ -36,31 +36,19 @@ from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, emptied, ke
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.domain_assignment import DomainAssignment, assign_domains, assign_quotas
 from joiner.planning.state.plan_state import PlanState
-
-SMALL_BATCH_PODS = 40
-"""Up to this number of pods, first-fit always runs for comparison, and sequential placement runs if the arrays cannot
-express every rule."""
-SMALL_GAP = 1.02
-"""A small plan with rules between pods whose price is above its bound by more than this factor is placed sequentially
-as well.
-"""
-MOST_REPAIRED_PODS = 300
-"""Up to this number of pods, domains are emptied of pods that keep others out."""
-MOST_SEQUENTIAL_PODS = 3_000
-"""With more pods, sequential placement of all of them takes minutes; remaining pods stay pending until the next plan.
-"""
-ORDERS = 5
-MOST_REORDERED_PODS = 2_000
-"""Up to this number of pods, a packing is realized in up to ORDERS orders while pods are left; with more pods that
-takes too long."""
-REORDERING_MARGIN = 4.0
-"""One more order, and the steps after it, take this many times as long as realizing once."""
-PODS_PER_COMPILE_TIME = 12_000
-"""Realizing a packing takes about as long as compiling its problem, and as long again for each such number of pods."""
-PODS_PER_NODE_TIME = 25
-"""With many nodes and few kinds of pods, realizing one node takes as long as compiling so many pods."""
-LEAST_PODS_FOR_TIME = 1000
-"""With fewer pods, compiling takes longer than realizing, whatever the number of nodes."""
+from joiner.planning.tuning import (
+    FEW_ITEMS,
+    FEW_PODS,
+    LEAST_PODS_FOR_TIME,
+    MOST_REORDERED_PODS,
+    MOST_REPAIRED_PODS,
+    MOST_SEQUENTIAL_PODS,
+    ORDERS,
+    PODS_PER_COMPILE_TIME,
+    PODS_PER_NODE_TIME,
+    REORDERING_MARGIN,
+    SMALL_GAP,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +126,7 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.hopeful or bool(best.score[0])
-    few = pods <= SMALL_BATCH_PODS and not meter.spent()
+    few = pods <= FEW_PODS and not meter.spent()
     ruled = any(not state.rules[group.index].free for group in state.groups.pending)
     expensive = proposed.proven is None or _loose(state) or (ruled and state.price > SMALL_GAP * proposed.proven)
     if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and expensive):
@@ -229,7 +217,7 @@ def _plan_with_arrays(
     exceeded = limit_rows is not None and not is_within_limits(limit_rows, relaxation)
     provable = int(demand.sum()) == total and _provable(state, problem, assignment, relaxation)
     proven: float | None = None
-    if not provable and meter.allowance and everything and demand.sum() > SMALL_BATCH_PODS and not state.existing:
+    if not provable and meter.allowance and everything and demand.sum() > FEW_PODS and not state.existing:
         # The bound is computed for all groups now, not near the deadline.
         proven = compute_lower_bound(state, limited=True).price_per_hour
     simple = pack_for_comparison(problem, demand, relaxation, meter)
@@ -387,7 +375,7 @@ def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
     capacity that only these groups need.
     """
     spread = any(state.rules[one.index].assigned_spread for one in state.left)
-    many = state.pods_left > 4 * SMALL_BATCH_PODS
+    many = state.pods_left > 4 * FEW_PODS
     ways = [("worth", None), *([("scarce", None)] if scarce else []), ("cpu", 32_000 if many else None)]
     if not many:
         ways += [("memory", None), *(("worth", largest) for largest in (64_000, 32_000, 16_000, 8_000, 4_000, 2_000))]

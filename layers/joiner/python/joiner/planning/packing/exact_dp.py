@@ -4,25 +4,21 @@ The price of every subset on one node is computed first; then the cheapest way t
 Resources, offers and rules about hosts are kept; all other rules are checked in ``placement``.
 """
 
-from typing import Final
-
 import numpy as np
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing.node_filling import NO_PACKING, NodePattern, Packing
 from joiner.planning.relaxation.packing_problem import PackingProblem
-
-MOST_PARTS: Final = 1024
-"""Ten different pods have this many parts; the work grows with the square."""
+from joiner.planning.tuning import MOST_EXACT_PARTS
 
 
 def count_parts(demand: Whole) -> int:
-    """Return the number of parts of this demand, including the empty part and the whole; at most MOST_PARTS + 1."""
+    """Return the number of parts of this demand, the empty and the whole included; at most MOST_EXACT_PARTS + 1."""
     parts = 1
     for number in demand[demand > 0].tolist():
         parts *= number + 1
-        if parts > MOST_PARTS:
-            return MOST_PARTS + 1
+        if parts > MOST_EXACT_PARTS:
+            return MOST_EXACT_PARTS + 1
     return parts
 
 

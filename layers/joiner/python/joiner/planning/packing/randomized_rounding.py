@@ -25,6 +25,7 @@ from joiner.planning.packing.sampling import sample_contents, scarcity_factors
 from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
 from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.tuning import FEW_ITEMS
 
 ROWS: Final = 24
 """The number of rows that are filled at a time: enough to contain good ones."""
@@ -32,7 +33,6 @@ OFTEN: Final = 0.5
 SELDOM: Final = 0.75
 """The program is solved again whenever this share of the worth has been placed; the share is larger for a large
 program or little time."""
-FEW_ITEMS: Final = 120
 SMALLER: Final = 6.0
 """The end is packed onto nodes that cost at most the worth of the end divided by this."""
 DEPTH: Final = 4

@@ -7,13 +7,12 @@ which sizes fit together.
 """
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from joiner.planning.arrays import Whole
 from joiner.planning.packing.column_generation import CLOSE, generate_columns
-from joiner.planning.packing.exact_dp import MOST_PARTS, count_parts, pack_exactly
+from joiner.planning.packing.exact_dp import count_parts, pack_exactly
 from joiner.planning.packing.node_filling import Packing, right_size
 from joiner.planning.packing.randomized_greedy import GreedyAttempts, pack_best_of_attempts
 from joiner.planning.packing.randomized_rounding import DEPTH, round_relaxation
@@ -22,46 +21,33 @@ from joiner.planning.packing.search_context import SearchContext, floor_worth, s
 from joiner.planning.packing.swap_search import swap_pods
 from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-
-MOST_SWAPPED_PODS: Final = 40
-"""Up to this number of pods, swaps of single pods find improvements that ruin and recreate does not; with more pods
-they take too long."""
-FEW_NODES: Final = 12
-"""Up to this number of nodes (of the relaxation), randomized greedy attempts make the first packing."""
-MANY_NODES: Final = 60
-"""From this number of nodes on, column generation comes first: ruin and recreate finds only nearby packings."""
-FEW_ITEMS: Final = 120
-"""Up to this number of items, or with MANY_TO_AN_ITEM nodes for each item, column generation is fast enough; otherwise
-it is used only with PLENTY_OF_TIME. For more items, the result for a part is repeated."""
-MANY_TO_AN_ITEM: Final = 2
-PLENTY_OF_TIME: Final = 1500.0
-SOME_NODES: Final = 100
-"""Up to this number of nodes, but not few, a packing without further improvements (SETTLED) continues with WARMTH,
-which finds better packings than restarts."""
-SETTLED: Final = 100
-WARMTH: Final = 0.02
-COLUMNS: Final = 0.5
-"""The share of the effort for columns; MOSTLY_COLUMNS if patterns repeat, as they do with FAR_MORE nodes than items."""
-MOSTLY_COLUMNS: Final = 0.9
-FAR_MORE: Final = 4
-ENOUGH_NODES: Final = 1000
-"""What is found for this number of nodes is valid for further nodes: of a larger plan only a part is searched, and
-repeated."""
-LEFT_OVER: Final = 0.06
-"""The maximum share of pods, about, that does not divide evenly and is packed separately."""
-PART: Final = 0.75
-"""The share of the effort for the part."""
-FIRST_ATTEMPTS: Final = 3
-NEXT_ATTEMPTS: Final = 3
-BEGINNINGS: Final = 12
-"""The search ends after this many restarts in succession without an improvement."""
-HASTE: Final = 80
-"""The patience of later restarts."""
+from joiner.planning.tuning import (
+    ANNEALING_PATIENCE,
+    ANNEALING_WARMTH,
+    COLUMN_NODES_PER_ITEM,
+    COLUMN_SHARE,
+    COLUMN_STEPS,
+    FEW_ITEMS,
+    FEW_PODS,
+    FIRST_ATTEMPTS,
+    LEAST_COLUMN_NODES,
+    LEFT_OVER_SHARE,
+    MOST_ANNEALED_NODES,
+    MOST_EXACT_PARTS,
+    MOST_GREEDY_NODES,
+    MOST_RESTARTS,
+    NEXT_ATTEMPTS,
+    PART_NODES,
+    PART_SHARE,
+    REPEATING_COLUMN_SHARE,
+    REPEATING_NODES_PER_ITEM,
+    RESTART_PATIENCE,
+)
 
 
 def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
     """Pack all of this demand on whole nodes."""
-    if count_parts(demand) <= MOST_PARTS:
+    if count_parts(demand) <= MOST_EXACT_PARTS:
         return pack_exactly(problem, demand)
     times = _times(problem, demand, relaxation)
     if times > 1:
@@ -75,7 +61,7 @@ def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> in
     if problem.items <= FEW_ITEMS:
         return 1
     left_over = np.count_nonzero(demand) / max(float(demand.sum()), 1.0)
-    return max(1, min(int(relaxation.nodes.sum() // ENOUGH_NODES), int(1 + 2 * LEFT_OVER / left_over)))
+    return max(1, min(int(relaxation.nodes.sum() // PART_NODES), int(1 + 2 * LEFT_OVER_SHARE / left_over)))
 
 
 def _repeated(
@@ -83,7 +69,7 @@ def _repeated(
 ) -> Packing:
     """Return the same packing of a part ``times`` times, and a packing of the pods that do not divide evenly."""
     part = demand // times
-    made = _searched(problem, part, solve_relaxation(problem, part, context), context, share=PART)
+    made = _searched(problem, part, solve_relaxation(problem, part, context), context, share=PART_SHARE)
     rest = demand - part * times
     patterns = [replace(one, times=one.times * times) for one in made.patterns]
     if rest.any():
@@ -102,34 +88,40 @@ def _searched(
     goal = relaxation.value * (1 + CLOSE)
     if best.price <= goal or context.meter.spent(share):
         return best
-    many = best.nodes >= MANY_NODES
+    many = best.nodes >= LEAST_COLUMN_NODES
     if many and (
-        problem.items <= max(FEW_ITEMS, best.nodes // MANY_TO_AN_ITEM) or context.meter.allowance >= PLENTY_OF_TIME
+        problem.items <= max(FEW_ITEMS, best.nodes // COLUMN_NODES_PER_ITEM) or context.meter.allowance >= COLUMN_STEPS
     ):
-        columns = MOSTLY_COLUMNS if best.nodes >= FAR_MORE * problem.items and problem.items <= FEW_ITEMS else COLUMNS
+        columns = (
+            REPEATING_COLUMN_SHARE
+            if best.nodes >= REPEATING_NODES_PER_ITEM * problem.items and problem.items <= FEW_ITEMS
+            else COLUMN_SHARE
+        )
         best = generate_columns(problem, demand, relaxation, best, context, share=columns * share, good_enough=goal)
         goal = max(goal, context.proven_for(demand) * (1 + CLOSE))
     some = (
-        FEW_NODES <= best.nodes <= SOME_NODES
-        and demand.sum() > MOST_SWAPPED_PODS
+        MOST_GREEDY_NODES <= best.nodes <= MOST_ANNEALED_NODES
+        and demand.sum() > FEW_PODS
         and share == 1.0
         and context.bench.kernel is not None
     )
-    patience = SETTLED if some else PATIENCE
+    patience = ANNEALING_PATIENCE if some else PATIENCE
     best = ruin_and_recreate(problem, best, relaxation.worth, context, share=share, good_enough=goal, patience=patience)
     if some:
-        return ruin_and_recreate(problem, best, relaxation.worth, context, share=share, good_enough=goal, warmth=WARMTH)
+        return ruin_and_recreate(
+            problem, best, relaxation.worth, context, share=share, good_enough=goal, warmth=ANNEALING_WARMTH
+        )
     return _restart(problem, demand, relaxation, best, context, goal=goal) if share == 1.0 else best
 
 
 def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
     """Return a first packing. For few nodes, its end is packed with more effort, because the search continues from
     them; for many nodes the end is a negligible part."""
-    if relaxation.nodes.sum() < FEW_NODES:
+    if relaxation.nodes.sum() < MOST_GREEDY_NODES:
         made = _pack_randomized(problem, demand, relaxation, context, FIRST_ATTEMPTS)
         if made.patterns:
             return made
-    few = relaxation.nodes.sum() < MANY_NODES
+    few = relaxation.nodes.sum() < LEAST_COLUMN_NODES
     depth, tries = 0 if few and context.meter.allowance else DEPTH, 2 if few else 1
     return right_size(
         problem, round_relaxation(problem, relaxation, demand, context, depth=depth, tries=tries).patterns
@@ -155,14 +147,14 @@ def _restart(
 ) -> Packing:
     """Restart from other packings while time is left: for a small plan, ruin and recreate of a few nodes ends in a
     local optimum."""
-    few = int(demand.sum()) <= MOST_SWAPPED_PODS
+    few = int(demand.sum()) <= FEW_PODS
     best, idle = swap_pods(problem, packing, context) if few else packing, 0
-    while idle < BEGINNINGS and best.price > goal and not context.meter.spent():
+    while idle < MOST_RESTARTS and best.price > goal and not context.meter.spent():
         made = _pack_randomized(problem, demand, relaxation, context, NEXT_ATTEMPTS)
         if made.patterns:
             made = swap_pods(problem, made, context) if few else made
             made = ruin_and_recreate(
-                problem, made, relaxation.worth, context, share=1.0, good_enough=goal, patience=HASTE
+                problem, made, relaxation.worth, context, share=1.0, good_enough=goal, patience=RESTART_PATIENCE
             )
         idle = 0 if made.price < best.price - 1e-9 else idle + 1
         best = made if made.price < best.price - 1e-9 else best

@@ -25,9 +25,8 @@ from joiner.planning.relaxation.lower_bound import spare_capacity
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
 from joiner.planning.state.domain_assignment import DomainAssignment, reachable_domains
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.tuning import MOST_PROVEN_PODS
 
-MOST_PODS: Final = 2_000
-"""With more pods, the bound of the relaxation is close. With fewer, the effort limits the exact search."""
 MOST_DIVISIONS: Final = 100
 """The maximum number of ways to divide the pods of one group among its domains."""
 MOST_COMBINATIONS: Final = 300
@@ -58,7 +57,7 @@ def prove_lower_bound(state: PlanState, price: float, meter: Meter) -> float:
     state must have no planned pods.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
-    if not groups or sum(state.left[group] for group in groups) > MOST_PODS:
+    if not groups or sum(state.left[group] for group in groups) > MOST_PROVEN_PODS:
         return 0.0
     best, effort = 0.0, _Effort(meter)
     for divided in ([], _most_useful(_all_divisions(state, groups))):

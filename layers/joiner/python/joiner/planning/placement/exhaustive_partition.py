@@ -19,9 +19,8 @@ from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
 from joiner.planning.state.pod_topology import DomainCounts
+from joiner.planning.tuning import MOST_PARTITION_PODS
 
-MOST_PARTITION_PODS: Final = 7
-"""Seven pods have 877 partitions; each further pod makes it about four times as many."""
 TRIALS: Final = 200
 """The maximum number of partitions placed on trial, of the cheapest LOOKED_AT that the affinity rules allow."""
 LOOKED_AT: Final = 4000

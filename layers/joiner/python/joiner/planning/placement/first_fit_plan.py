@@ -1,7 +1,6 @@
 """The plan of a first-fit packing: when it is made, and whether it is a valid plan."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from joiner.planning.arrays import Whole
 from joiner.planning.effort import Meter
@@ -13,15 +12,7 @@ from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.state.checkpoint import ScoredPlan, score_plan
 from joiner.planning.state.domain_assignment import DomainAssignment
 from joiner.planning.state.plan_state import PlanState
-
-ALWAYS_FIRST_FIT_PODS: Final = 40
-"""Up to this number of pods, first-fit is always made for comparison."""
-MOST_FIRST_FIT_PODS: Final = 3_000
-"""With more pods, first-fit costs more time than the comparison is worth."""
-SECONDS_OF_PAIR: Final = 5e-6
-"""The time of first-fit for each pair of an item and a node."""
-SHARE_OF_TIME: Final = 0.1
-"""The maximum share of the remaining time for first-fit."""
+from joiner.planning.tuning import FEW_PODS, FIRST_FIT_SECONDS_OF_PAIR, FIRST_FIT_SHARE, MOST_FIRST_FIT_PODS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +39,9 @@ class FirstFit:
 
 def pack_for_comparison(problem: PackingProblem, demand: Whole, relaxation: Relaxation, meter: Meter) -> Packing:
     """Return the first-fit packing; NO_PACKING if that would take too long, or if some pod fits no offer."""
-    pods, seconds = int(demand.sum()), SECONDS_OF_PAIR * problem.items * float(relaxation.nodes.sum())
-    allowed = pods <= MOST_FIRST_FIT_PODS and meter.allowance > 0 and seconds <= SHARE_OF_TIME * meter.time_left
-    return pack_first_fit(problem, demand) if allowed or pods <= ALWAYS_FIRST_FIT_PODS else NO_PACKING
+    pods, seconds = int(demand.sum()), FIRST_FIT_SECONDS_OF_PAIR * problem.items * float(relaxation.nodes.sum())
+    allowed = pods <= MOST_FIRST_FIT_PODS and meter.allowance > 0 and seconds <= FIRST_FIT_SHARE * meter.time_left
+    return pack_first_fit(problem, demand) if allowed or pods <= FEW_PODS else NO_PACKING
 
 
 def accepts_every_packing(state: PlanState) -> bool:

@@ -5,17 +5,19 @@ from itertools import combinations
 
 from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup
-from joiner.planning.placement.exhaustive_partition import MOST_PARTITION_PODS, repartition_pods
+from joiner.planning.placement.exhaustive_partition import repartition_pods
 from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import Layout, count_missing, layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.tuning import (
+    MOST_LOCAL_SEARCH_NODES,
+    MOST_LOCAL_SEARCH_PODS,
+    MOST_PARTITION_NODES,
+    MOST_PARTITION_PODS,
+)
 
-MOST_NODES = 12
-MOST_PODS = 64
-FEW_NODES = 4
-"""Up to this number of nodes, every partition of the pods is tried (``exhaustive_partition``)."""
 ROUNDS = 4
 A_TRIAL = 0.03
 """The effort of one node that is filled on trial, in steps."""
@@ -38,12 +40,12 @@ def _exchange_nodes(state: PlanState, frontier: OfferFrontier, shares: Mapping[i
     for _ in range(ROUNDS):
         if (
             not state.new
-            or len(state.new) > MOST_NODES
-            or sum(number for node in state.new for number in node.planned.values()) > MOST_PODS
+            or len(state.new) > MOST_LOCAL_SEARCH_NODES
+            or sum(number for node in state.new for number in node.planned.values()) > MOST_LOCAL_SEARCH_PODS
         ):
             return
         some = [nodes for size in (1, 2, 3) for nodes in combinations(tuple(state.new), size)]
-        better = len(state.new) <= FEW_NODES and any(
+        better = len(state.new) <= MOST_PARTITION_NODES and any(
             _within(meter) and repartition_pods(state, frontier, nodes, meter) for nodes in some
         )
         if not better and not any(_within(meter) and _rebuild(state, frontier, shares, nodes, meter) for nodes in some):

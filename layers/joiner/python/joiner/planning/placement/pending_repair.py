@@ -9,7 +9,6 @@ pending pods.
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
-from typing import Final
 
 from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits
@@ -18,17 +17,13 @@ from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, keep_better, layout_of, restore_layout
 from joiner.planning.state.plan_state import NodeState, PlanState
-
-MOST_PODS: Final = 7
-"""The maximum number of pods that are placed in every possible way."""
-MOST_NODES: Final = 12
-"""The maximum number of nodes considered for the pods of one attempt."""
-MOST_EMPTIED: Final = 2
-"""The maximum number of nodes that are emptied at a time."""
-REPAIR_STEPS: Final = 300.0
-"""The maximum effort of a repair, in steps, beyond that of the search."""
-A_GROUP: Final = 6.0
-"""The maximum effort of one attempt to place pods of one group, in steps, where not every subset is tried."""
+from joiner.planning.tuning import (
+    GROUP_REPAIR_STEPS,
+    MOST_EMPTIED_NODES,
+    MOST_REPAIRED_NODES,
+    MOST_SUBSET_PODS,
+    REPAIR_STEPS,
+)
 
 
 def place_pending(
@@ -40,7 +35,7 @@ def place_pending(
     if not any(state.left[group] for group in batch):
         return made
     effort = RepairEffort(meter, REPAIR_STEPS)
-    if sum(len(group.pods) for group in batch) <= MOST_PODS:
+    if sum(len(group.pods) for group in batch) <= MOST_SUBSET_PODS:
         more = _place_best_subset(state, frontier, batch, effort)
     else:
         more = _place_remaining(state, frontier, batch, effort)
@@ -114,7 +109,7 @@ def _related(state: PlanState, nodes: Sequence[NodeState], groups: Sequence[PodG
     # A new node without free capacity can become larger.
     able = [(beside, holding, node) for (beside, holding), node in known if beside or holding or node.choice]
     able.sort(key=lambda one: one[:2], reverse=True)
-    return [node for *_, node in able[:MOST_NODES]]
+    return [node for *_, node in able[:MOST_REPAIRED_NODES]]
 
 
 def _place_remaining(
@@ -129,7 +124,7 @@ def _place_remaining(
     for attempt in (_place_some, _move_some, _refill_some):
         for group in ordered:
             while state.left[group] and not effort.spent():
-                if not attempt(state, frontier, group, effort.share(A_GROUP)):
+                if not attempt(state, frontier, group, effort.share(GROUP_REPAIR_STEPS)):
                     break
                 found = True
     return found
@@ -141,9 +136,9 @@ def _place_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, effo
         one for one in state.rules[group.index].selected_groups if state.left.get(one) and not one.refused
     ]
     related = _related(state, [*state.existing, *state.new], [group])
-    for number in dict.fromkeys(min(most, state.left[group]) for most in (MOST_PODS, 3, 1)):
+    for number in dict.fromkeys(min(most, state.left[group]) for most in (MOST_SUBSET_PODS, 3, 1)):
         for others in ([], *([selected] for selected in selected_groups)):
-            pods = [*others, *[group] * min(number, MOST_PODS - len(others))]
+            pods = [*others, *[group] * min(number, MOST_SUBSET_PODS - len(others))]
             if ExhaustivePlacement(state, frontier, related, effort).place(pods):
                 return True
     return False
@@ -158,7 +153,7 @@ def _refill_some(state: PlanState, frontier: OfferFrontier, group: PodGroup, eff
     related = _related(state, [*state.existing, *state.new], [group])
     return any(
         _refill(state, frontier, group, emptied, effort)
-        for size in range(1, MOST_EMPTIED + 1)
+        for size in range(1, MOST_EMPTIED_NODES + 1)
         for emptied in combinations(related, size)
         if not effort.spent()
     )
@@ -169,7 +164,7 @@ def _refill(
 ) -> bool:
     """Empty these nodes, and place their pods again together with a pending pod; return whether that succeeded."""
     pods = [one for node in emptied for one, number in node.planned.items() for _ in range(number)]
-    if not 0 < len(pods) < MOST_PODS or not all(node.planned for node in emptied):
+    if not 0 < len(pods) < MOST_SUBSET_PODS or not all(node.planned for node in emptied):
         return False
     before = layout_of(emptied)
     for node in emptied:

@@ -20,10 +20,8 @@ from joiner.planning.relaxation.free_capacity import FreeCapacity
 from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.tuning import ALL_OFFERS_PODS, OFFER_SHORTLIST
 
-ALL_OFFERS_PODS = 64
-"""Up to this number of pods, every promising offer is tried; above it, only a shortlist."""
-SHORTLIST = 24
 FEW_CROWDS = 12
 """The maximum number of nodes tried for a pod that others would follow elsewhere; MOST_LEADS is the maximum for all
 such pods."""
@@ -194,12 +192,12 @@ class SequentialPlacer:
     def _promising(self, seed: PodGroup, choices: Sequence[OfferChoice]) -> Sequence[OfferChoice]:
         """Shorten the list of choices: with many pending pods that have rules about others, only the best choices by
         resources alone are filled on trial."""
-        if len(choices) <= SHORTLIST or self.state.pods_left <= ALL_OFFERS_PODS or self.plain:
+        if len(choices) <= OFFER_SHORTLIST or self.state.pods_left <= ALL_OFFERS_PODS or self.plain:
             return choices
         order = [seed, *(group for group in self.order if group is not seed and self.state.left[group])]
         caps = [self._cap(group) for group in order]
         by_estimate = sorted(range(len(choices)), key=lambda position: self._estimate(choices[position], order, caps))
-        return [choices[position] for position in by_estimate[:SHORTLIST]]
+        return [choices[position] for position in by_estimate[:OFFER_SHORTLIST]]
 
     def _cap(self, group: PodGroup) -> tuple[int, str, Mapping[str, int] | None]:
         """Return the maximum number of pods of the group on one new node: in total, and by domain where they are
