@@ -136,10 +136,10 @@ class Scripted:
 
     def next_line(self, name: str, event: Mapping[str, Any]) -> Answer | str:
         """Return the answer of a function to this call; the last line repeats."""
-        heard = self.calls.setdefault(name, [])
-        heard.append(event)
+        payloads = self.calls.setdefault(name, [])
+        payloads.append(event)
         lines = self.scripts[name]
-        line = lines[min(len(heard), len(lines)) - 1]
+        line = lines[min(len(payloads), len(lines)) - 1]
         return line(self, event) if callable(line) else line
 
     def machine(self, name: str, definition: State | None = None, *, kind: str = "STANDARD") -> str:
@@ -166,11 +166,11 @@ class Scripted:
     def end(self, execution: str) -> Mapping[str, Any]:
         """Return an execution of a Standard machine when it has ended."""
 
-        def look() -> Mapping[str, Any] | None:
+        def ended_execution() -> Mapping[str, Any] | None:
             response: Mapping[str, Any] = self.aws.client("stepfunctions").describe_execution(executionArn=execution)
             return response if response["status"] != "RUNNING" else None
 
-        return eventually(look, 60)
+        return eventually(ended_execution, 60)
 
     def states(self, execution: str) -> list[str]:
         """Return the states that an execution of a Standard machine entered."""
@@ -219,13 +219,13 @@ class Scripted:
             "executionArn"
         ]
 
-        def look() -> Mapping[str, Any] | None:
+        def ended_execution() -> Mapping[str, Any] | None:
             executions = self.aws.knob("express-executions", stateMachineArn=machine_arn, executionArn=arn)[
                 "executions"
             ]
             return next((each for each in executions if each["status"] != "RUNNING"), None)
 
-        ended = eventually(look, 60)
+        ended = eventually(ended_execution, 60)
         return {**ended, "states": _entered(ended["events"])}
 
 

@@ -146,10 +146,10 @@ def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(st
     assert world.item("LEASE", "scale-up")["leaseNumber"] == {"N": "1"}
     summary = json.loads(ended["output"])
     assert (summary["pods"], summary["launched"], summary["rounds"], summary["nodes"]) == (3, 1, 1, [{"name": "n"}])
-    heard = world.calls["launch_instances"][0]
-    assert (heard["schema"], heard["round"], heard["index"], heard["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
-    assert (heard["lease"], heard["execution"]["id"], heard["execution"]["name"]) == ({"number": 1}, execution, "up-1")
-    assert set(heard["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
+    call = world.calls["launch_instances"][0]
+    assert (call["schema"], call["round"], call["index"], call["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
+    assert (call["lease"], call["execution"]["id"], call["execution"]["name"]) == ({"number": 1}, execution, "up-1")
+    assert set(call["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 
 
 def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: Stage[World]) -> None:
@@ -160,8 +160,8 @@ def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: Stage[World
 
     assert world.end(execution)["status"] == "SUCCEEDED"
     start = UNDER_THE_LEASE.index("Find pending pods")
-    looks = ["Find pending pods", "Is there anything to do?", "Let pods gather"]
-    assert world.states(execution)[start : start + 4] == [*looks, "Find pending pods"]
+    searches = ["Find pending pods", "Is there anything to do?", "Let pods gather"]
+    assert world.states(execution)[start : start + 4] == [*searches, "Find pending pods"]
     asked = [(each["round"], each["gathering"]) for each in world.calls["find_pending_pods"]]
     assert asked == [(1, {"waited": 0, "pods": 0, "idle": 0}), (1, growing["gathering"])]
 
@@ -186,9 +186,9 @@ def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: S
         execution = world.start()
 
         assert world.end(execution)["status"] == "SUCCEEDED"
-        look = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
+        search = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
         handed_over = ["Hand over", "Start the next scale-up", "Are nodes on their way?"]
-        assert world.states(execution) == [*UNDER_THE_LEASE, *look, *handed_over, *TO_THE_END]
+        assert world.states(execution) == [*UNDER_THE_LEASE, *search, *handed_over, *TO_THE_END]
         assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
@@ -479,8 +479,8 @@ def test_a_node_gets_its_pods_while_another_launch_runs(stage: Stage[World]) -> 
     assert sorted(written) == sorted(
         ["planned", *(f"launched-{call.get('pass', 0)}" for call in world.calls["record_launches"])]
     )
-    told = json.loads(ended["output"])
-    assert (told["launched"], told["failed"]) == (len(world.calls["record_launches"]), 0)
+    summary = json.loads(ended["output"])
+    assert (summary["launched"], summary["failed"]) == (len(world.calls["record_launches"]), 0)
     assert world.lease["launchesEnded"] == {"S": "1/1"}
     assert "holder" not in world.lease
 
@@ -513,8 +513,8 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(stage
     ended = world.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    told = json.loads(ended["output"])
-    assert (told["launched"], told["failed"]) == (2, 0)
+    summary = json.loads(ended["output"])
+    assert (summary["launched"], summary["failed"]) == (2, 0)
     assert world.states(execution)[-6:] == [
         "Record launches",
         "Did offerings turn out short?",
@@ -600,4 +600,4 @@ def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(s
         "Have all nodes joined?",
         "Summarise",
     ]
-    assert [heard["gather"] for heard in world.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits
+    assert [call["gather"] for call in world.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits

@@ -52,7 +52,7 @@ class Died(Exception):
 
 def offering_type(name: str, cores: int, price: float) -> InstanceType:
     offerings = tuple(Offering(zone, "on-demand", price) for zone in ("us-east-1a", "us-east-1b"))
-    room = Resources.of(cpu=cores, memory=f"{4 * cores}Gi", pods=29)
+    resources = Resources.of(cpu=cores, memory=f"{4 * cores}Gi", pods=29)
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
@@ -60,7 +60,7 @@ def offering_type(name: str, cores: int, price: float) -> InstanceType:
         "karpenter.k8s.aws/instance-category": "m",
         "karpenter.k8s.aws/instance-generation": "5",
     }
-    return InstanceType(name, labels, room, room, offerings)
+    return InstanceType(name, labels, resources, resources, offerings)
 
 
 CATALOGUE = Catalogue.of([offering_type("m5.large", 2, 0.096), offering_type("m5.xlarge", 4, 0.192)])
@@ -156,12 +156,12 @@ class World:
     boots: bool = True
     node_class: ResolvedNodeClass = CLASS
     pause: FakePause = field(default_factory=FakePause)
-    untold: list[str] = field(default_factory=list)
+    unpublished: list[str] = field(default_factory=list)
     after_each_launch: Callable[[], None] | None = None
     """If set, launches are recorded and nodes registered after each of several launches, and this runs after that."""
 
     gathering: Gathering = field(default_factory=Gathering)
-    """What the looks of the running execution at its batch have found."""
+    """What the searches of the running execution for its batch have found."""
 
     @property
     def known(self) -> PlanningBackOffs:
@@ -273,7 +273,7 @@ class World:
                 task, found["snapshot"], self.now, until
             ),
         )
-        self.untold += [*recorded["events"], *launched["events"]]
+        self.unpublished += [*recorded["events"], *launched["events"]]
         return bool(launched["again"]) or recorded["postponed"] > 0
 
     def _register_so_far(self, task: Task, snapshot: str, until: int, number: int) -> None:
@@ -284,7 +284,7 @@ class World:
                 task, snapshot, self.now, until, part=f"launched-{number}"
             ),
         )
-        self.untold += recorded["events"]
+        self.unpublished += recorded["events"]
         self.boot()
         self.check(task.execution.name, launching=True)
 
@@ -314,13 +314,13 @@ class World:
         return self._state(
             "check_registration",
             lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(
-                name, self.now, self._untold(), launching=launching
+                name, self.now, self._unpublished(), launching=launching
             ),
         )
 
-    def _untold(self) -> list[Event]:
+    def _unpublished(self) -> list[Event]:
         """Return the events that this execution has collected, as the state machine passes them on once."""
-        keys, self.untold = self.untold, []
+        keys, self.unpublished = self.unpublished, []
         return [event for key in keys for event in documents.get_events(self.store, key)]
 
     def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
     assert asked(world, "POST /apis/events.k8s.io") == []  # no event is written while the lease is held
 
     world.stop_after = ""
-    world.untold = [*world.answers["record_node_claims"]["events"], *world.answers["record_launches"]["events"]]
+    world.unpublished = [*world.answers["record_node_claims"]["events"], *world.answers["record_launches"]["events"]]
     world.check("up-1")
     events = world.kube.all(kinds.EVENTS)
     assert 0 < len(events) <= EVENTS_AT_ONCE
