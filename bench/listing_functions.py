@@ -65,7 +65,7 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
         environment.store(),
         disruptions=environment.disruptions(),
         answers=environment.planning_back_offs(),
-        drift_looks=environment.drift_looks(),
+        drift_detections=environment.drift_detections(),
         recommendations=environment.recommendations(),
         impairments=environment.impairments(),
         guards=handler.AutoscalerDetection(kube),

@@ -6,7 +6,8 @@ from typing import Any, Final
 from infra.states_language import jsonata
 
 SETTLING_SECONDS: Final = 15
-"""Time between the two looks. An action counts only if both find it: pods that were created meanwhile prevent it."""
+"""Time between the two proposals. An action counts only if both contain it: pods that were created meanwhile
+prevent it."""
 
 EXECUTION_SECONDS: Final = 3600
 """Timeout of an execution. Replacements have ten minutes; an hour bounds everything else."""

@@ -1,9 +1,9 @@
 """States of the disruption machine: from nodes that are not worth their price to their retirement.
 
-An execution looks twice, 15 seconds apart. The second look, and what follows until the replacements are launched, is
-under the lease, so that no plan uses the nodes meanwhile. The lease is released before any node boots. Nodes are
-retired only when all their replacements are initialized; until then everything can be undone. The ledger has an item
-for each disruption under way, so another execution finishes or undoes what this one leaves.
+An execution makes two proposals, 15 seconds apart. The second one, and what follows until the replacements are
+launched, is under the lease, so that no plan uses the nodes meanwhile. The lease is released before any node boots.
+Nodes are retired only when all their replacements are initialized; until then everything can be undone. The ledger has
+an item for each disruption under way, so another execution finishes or undoes what this one leaves.
 
 One execution runs at a time. The item ``LEASE/disrupt`` names it (`holder`, until `disruptUntil` at the latest, epoch
 seconds).
@@ -52,6 +52,10 @@ from joiner.item_keys import DISRUPT, LEASE, item_key
 GIVE_BACK_TURN: Final = "Give the turn back"
 END_LEASE: Final = "Release the lease"
 SETTLE: Final = "Settle disruptions"
+
+UNDER_LEASE: Final = (Catch(LEASE_LOST, GIVE_BACK_TURN, kept=False), Catch([EVERY_ERROR], END_LEASE))
+"""Errors of functions that renew the lease. Another execution that took the lease plans without these nodes if they are
+marked; what was begun is settled later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,7 @@ def _proposal_states(parts: DisruptionParts) -> States:
             parts.functions["report_candidates"],
             {"proposal": jsonata("$proposed.proposal"), "snapshot": jsonata("$found.snapshot")},
             next="Is anything proposed?",
-            catch=[Catch([EVERY_ERROR], "Is anything proposed?", kept=False)],  # the next look reports again
+            catch=[Catch([EVERY_ERROR], "Is anything proposed?", kept=False)],  # the next one reports again
         ),
         "Is anything proposed?": choice_state({"$proposed.actions > 0": "Let pods settle"}, otherwise=GIVE_BACK_TURN),
         "Let pods settle": wait_state(SETTLING_SECONDS, next="Take the lease", assign={"turn": 2}),
@@ -174,16 +178,15 @@ def _lease_states(parts: DisruptionParts) -> States:
 
 def _validation_states(parts: DisruptionParts) -> States:
     return {
-        "Find candidates again": _invoke_under_lease(
-            parts,
+        "Find candidates again": parts.invoke_under_lease(
             "find_candidates",
             {},
             next="May nodes still be disrupted?",
             assign={"found": jsonata("$states.result.Payload")},
+            catch=UNDER_LEASE,
         ),
         "May nodes still be disrupted?": choice_state({"$found.why = ''": "Validate disruption"}, otherwise=END_LEASE),
-        "Validate disruption": _invoke_under_lease(
-            parts,
+        "Validate disruption": parts.invoke_under_lease(
             "propose_disruption",
             {
                 "snapshot": jsonata("$found.snapshot"),
@@ -192,14 +195,15 @@ def _validation_states(parts: DisruptionParts) -> States:
             },
             next="Is the proposal still valid?",
             assign={"proposed": jsonata("$states.result.Payload")},
+            catch=UNDER_LEASE,
         ),
         "Is the proposal still valid?": choice_state({"$proposed.actions > 0": "Mark nodes"}, otherwise=END_LEASE),
-        "Mark nodes": _invoke_under_lease(
-            parts,
+        "Mark nodes": parts.invoke_under_lease(
             "mark_nodes",
             {"proposal": jsonata("$proposed.proposal"), "rings": jsonata("$found.rings")},
             next="Are replacements needed?",
             assign={"marked": jsonata("$states.result.Payload")},
+            catch=UNDER_LEASE,
         ),
     }
 
@@ -210,22 +214,22 @@ def _launch_states(parts: DisruptionParts) -> States:
         "Are replacements needed?": choice_state(
             {"$marked.replacements > 0": "Record node claims"}, otherwise=END_LEASE
         ),
-        "Record node claims": _invoke_under_lease(
-            parts,
+        "Record node claims": parts.invoke_under_lease(
             "record_node_claims",
             {**keys, "classes": jsonata("$classes")},
             next="Launch instances",
             assign={"claims": jsonata("$states.result.Payload"), "unpublished": jsonata(APPEND_EVENTS)},
+            catch=UNDER_LEASE,
         ),
         "Launch instances": parts.launches.launch_groups(
             next="Record launches", catch=[Catch([EVERY_ERROR], END_LEASE)]
         ),
-        "Record launches": _invoke_under_lease(
-            parts,
+        "Record launches": parts.invoke_under_lease(
             "record_launches",
             {**keys, "launches": jsonata("$claims.launches")},
             next=END_LEASE,
             assign={"launchedAt": jsonata("$millis()"), "unpublished": jsonata(APPEND_EVENTS)},
+            catch=UNDER_LEASE,
         ),
     }
 
@@ -324,18 +328,4 @@ def _invoke(
         assign=assign,
         retry=retry,
         catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)],
-    )
-
-
-def _invoke_under_lease(
-    parts: DisruptionParts, name: str, payload: Mapping[str, Any], *, next: str, assign: Mapping[str, Any]
-) -> State:
-    """Invoke a function that renews the lease first. Another execution that took the lease plans without these nodes
-    if they are marked; what was begun is settled later."""
-    return parts.invoke_under_lease(
-        name,
-        payload,
-        next=next,
-        assign=assign,
-        catch=[Catch(LEASE_LOST, GIVE_BACK_TURN, kept=False), Catch([EVERY_ERROR], END_LEASE)],
     )

@@ -260,7 +260,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
     ),
     # The disruption, in order; replacements are launched by the functions of scale-ups
     "find_candidates": FunctionConfiguration(
-        "Takes the snapshot of a look for nodes to disrupt",
+        "Takes the snapshot for a proposal of nodes to disrupt",
         CalledApi.KUBERNETES,
         timeout_seconds=45,
         memory_mb=1769,

@@ -39,7 +39,7 @@ class MachineParts:
         catch: Sequence[Catch],
         retry: Sequence[Retry] = (),
     ) -> State:
-        """Invoke a function that renews the lease first."""
+        """Invoke a function that renews the lease first; `catch` handles `LeaseLost`, too."""
         return self.integrations.invoke(
             self.functions[name],
             {"lease": {"number": jsonata("$leaseNumber")}, **payload},

@@ -18,8 +18,8 @@ random, so that clusters of one account do not retry together. The lease lasts l
 timeout and 30 seconds."""
 
 MAX_ROUNDS: Final = 100
-"""Rounds of an execution that is rung again and again and finds nothing to launch. Then another execution continues,
-long before the history ends at 25,000 events."""
+"""Rounds of an execution that finds nothing to launch while calls of the doorbell continue. Then another execution
+continues, long before the history ends at 25,000 events."""
 
 MAX_REGISTRATION_DELAY_SECONDS: Final = 3
 """Time after it begins to launch in which an execution still plans around offerings that were short. Then another

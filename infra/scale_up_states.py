@@ -5,7 +5,7 @@ any node boots, and only if the doorbell did not ring since it read the cluster;
 for its nodes: their rings wake it, and a timeout does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.concurrent_launch_states import NOTHING_RECORDED, launch_and_register
@@ -45,6 +45,12 @@ from infra.states_language import (
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""
+
+UNDER_LEASE: Final = (
+    Catch(LEASE_LOST, "Are nodes on their way?"),
+    Catch([EVERY_ERROR], "Release after a failure"),
+)
+"""Errors of functions that renew the lease: every error but a lost lease leads to its release."""
 
 
 def scale_up_definition(parts: MachineParts) -> State:
@@ -164,8 +170,7 @@ def _failure_states(parts: MachineParts) -> States:
 
 
 def _find_pending_pods(parts: MachineParts) -> State:
-    return _invoke_under_lease(
-        parts,
+    return parts.invoke_under_lease(
         "find_pending_pods",
         {"gathering": jsonata("$gathering")},
         next="Is there anything to do?",
@@ -175,33 +180,33 @@ def _find_pending_pods(parts: MachineParts) -> State:
             "gathering": jsonata("$states.result.Payload.gathering"),
             "pods": jsonata("$states.result.Payload.pods > $pods ? $states.result.Payload.pods : $pods"),
         },
+        catch=UNDER_LEASE,
     )
 
 
 def _resolve_node_classes(parts: MachineParts) -> State:
-    return _invoke_under_lease(
-        parts,
+    return parts.invoke_under_lease(
         "resolve_node_classes",
         {"snapshot": jsonata("$found.snapshot")},
         next="Plan capacity",
         assign={"classes": jsonata("$states.result.Payload.classes")},
+        catch=UNDER_LEASE,
     )
 
 
 def _plan_capacity(parts: MachineParts) -> State:
-    return _invoke_under_lease(
-        parts,
+    return parts.invoke_under_lease(
         "plan_capacity",
         {"snapshot": jsonata("$found.snapshot"), "classes": jsonata("$classes")},
         next="Record node claims",
         assign={"plan": jsonata("$states.result.Payload")},
         retry=[Retry(NO_CATALOGUE, attempts=6, interval=5)],
+        catch=UNDER_LEASE,
     )
 
 
 def _record_node_claims(parts: MachineParts) -> State:
-    return _invoke_under_lease(
-        parts,
+    return parts.invoke_under_lease(
         "record_node_claims",
         {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
         next="Are there several launches?",
@@ -212,6 +217,7 @@ def _record_node_claims(parts: MachineParts) -> State:
             "paused": False,
             "launchedAt": jsonata("$watching ? $launchedAt : $millis()"),
         },
+        catch=UNDER_LEASE,
     )
 
 
@@ -257,8 +263,7 @@ def _record() -> Mapping[str, Any]:
 
 def _record_launches(parts: MachineParts) -> State:
     """Record the launches that were not recorded while others ran."""
-    return _invoke_under_lease(
-        parts,
+    return parts.invoke_under_lease(
         "record_launches",
         _record(),
         next="Did offerings turn out short?",
@@ -273,26 +278,7 @@ def _record_launches(parts: MachineParts) -> State:
             "short": jsonata("$short + $states.result.Payload.short"),
             "failed": jsonata("$failed + $states.result.Payload.failed"),
         },
-    )
-
-
-def _invoke_under_lease(
-    parts: MachineParts,
-    name: str,
-    payload: Mapping[str, Any],
-    *,
-    next: str,
-    assign: Mapping[str, Any],
-    retry: Sequence[Retry] = (),
-) -> State:
-    """Invoke a function that renews the lease first. Every error but a lost lease leads to the release of the lease."""
-    return parts.invoke_under_lease(
-        name,
-        payload,
-        next=next,
-        assign=assign,
-        retry=retry,
-        catch=[Catch(LEASE_LOST, "Are nodes on their way?"), Catch([EVERY_ERROR], "Release after a failure")],
+        catch=UNDER_LEASE,
     )
 
 

@@ -239,7 +239,7 @@ class BatchSettings:
     idle_seconds: Annotated[int, NumberRange(1, 60)] = 1
     """A batch ends when no new pod has come for so long; twice as long if a controller still creates pods."""
     longest_seconds: Annotated[int, NumberRange(1, 300)] = 10
-    """A batch ends after so long even if pods keep coming. The lease lasts longer: each look renews it."""
+    """A batch ends after so long even if pods keep coming. The lease lasts longer: each listing renews it."""
 
 
 @dataclass(frozen=True, slots=True)

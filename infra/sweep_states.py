@@ -8,7 +8,7 @@ Each follow-up is started by itself. One that cannot be started stops no other, 
 nodes, the most frequent retirement, are retired by an Express execution, whose state transitions are free; other nodes
 by a Standard execution.
 
-If more nodes are empty than may leave at once, and a retirement is about to make place for them, the sweep starts
+If more nodes are empty than the budgets allow to retire at once, and a retirement has just begun, the sweep starts
 another one, so that they do not wait for the next minute.
 
 One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
@@ -41,9 +41,9 @@ from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
 SWEEP_SECONDS: Final = 240
 """Timeout of a sweep. AWS ends Express executions after five minutes."""
 
-NEXT_LOOK_SECONDS: Final = 1
+NEXT_SWEEP_SECONDS: Final = 1
 """Time until the next sweep reads the cluster while empty nodes wait for others to leave. A retirement of empty nodes
-terminates their instances within seconds, which makes place in the budgets."""
+terminates their instances within seconds; then the budgets allow more."""
 
 RING_DELAY: Final = "$states.input.after"
 """JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
@@ -87,7 +87,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
 """Variables that the final states read, whichever path leads to them."""
 
 GIVE_BACK_TURN: Final = "Give the turn back"
-ENOUGH_SEEN: Final = "Do more empty nodes wait?"
+MORE_EMPTY: Final = "Do more empty nodes wait?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def sweep_definition(parts: SweepParts) -> State:
 
 def _turn_states(parts: SweepParts) -> States:
     return {
-        "Who rang?": choice_state(
+        "Did a deletion start it?": choice_state(
             {f"$exists({RING_DELAY})": "Let the deletion be stored"}, otherwise=TAKE_TURN, assign={"waits": 0}
         ),
         "Let the deletion be stored": wait_state(jsonata(RING_DELAY), next=TAKE_TURN),
@@ -271,15 +271,15 @@ def _drift_states(parts: SweepParts) -> States:
 
 
 def _disruption_states(parts: SweepParts) -> States:
-    said = "$cluster_survey.disruption"
+    due = "$cluster_survey.disruption"
     return {
-        "Is a disruption due?": choice_state({"$due.disruption": "Start a disruption"}, otherwise=ENOUGH_SEEN),
+        "Is a disruption due?": choice_state({"$due.disruption": "Start a disruption"}, otherwise=MORE_EMPTY),
         "Start a disruption": parts.integrations.start_execution(
             parts.disrupt_arn,
             execution_name("disrupt", "sweep"),
-            {"digest": jsonata(f"{said}.digest"), "unfinished": jsonata(f"{said}.unfinished")},
-            next=ENOUGH_SEEN,
-            on_error=ENOUGH_SEEN,
+            {"digest": jsonata(f"{due}.digest"), "unfinished": jsonata(f"{due}.unfinished")},
+            next=MORE_EMPTY,
+            on_error=MORE_EMPTY,
             keep_error=True,
         ),
     }
@@ -288,11 +288,11 @@ def _disruption_states(parts: SweepParts) -> States:
 def _repetition_states(parts: SweepParts) -> States:
     """Start another sweep while retirements make place for more empty nodes. It waits for the turn of this one."""
     return {
-        ENOUGH_SEEN: choice_state({"$due.anotherSweep": "Sweep again"}, otherwise=GIVE_BACK_TURN),
+        MORE_EMPTY: choice_state({"$due.anotherSweep": "Sweep again"}, otherwise=GIVE_BACK_TURN),
         "Sweep again": parts.integrations.start_execution(
             parts.sweep_arn,
             execution_name("sweep", "again"),
-            {"after": NEXT_LOOK_SECONDS, "reason": "more empty nodes than may leave at once"},
+            {"after": NEXT_SWEEP_SECONDS, "reason": "more empty nodes than may leave at once"},
             next=GIVE_BACK_TURN,
             on_error=GIVE_BACK_TURN,  # the next scheduled sweep follows
         ),

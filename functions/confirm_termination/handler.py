@@ -26,12 +26,12 @@ class TerminationConfirmation:
 
     def answer(self, owner: str, entries: Sequence[RetiringClaim], now: datetime) -> dict[str, Any]:
         """Return ``{"claims", "gone"}``: all claims with their stages."""
-        going = [one for one in entries if one.stage is RetirementStage.TERMINATING]
-        self._retirements.see((one.claim for one in going), owner, int(now.timestamp()))
-        shown = self._ec2.whereabouts(one.instance for one in going)
-        done = {one.claim: _judged(one, shown.get(one.instance), now) for one in going}
+        terminating = [one for one in entries if one.stage is RetirementStage.TERMINATING]
+        self._retirements.see((one.claim for one in terminating), owner, int(now.timestamp()))
+        shown = self._ec2.whereabouts(one.instance for one in terminating)
+        done = {one.claim: _judged(one, shown.get(one.instance), now) for one in terminating}
         gone = [one.instance for one in done.values() if one.stage is RetirementStage.TERMINATED]
-        logger.info("confirmed termination", gone=gone, going=len(done) - len(gone))
+        logger.info("confirmed termination", gone=gone, terminating=len(done) - len(gone))
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "gone": len(gone)}
 
 

@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import kind_of
 from joiner.adapters.kube_errors import KubeError
@@ -55,9 +55,9 @@ class ClaimChange:
 class DriftDetection:
     """One detection; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, kube: Kube, looks: DriftLooks, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(self, kube: Kube, detections: DriftDetections, store: Store, time_left: TimeLeft = UNBOUNDED) -> None:
         self._kube = kube
-        self._drift_looks = looks
+        self._drift_detections = detections
         self._store = store
         self._time_left = time_left
 
@@ -65,8 +65,8 @@ class DriftDetection:
         """Return ``{"drifted", "changed", "stamped", "notCompared", "reasons"}``: how many claims are drifted, whose
         condition changed, that got digests, and that could not be compared.
 
-        `keys`: classes and instances (documents), digest (of pools and classes, as the sweep saw them). The look is
-        recorded only if everything was written, so that the next sweep repeats it otherwise.
+        `keys`: classes and instances (documents), digest (of pools and classes, as the sweep saw them). The
+        detection is recorded only if everything was written, so that the next sweep repeats it otherwise.
         """
         desired, claims = self._desired(keys)
         found = {claim.key: find_drift(claim, desired, now) for claim in claims}
@@ -87,7 +87,7 @@ class DriftDetection:
         for why in failed:
             logger.warning("a claim could not be written", reason=why)
         if not failed:
-            self._drift_looks.note(keys["digest"], int(now.timestamp()))
+            self._drift_detections.note(keys["digest"], int(now.timestamp()))
         uncompared = sorted({one.message for one in found.values() if isinstance(one, NotCompared)})
         drifted = [each.after for each in changes if each.after.conditions.true(DRIFTED) and not each.after.deleting]
         reasons = [f"{one.key} is drifted: {one.conditions[DRIFTED].reason}" for one in changed if one in drifted]
@@ -126,7 +126,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     detection = DriftDetection(
-        environment.kube(task.cluster), environment.drift_looks(), environment.store(), environment.time_left(context)
+        environment.kube(task.cluster),
+        environment.drift_detections(),
+        environment.store(),
+        environment.time_left(context),
     )
     keys = {name: str(event[name]) for name in ("classes", "instances", "digest")}
     answer = detection.answer(task, keys, environment.now())

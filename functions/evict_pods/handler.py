@@ -39,7 +39,7 @@ from joiner.lifecycle.retirement import (
     taint_patch,
 )
 from joiner.pools import NodeClaim, write_claim_status
-from joiner.reporting import retirement_events as telling
+from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
 
 logger = Logger()
@@ -151,7 +151,9 @@ class PodEviction:
                 known = noted.get(one.claim)
                 rounds[one.claim] = self._drain(one, here, known.deadline if known else 0, budget, now)
             except (KubeError, ValueError) as reason:
-                logger.warning("a node could not be looked at", node=one.node, nodeclaim=one.claim, reason=str(reason))
+                logger.warning(
+                    "a node could not be drained now", node=one.node, nodeclaim=one.claim, reason=str(reason)
+                )
                 rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINING, str(reason)))
         return rounds
 
@@ -193,7 +195,7 @@ class PodEviction:
         asked, blockers, events = self._ask(one, plan, budget)
         why = "; ".join([*plan.blockers, *blockers][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
-            events += telling.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
+            events += retirement_events.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
         self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
         return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
@@ -219,11 +221,13 @@ class PodEviction:
             why = f"volumes are detached: {', '.join(volumes[:3])}"
             ends = [*([since + VOLUMES_AWAITED] if claim is None else []), *([until] if until else [])]
             waiting = replace(one.at(RetirementStage.DRAINING, why), emptied=int(since.timestamp()))
-            events = tuple(telling.report_detaching(one, claim, volumes))
+            events = tuple(retirement_events.report_detaching(one, claim, volumes))
             return DrainRound(waiting, next_at=min(ends, default=None), events=events)
         self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
-        return DrainRound(one.at(RetirementStage.DRAINED), events=tuple(telling.report_terminating(one, claim)))
+        return DrainRound(
+            one.at(RetirementStage.DRAINED), events=tuple(retirement_events.report_terminating(one, claim))
+        )
 
     def _ask(self, one: RetiringClaim, plan: Drain, budget: CallBudget) -> tuple[int, list[str], list[Event]]:
         """Return the number of evicted pods, the reasons that keep the others, and the events."""
@@ -237,14 +241,14 @@ class PodEviction:
             ):  # gone, or replaced by another pod
                 blockers.append(_blocker(pod, answer))
             else:
-                events.append(telling.report_evicted(pod, one.node))
-                events += telling.report_invalid_protection(pod)
+                events.append(retirement_events.report_evicted(pod, one.node))
+                events += retirement_events.report_invalid_protection(pod)
         deleted, _ = call_each_in_time(plan.delete, self._delete, KubeError, self._time_left)
         for order, answer in deleted:
             if isinstance(answer, KubeError) and not isinstance(answer, NotFound | Conflict):
                 blockers.append(_blocker(order.pod, answer))
             else:
-                events.append(telling.report_deleted(order.pod, one.node, order.grace))
+                events.append(retirement_events.report_deleted(order.pod, one.node, order.grace))
         return len(evicted) + len(deleted) - len(blockers), blockers, events
 
     def _evict(self, pod: DrainingPod, node: str) -> None:

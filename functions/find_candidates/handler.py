@@ -1,7 +1,8 @@
-"""Find candidates: write the snapshot from which one look for nodes to disrupt is made.
+"""Find candidates: write the snapshot for one proposal of nodes to disrupt.
 
-The same function makes both looks of a disruption: the first without the lease, the second under it. It stores nothing
-if nothing may be disrupted now: another autoscaler is there, an execution launches nodes, or no node is initialized.
+The same function serves both proposals of a disruption: the first without the lease, the second under it. It stores
+nothing if nothing may be disrupted now: another autoscaler is there, an execution launches nodes, or no node is
+initialized.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,11 @@ from joiner.pools import NodeClaim
 logger = Logger()
 
 DISRUPTED: Final = (*PLANNED, kinds.POD_DISRUPTION_BUDGETS)
-"""Kinds that a look for nodes to disrupt reads besides claims, nodes and pods."""
+"""Kinds that a proposal of nodes to disrupt reads besides claims, nodes and pods."""
 
 
 class CandidateListing:
-    """One look; its dependencies are arguments, which tests replace."""
+    """One listing; its dependencies are arguments, which tests replace."""
 
     def __init__(self, view: ClusterView, ledger: Ledger, store: Store, guards: AutoscalerDetection) -> None:
         self._view = view
@@ -38,7 +39,8 @@ class CandidateListing:
         self._guards = guards
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"refused", "why", "rings", "snapshot", "candidates"}``; `why` is empty if a look is possible now.
+        """Return ``{"refused", "why", "rings", "snapshot", "candidates"}``; `why` is empty if a proposal is
+        possible now.
 
         Raises LeaseLost if it needs the lease and another execution holds it.
         """
@@ -81,5 +83,5 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         ListedCluster(kube, DISRUPTED), environment.ledger(), environment.store(), AutoscalerDetection(kube)
     )
     answer = search.answer(task, now, environment.lease_end(context, now))
-    logger.info("looked for candidates", **answer)
+    logger.info("listed candidates", **answer)
     return answer

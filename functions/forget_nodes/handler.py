@@ -30,7 +30,7 @@ from joiner.names import TERMINATION_FINALIZER
 logger = Logger()
 
 
-NO_TIME: Final = "no time was left in this look"
+NO_TIME: Final = "no time was left in this pass"
 
 
 class OutOfTime(KubeError):

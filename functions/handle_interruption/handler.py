@@ -85,14 +85,14 @@ class InterruptionQueue:
         interruptions = self._with_instances({str(record["messageId"]): _read(record) for record in records}, again)
         ours = self._ledger.pairings({each.instance for found in interruptions.values() for each in found})
         known = {message: [each for each in found if each.instance in ours] for message, found in interruptions.items()}
-        look = LostInstances(
+        losses = LostInstances(
             self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss}
         )
         paused = PauseReadOnce(self._pause)
         waiting: list[str] = []
         for message, found in known.items():
             try:
-                needed = [self._take(each, ours[each.instance].claim, look, paused, now) for each in found]
+                needed = [self._take(each, ours[each.instance].claim, losses, paused, now) for each in found]
             except Exception:  # the queue retries this message; the others of the batch do not wait for it
                 logger.exception("a message comes again", messageId=message)
                 again.append(message)
@@ -131,7 +131,7 @@ class InterruptionQueue:
         }
 
     def _take(
-        self, news: Interruption, claim: str, look: "LostInstances", paused: "PauseReadOnce", now: datetime
+        self, news: Interruption, claim: str, losses: "LostInstances", paused: "PauseReadOnce", now: datetime
     ) -> bool:
         """Record one interruption; return whether it needs a retirement."""
         logger.info(
@@ -145,7 +145,7 @@ class InterruptionQueue:
             return False
         if news.reason is not None:
             return self._note_warning(news, news.reason, claim, now)
-        if look.works(news.instance):
+        if losses.works(news.instance):
             logger.warning(
                 "an instance that was reported as ending runs",
                 instance=news.instance,
@@ -153,8 +153,8 @@ class InterruptionQueue:
                 state=news.state,
             )
             return False
-        self._note_death(look.instance(news.instance), claim, now)
-        return self._note_loss(news, claim, look, now)
+        self._note_death(losses.instance(news.instance), claim, now)
+        return self._note_loss(news, claim, losses, now)
 
     def _note_warning(self, news: Interruption, reason: RetirementReason, claim: str, now: datetime) -> bool:
         """Record a warning; return if it needs a retirement. An active owner reads the deadline in its next pass."""
@@ -179,7 +179,7 @@ class InterruptionQueue:
                 reason=found.explanation,
             )
 
-    def _note_loss(self, news: Interruption, claim: str, look: "LostInstances", now: datetime) -> bool:
+    def _note_loss(self, news: Interruption, claim: str, losses: "LostInstances", now: datetime) -> bool:
         """Record a loss, which Joiner may have caused itself; an active owner of the claim needs the record in any
         case.
         """
@@ -187,7 +187,7 @@ class InterruptionQueue:
         if standing is not None and standing.attended(moment):
             self._retirements.add(claim, RetirementReason.LOST)
             return False
-        if standing is None and not look.is_ours(news.instance):
+        if standing is None and not losses.is_ours(news.instance):
             logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)
             return False
         self._retirements.hurry(claim, RetirementReason.LOST, 0, moment, instance=news.instance)
@@ -212,7 +212,7 @@ class InterruptionQueue:
         try:
             ring_scale_up(self._ledger, self._executions, self._machines.scale_up, now)
         except (BotoCoreError, ClientError) as reason:
-            logger.warning("the scale-up was not rung: the retirement rings for its pods", reason=str(reason))
+            logger.warning("the scale-up could not be started: the retirement starts it", reason=str(reason))
         return True
 
     def _remember_shortages(self, instances: Collection[str], now: datetime) -> None:

@@ -35,7 +35,7 @@ from joiner.lifecycle.retirement import untaint_patch
 from joiner.planning import Plan
 from joiner.pools import NodeClaim
 from joiner.pools.node_claim import build_claim_name
-from joiner.reporting import disruption_events as telling
+from joiner.reporting import disruption_events
 from joiner.reporting.events import Event
 
 logger = Logger()
@@ -187,7 +187,7 @@ class NodeMarking:
         events: list[Event] = []
         for one in marked:
             for claim, node in one.pairs:
-                events += telling.report_disruption(claim, node, one.action)
+                events += disruption_events.report_disruption(claim, node, one.action)
             logger.info(
                 one.action.message, nodeclaims=list(one.action.claims), replacements=list(one.record.replacements)
             )
@@ -210,7 +210,7 @@ def _objection(action: DisruptionAction, pairs: Sequence[tuple[NodeClaim, Node]]
 def _pod(manifest: Mapping[str, Any]) -> Pod | None:
     try:
         return Pod.from_kube(manifest)
-    except InvalidField:  # the look after the taint refuses it
+    except InvalidField:  # the listing after the taint refuses it
         return None
 
 

@@ -81,8 +81,8 @@ class DisruptionPlanning:
         return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh)
 
     def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
-        """Return what is known of earlier looks: the last pod event of each node, the disruptions under way, the pods
-        that earlier ones moved, EC2's recommendations, and the pools that wait after a failure."""
+        """Return what is known of earlier proposals: the last pod event of each node, the disruptions under way, the
+        pods that earlier ones moved, EC2's recommendations, and the pools that wait after a failure."""
         under_way, moved = self._disruptions.all(), self._disruptions.moves(int(now.timestamp()))
         evictions: Counter[str] = Counter()
         for one in moved:

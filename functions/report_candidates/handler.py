@@ -1,7 +1,7 @@
 """Report candidates: report which nodes may be consolidated, and why others stay.
 
 Claims get the condition `Consolidatable`; nodes and claims that stay get the events `Unconsolidatable` and
-`DisruptionBlocked`. It changes nothing else, and a write that fails is repeated after the next look.
+`DisruptionBlocked`. It changes nothing else, and a write that fails is repeated after the next proposal.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.disruption.consolidatable import find_consolidatable, mark_consolidatable
 from joiner.disruption.pod_events import digest_snapshot, find_pod_events
-from joiner.reporting import disruption_events as telling
+from joiner.reporting import disruption_events
 
 logger = Logger()
 
@@ -55,7 +55,7 @@ class CandidateReport:
             event
             for kept in made.kept
             if kept.claim in claims
-            for event in telling.report_kept(kept, claims[kept.claim])
+            for event in disruption_events.report_kept(kept, claims[kept.claim])
         ]
         for unwritten in (*failed, *publish_events(self._kube, events, at=now, instance=task.execution.name)):
             logger.warning("a condition or an event could not be written", reason=unwritten)

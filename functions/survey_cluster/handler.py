@@ -19,7 +19,7 @@ from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, Listed
 from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
@@ -82,7 +82,7 @@ class ClusterSurveying:
         *,
         disruptions: Disruptions,
         answers: PlanningBackOffs,
-        drift_looks: DriftLooks,
+        drift_detections: DriftDetections,
         recommendations: Recommendations,
         impairments: Impairments,
         guards: AutoscalerDetection,
@@ -92,7 +92,7 @@ class ClusterSurveying:
         self._time_left = time_left
         self._disruptions = disruptions
         self._answers = answers
-        self._drift_looks = drift_looks
+        self._drift_detections = drift_detections
         self._recommendations = recommendations
         self._impairments = impairments
         self._guards = guards
@@ -216,8 +216,8 @@ class ClusterSurveying:
             logger.warning("an event could not be written", reason=unwritten)
 
     def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
-        """Return whether a look for nodes to disrupt is due, the digest of what it would read, and the number of
-        disruptions under way."""
+        """Return whether a proposal of nodes to disrupt is due, the digest of its input, and the number of disruptions
+        under way."""
         last, nodes, pods = self._disruptions.last_proposal(), survey.node_of(), survey.pods_of()
         pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
@@ -252,7 +252,7 @@ class ClusterSurveying:
     def _drift(self, survey: ClusterSurvey, task: Task) -> dict[str, Any]:
         """Return whether drift is to be detected, with the snapshot of pools and classes that this needs."""
         digest = digest_pools(survey.pools, survey.classes)
-        due = is_detection_due(survey.claims, digest, self._drift_looks.last(), survey.at)
+        due = is_detection_due(survey.claims, digest, self._drift_detections.last(), survey.at)
         lists = {plural: survey.lists.get(plural) or () for plural in (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)}
         key = documents.put_snapshot(self._store, task, lists, assignments={}, assigned={}, in_flight=()) if due else ""
         return {"due": due, "digest": digest, "snapshot": key}
@@ -385,7 +385,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.store(),
         disruptions=environment.disruptions(),
         answers=environment.planning_back_offs(),
-        drift_looks=environment.drift_looks(),
+        drift_detections=environment.drift_detections(),
         recommendations=environment.recommendations(),
         impairments=environment.impairments(),
         guards=AutoscalerDetection(kube),

@@ -78,10 +78,12 @@ class InstanceTermination:
                 nodeclaim=drained[instance].claim,
                 reason=str(reason),
             )
-        going = [drained[one].at(RetirementStage.TERMINATING, f"instance {one} is shutting-down") for one in done.ended]
+        terminating = [
+            drained[one].at(RetirementStage.TERMINATING, f"instance {one} is shutting-down") for one in done.ended
+        ]
         unknown = [drained[one].at(RetirementStage.DRAINED, f"EC2 knows no instance {one}") for one in done.absent]
         return [
-            *going,
+            *terminating,
             *unknown,
             *(drained[one].at(RetirementStage.DRAINED, str(reason)) for one, reason in done.refused.items()),
         ]

@@ -72,7 +72,7 @@ def test_several_launches_run_beside_the_registration_of_their_nodes(scale_up: S
 
 def test_the_sweep_machine_has_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
     assert list(machines["joiner-sweep-example"]["States"]) == [
-        "Who rang?",
+        "Did a deletion start it?",
         "Let the deletion be stored",
         "Take the turn",
         "Wait for the running sweep",

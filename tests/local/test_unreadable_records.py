@@ -9,7 +9,7 @@ import pytest
 from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruption_items import DisruptionRecord, LastProposal
 from joiner.adapters.disruptions import Disruptions
-from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.ledger import Ledger
@@ -18,7 +18,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.records import UnreadableRecord
 from joiner.adapters.retirements import Retirements
-from joiner.disruption.drift_schedule import DriftLook
+from joiner.disruption.drift_schedule import LastDetection
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff
 from tests.local.running_aws import RunningAws
 
@@ -190,15 +190,15 @@ def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memo
 
 
 def test_a_last_drift_check_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
-    drift = memory.part(DriftLooks)
+    drift = memory.part(DriftDetections)
     drift.note("digest", 10)
     memory.spoil("DRIFT", "last", {"at": {"S": "noon"}})
-    assert drift.last() == DriftLook()
+    assert drift.last() == LastDetection()
     assert [(one.kind, one.id) for one in drift.unreadable] == [("DRIFT", "last")]
 
     drift.note("digest", 20)
 
-    assert memory.part(DriftLooks).last() == DriftLook("digest", 20)
+    assert memory.part(DriftDetections).last() == LastDetection("digest", 20)
 
 
 def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memory) -> None:

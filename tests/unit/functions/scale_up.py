@@ -18,7 +18,7 @@ from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ListedCluster
 from joiner.adapters.disruptions import Disruptions
-from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.executions import UNTOLD
@@ -397,7 +397,7 @@ class World:
         known: dict[str, Any] = {
             "answers": self.known,
             "disruptions": disruptions,
-            "drift_looks": DriftLooks(*table),
+            "drift_detections": DriftDetections(*table),
             "recommendations": Recommendations(*table),
             "impairments": Impairments(*table),
             "guards": AutoscalerDetection(self.kube),

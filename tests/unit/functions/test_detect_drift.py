@@ -9,7 +9,7 @@ import pytest
 from functions.detect_drift import handler as detect_drift
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.drift_looks import DriftLooks
+from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Conflict
 from joiner.adapters.payload import Execution, Task
@@ -37,8 +37,8 @@ def detect(world: World, name: str) -> dict[str, Any] | None:
         "instances": instances["described"],
         "digest": cluster["drift"]["digest"],
     }
-    looks = DriftLooks(world.ledger._client, world.ledger._table)
-    return detect_drift.DriftDetection(world.kube, looks, world.store).answer(task, keys, world.now)
+    detections = DriftDetections(world.ledger._client, world.ledger._table)
+    return detect_drift.DriftDetection(world.kube, detections, world.store).answer(task, keys, world.now)
 
 
 def conditions(world: World) -> set[tuple[str, str]]:

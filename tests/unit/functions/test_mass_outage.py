@@ -121,7 +121,7 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: W
         retiring.arn, entries, world.now
     )
 
-    assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this look")
+    assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this pass")
     assert len(list_claims(world.kube).claims) == 1
     after = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements).answer(
         retiring.arn, entries, world.now

@@ -35,7 +35,7 @@ DISRUPT: Final = "disrupt"  # of LEASE: the execution that disrupts nodes
 LAST_PROPOSAL: Final = "last"  # of PROPOSED
 TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
 PENDING_PODS: Final = "pods"  # of ANSWERED
-LAST_LOOK: Final = "last"  # of DRIFT
+LAST_DETECTION: Final = "last"  # of DRIFT
 DESCRIBED: Final = "described"  # of CLUSTER
 
 

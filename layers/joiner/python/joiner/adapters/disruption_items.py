@@ -65,10 +65,10 @@ class MovedPods:
 
 @dataclass(frozen=True, slots=True)
 class LastProposal:
-    """The last look for nodes to disrupt. Written by propose_disruption.
+    """The last proposal of nodes to disrupt. Written by propose_disruption.
 
-    `digest` is that of the sweep that started the look. `idle` counts the looks in a row that found nothing to do. `at`
-    is the time of the look.
+    `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action. `at` is
+    the time of the proposal.
     """
 
     digest: str = ""

@@ -1,5 +1,5 @@
 """The records of disruptions: one item `DISRUPTION` for the nodes that go together, one item `MOVED` for the pods that
-moved, and one item `PROPOSED` for the last look.
+moved, and one item `PROPOSED` for the last proposal.
 
 A node is tainted only after its item is written, and the item is deleted only after the taint is removed or the node's
 claim is deleted. So a node whose disruption was interrupted by a crash has an item, and the next execution finishes or
@@ -93,12 +93,12 @@ class Disruptions(DynamoTable):
         )
 
     def last_proposal(self) -> LastProposal:
-        """Return the last look. An unreadable item counts as none: the next look replaces it."""
+        """Return the last proposal. An unreadable item counts as none: the next proposal replaces it."""
         item = self._get(PROPOSED, LAST_PROPOSAL)
         return next(iter(self._read(PROPOSED, [item] if item else [], LastProposal.of)), LastProposal())
 
     def note_proposal(self, digest: str, now: int, *, idle: int) -> None:
-        """Record a look."""
+        """Record a proposal."""
         self._update(
             PROPOSED,
             LAST_PROPOSAL,

@@ -207,7 +207,7 @@ def get_plan(store: Store, key: str) -> Plan:
 
 
 def put_proposal(store: Store, task: Task, proposal: Proposal) -> str:
-    """Store the proposal of one look for nodes to disrupt; return the key."""
+    """Store one proposal of nodes to disrupt; return the key."""
     key = task.key(DECISIONS)
     store.put(key, {name: part for name, part in proposal.to_json().items() if name != "schema"})  # the store adds it
     return key

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from joiner.adapters.absences import Absences, Disuse, Impairments
     from joiner.adapters.disruptions import Disruptions
     from joiner.adapters.doorbell_rotation import DoorbellRotation
-    from joiner.adapters.drift_looks import DriftLooks
+    from joiner.adapters.drift_detections import DriftDetections
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
@@ -153,11 +153,11 @@ def planning_back_offs() -> "PlanningBackOffs":
 
 
 @functools.cache
-def drift_looks() -> "DriftLooks":
+def drift_detections() -> "DriftDetections":
     """Return the record of the last detection of drift."""
-    from joiner.adapters.drift_looks import DriftLooks
+    from joiner.adapters.drift_detections import DriftDetections
 
-    return DriftLooks(client("dynamodb"), setting("JOINER_TABLE"))
+    return DriftDetections(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

@@ -16,7 +16,7 @@ DETECTED_EVERY: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class DriftLook:
+class LastDetection:
     """A detection: the digest of pools and classes, and its time (epoch seconds)."""
 
     digest: str = ""
@@ -35,10 +35,10 @@ def digest_pools(pools: Iterable[NodePool], classes: Iterable[NodeClass]) -> str
     return hashlib.sha256("\n".join(versions).encode()).hexdigest()[:20]
 
 
-def is_detection_due(claims: Iterable[NodeClaim], digest: str, last: DriftLook, now: int) -> bool:
+def is_detection_due(claims: Iterable[NodeClaim], digest: str, last: LastDetection, now: int) -> bool:
     """Return whether drift is to be detected; never without a launched claim.
 
-    >>> is_detection_due([], "a", DriftLook(), 1000)
+    >>> is_detection_due([], "a", LastDetection(), 1000)
     False
     """
     if not any(claim.launched and not claim.deleting for claim in claims):

@@ -221,9 +221,9 @@ def _next(asked: Iterable[DrainingPod], now: datetime, deadline: datetime | None
 
 
 def _tolerates(tolerations: Iterable[Mapping[str, Any]]) -> bool:
-    for said in tolerations:
+    for toleration in tolerations:
         try:
-            if Toleration.from_kube(said).tolerates(DISRUPTED):
+            if Toleration.from_kube(toleration).tolerates(DISRUPTED):
                 return True
         except InvalidField:
             continue

@@ -93,7 +93,7 @@ def _due_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         due = _due(claim, pool, survey)
         if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
             continue
-        message = f"node {nodes[claim.key].name} is empty, and goes after {empty_for(pool)} s of it"
+        message = f"node {nodes[claim.key].name} is empty, and is removed after {empty_for(pool)} s"
         found.append(DueRetirement(claim, "empty", message, due if due > survey.at else 0))
     return found
 
