@@ -177,6 +177,16 @@ def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Me
     assert set(memory.ledger.pairings(["i-a", "i-b", "i-c"])) == {"i-a", "i-c"}
 
 
+def test_a_back_off_that_cannot_be_read_counts_as_none_and_hides_no_other(memory: Memory) -> None:
+    for name in ("class#v1#gpu", "class#v1#web"):
+        memory.ledger.back_off(name, "the instance ended at its launch", 10)
+    memory.spoil("BACKOFF", "class#v1#gpu", {"tries": {"S": "one"}})
+
+    assert set(memory.ledger.back_offs(11)) == {"class#v1#web"}
+    assert memory.ledger.unreadable_ids("BACKOFF") == {"class#v1#gpu"}
+    assert memory.ledger.back_off("class#v1#gpu", "the instance ended at its launch", 12).tries == 1
+
+
 def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
     disruptions = memory.part(Disruptions)
     disruptions.note_proposal("digest", 10, idle=3)

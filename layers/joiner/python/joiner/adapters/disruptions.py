@@ -94,8 +94,7 @@ class Disruptions(DynamoTable):
 
     def last_proposal(self) -> LastProposal:
         """Return the last proposal. An unreadable item counts as none: the next proposal replaces it."""
-        item = self._get(PROPOSED, LAST_PROPOSAL)
-        return next(iter(self._read(PROPOSED, [item] if item else [], LastProposal.of)), LastProposal())
+        return self._get_or_default(PROPOSED, LAST_PROPOSAL, LastProposal.of, LastProposal())
 
     def note_proposal(self, digest: str, now: int, *, idle: int) -> None:
         """Record a proposal."""

@@ -11,8 +11,7 @@ class DriftDetections(DynamoTable):
 
     def last(self) -> LastDetection:
         """Return the last detection. An unreadable item counts as none: the next detection replaces it."""
-        item = self._get(DRIFT, LAST_DETECTION)
-        return next(iter(self._read(DRIFT, [item] if item else [], _detection)), LastDetection())
+        return self._get_or_default(DRIFT, LAST_DETECTION, _detection, LastDetection())
 
     def note(self, digest: str, now: int) -> None:
         """Record a detection at `now` (epoch seconds)."""

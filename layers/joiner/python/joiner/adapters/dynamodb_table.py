@@ -61,6 +61,16 @@ class DynamoTable:
         """Return one item as a value; UnreadableRecord names its kind, its id and the reason."""
         return read_one(kind, item, read)
 
+    def _get_one(self, kind: str, item_id: str, read: Callable[[Item], Record]) -> Record | None:
+        """Return one item as a value, None if it does not exist; UnreadableRecord if it is unreadable."""
+        item = self._get(kind, item_id)
+        return self._read_one(kind, item, read) if item else None
+
+    def _get_or_default(self, kind: str, item_id: str, read: Callable[[Item], Record], default: Record) -> Record:
+        """Return one item as a value; the default if it does not exist or is unreadable, then it is in `unreadable`."""
+        item = self._get(kind, item_id)
+        return next(iter(self._read(kind, [item] if item else [], read)), default)
+
     def _get(self, kind: str, item_id: str) -> Item:
         answer = self._client.get_item(TableName=self._table, Key=item_key(kind, item_id), ConsistentRead=True)
         return dict(answer.get("Item", {}))

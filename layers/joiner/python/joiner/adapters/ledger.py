@@ -138,8 +138,7 @@ class Ledger(DynamoTable):
 
     def launch(self, launch_id: str) -> LaunchRecord | None:
         """Return one launch, or None."""
-        item = self._get(item_keys.LAUNCH, launch_id)
-        return self._read_one(item_keys.LAUNCH, item, LaunchRecord.of) if item else None
+        return self._get_one(item_keys.LAUNCH, launch_id, LaunchRecord.of)
 
     def unrecorded_launches(self) -> list[LaunchRecord]:
         """Return every launch whose outcome is not yet on its claims: open launches, and those of executions that ended
@@ -275,8 +274,7 @@ class Ledger(DynamoTable):
         """Count one instance that ended at its launch, and make the back-off longer than the last one. Several failures
         within one back-off count once.
         """
-        item = self._get(item_keys.BACKOFF, what)
-        before = BackOff.of(item) if item else BackOff(what, 0, 0, "")
+        before = self._get_or_default(item_keys.BACKOFF, what, BackOff.of, BackOff(what, 0, 0, ""))
         tries, until = extend_back_off(before.tries, before.until, now)
         if until == before.until:
             return before
@@ -299,7 +297,8 @@ class Ledger(DynamoTable):
 
     def back_offs(self, now: int) -> dict[str, BackOff]:
         """Return the back-offs that are in effect at `now`, by class or offering."""
-        return {each.id: each for each in map(BackOff.of, self._query(item_keys.BACKOFF)) if each.until > now}
+        listed = self._read(item_keys.BACKOFF, self._query(item_keys.BACKOFF), BackOff.of)
+        return {each.id: each for each in listed if each.until > now}
 
     def disruption_back_offs(self, now: datetime) -> dict[str, datetime]:
         """Return until when each pool (by key) replaces no node, because a replacement failed."""
@@ -334,8 +333,7 @@ class Ledger(DynamoTable):
 
     def wave(self, name: str) -> Wave | None:
         """Return one wave, or None when it ended."""
-        item = self._get(item_keys.WAVE, name)
-        return self._read_one(item_keys.WAVE, item, Wave.of) if item else None
+        return self._get_one(item_keys.WAVE, name, Wave.of)
 
     def waves(self) -> list[Wave]:
         """Return all waves."""

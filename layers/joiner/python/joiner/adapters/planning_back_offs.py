@@ -23,8 +23,7 @@ class PlanningBackOffs(DynamoTable):
         """Return the last answers, by pod class. An unreadable item counts as no answers: every pod is planned for, and
         the item is replaced.
         """
-        item = self._get(ANSWERED, PENDING_PODS)
-        return next(iter(self._read(ANSWERED, [item] if item else [], _answers)), {})
+        return self._get_or_default(ANSWERED, PENDING_PODS, _answers, {})
 
     def refuse(self, asked: Mapping[str, PendingPodClass], classes: Collection[str], now: int) -> None:
         """Record that no launch is possible for pods of these classes; their back-off becomes longer each time."""

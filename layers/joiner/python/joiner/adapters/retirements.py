@@ -140,8 +140,7 @@ class Retirements(DynamoTable):
 
     def of(self, claim: str) -> Retirement | None:
         """Return the retirement of one claim; None if it is not being retired."""
-        item = self._get(RETIREMENT, claim)
-        return self._read_one(RETIREMENT, item, Retirement.of) if item else None
+        return self._get_one(RETIREMENT, claim, Retirement.of)
 
     def all(self) -> dict[str, Retirement]:
         """Return every readable retirement, by claim. Unreadable ones are in `unreadable`; their claims must not be
