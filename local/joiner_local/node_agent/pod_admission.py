@@ -62,8 +62,8 @@ def _asked(container: Object) -> Amounts:
     return _parsed((container.get("resources") or {}).get("requests") or {})
 
 
-def _parsed(output: Mapping[str, str]) -> Amounts:
-    return {name: parse_amount(text, scale=1000 if name == "cpu" else 1) for name, text in output.items()}
+def _parsed(quantities: Mapping[str, str]) -> Amounts:
+    return {name: parse_amount(text, scale=1000 if name == "cpu" else 1) for name, text in quantities.items()}
 
 
 def _plus(one: Amounts, other: Amounts) -> Amounts:

@@ -87,6 +87,23 @@ class LocalStack:
         runs while programs start.
         """
         self.root.mkdir(parents=True, exist_ok=True)
+        self._refuse_a_second_stack()
+        venv = Path(sys.prefix)
+        programs = control_plane_binaries.find_or_build(venv, self.say)
+        runtime = runtime_python.own(self.say)
+        self.stop()
+        self._sweep()
+        self._supervisor = self._start_supervisor(programs, runtime)
+        try:
+            meanwhile()
+            self._wait_ready(self._supervisor)
+        except BaseException:
+            self.stop()
+            raise
+        self._write_environment(programs)
+        return self
+
+    def _refuse_a_second_stack(self) -> None:
         record = self.record()
         if record is not None and record.supervisor.lives():
             if record.state == "starting":
@@ -96,11 +113,8 @@ class LocalStack:
             raise StackFailed(
                 f"a stack already runs in {self.root} (process {record.supervisor.pid}): `joiner local down` ends it"
             )
-        venv = Path(sys.prefix)
-        programs = control_plane_binaries.find_or_build(venv, self.say)
-        runtime = runtime_python.own(self.say)
-        self.stop()
-        self._sweep()
+
+    def _start_supervisor(self, programs: control_plane_binaries.Binaries, runtime: Path) -> "subprocess.Popen[bytes]":
         command: list[object] = [
             sys.executable,
             "-m",
@@ -116,7 +130,7 @@ class LocalStack:
         with self._log_file.open("wb") as log:
             # A session of its own: Ctrl-C reaches this process, which ends the stack in order, and `stop` finds all
             # processes.
-            self._supervisor = subprocess.Popen(
+            return subprocess.Popen(
                 [str(word) for word in command],
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -124,14 +138,6 @@ class LocalStack:
                 start_new_session=True,
                 cwd=REPOSITORY,
             )
-        try:
-            meanwhile()
-            self._wait_ready(self._supervisor)
-        except BaseException:
-            self.stop()
-            raise
-        self._write_environment(programs)
-        return self
 
     def detach(self) -> None:
         """Let the stack continue after this process has ended."""

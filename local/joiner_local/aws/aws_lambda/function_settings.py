@@ -92,6 +92,27 @@ def problems(spec: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def _check_settings(spec: Mapping[str, Any]) -> None:
+    from moto.awslambda.exceptions import InvalidParameterValueException
+
+    found = problems(spec)
+    if "Role" in spec and (untrusted := check_assumable(spec["Role"], "lambda.amazonaws.com")) is not None:
+        found.append(f"The role defined for the function cannot be assumed by Lambda. {untrusted}")
+    if found:
+        raise InvalidParameterValueException("; ".join(found))
+
+
+def _check_size(function: Any) -> None:
+    """Check the size of a function and its layers, unzipped."""
+    from moto.awslambda.exceptions import InvalidParameterValueException
+    from moto.awslambda.models import lambda_backends
+
+    layers = [lambda_backends[ACCOUNT][REGION].layers_versions_by_arn(each["Arn"]) for each in function.layers]
+    size = sum(Archive(each.code_sha_256, each.code_bytes).unzipped for each in (function, *layers))
+    if size > LARGEST_UNZIPPED:
+        raise InvalidParameterValueException(f"Unzipped size must be smaller than {LARGEST_UNZIPPED} bytes")
+
+
 def _check_creation(models: Any) -> None:
     from moto.awslambda.exceptions import FunctionAlreadyExists, InvalidParameterValueException
 
@@ -100,21 +121,6 @@ def _check_creation(models: Any) -> None:
     configure: Callable[..., Any] = backend.update_function_configuration
     change_code: Callable[..., Any] = backend.update_function_code
 
-    def check(spec: Mapping[str, Any]) -> None:
-        found = problems(spec)
-        if "Role" in spec and (untrusted := check_assumable(spec["Role"], "lambda.amazonaws.com")) is not None:
-            found.append(f"The role defined for the function cannot be assumed by Lambda. {untrusted}")
-        if found:
-            raise InvalidParameterValueException("; ".join(found))
-
-    def check_size(function: Any) -> None:
-        layers = [
-            models.lambda_backends[ACCOUNT][REGION].layers_versions_by_arn(each["Arn"]) for each in function.layers
-        ]
-        size = sum(Archive(each.code_sha_256, each.code_bytes).unzipped for each in (function, *layers))
-        if size > LARGEST_UNZIPPED:
-            raise InvalidParameterValueException(f"Unzipped size must be smaller than {LARGEST_UNZIPPED} bytes")
-
     def create_function(self: Any, spec: dict[str, Any]) -> Any:
         if spec.get("FunctionName") in self._lambdas._functions:
             raise FunctionAlreadyExists(spec["FunctionName"])
@@ -122,22 +128,22 @@ def _check_creation(models: Any) -> None:
             raise InvalidParameterValueException(
                 "Runtime and Handler are mandatory parameters for functions created with deployment packages."
             )
-        check(spec)
+        _check_settings(spec)
         function = create(self, spec)
         try:
-            check_size(function)
+            _check_size(function)
         except InvalidParameterValueException:
             self.delete_function(spec["FunctionName"])
             raise
         return function
 
     def update_function_configuration(self: Any, name: str, qualifier: str, body: dict[str, Any]) -> Any:
-        check(body)
+        _check_settings(body)
         return configure(self, name, qualifier, body)
 
     def update_function_code(self: Any, name: str, qualifier: str, body: dict[str, Any]) -> Any:
         answer = change_code(self, name, qualifier, body)
-        check_size(self.get_function(name))
+        _check_size(self.get_function(name))
         return answer
 
     wrap_attribute(backend, "create_function", create_function, create)

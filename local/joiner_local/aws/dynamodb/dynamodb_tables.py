@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
@@ -34,6 +35,11 @@ _IN_ORDER = (
     "transact_get_items",
 )
 _LOCK = threading.RLock()
+
+CancellationReason = tuple[Any, Any, Any]
+"""Code, message and item of one action of a cancelled transaction; None where there is none."""
+
+NO_REASON: Final[CancellationReason] = (None, None, None)
 
 
 def install(aws: LocalAws) -> None:
@@ -102,13 +108,28 @@ def _restore(backend: Any, table_name: str, key: Mapping[str, Any], before: Any)
         table.put_item(before.to_json()["Attributes"])
 
 
+@dataclass(frozen=True, slots=True)
+class TransactAction:
+    """One action of a transaction, and the item before it. `refusal` is a cancellation reason; all None if there is
+    none.
+    """
+
+    kind: str
+    request: Mapping[str, Any]
+    key: dict[str, Any]
+    before: Any
+    refusal: CancellationReason = NO_REASON
+
+    @property
+    def table(self) -> str:
+        return str(self.request["TableName"])
+
+
 def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Mapping[str, Any]]]) -> None:
     """Check every condition, then write everything ("TransactWriteItems"). moto writes while it checks, and copies
     whole tables for a rollback.
     """
-    from moto.dynamodb.comparisons import get_filter_expression
     from moto.dynamodb.exceptions import (
-        MockValidationException,
         MultipleTransactionsException,
         TooManyTransactionsException,
         TransactionCanceledException,
@@ -117,47 +138,60 @@ def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Mappin
 
     if len(transact_items) > MOST_ACTIONS:
         raise TooManyTransactionsException
-    actions: list[tuple[str, Mapping[str, Any], dict[str, Any], Any]] = []
+    actions: list[TransactAction] = []
     seen: set[tuple[str, str]] = set()
-    reasons: list[tuple[Any, Any, Any]] = []
     with _LOCK:
         for item in transact_items:
             if len(item) != 1:
                 raise TransactWriteSingleOpException
-            ((kind, action),) = item.items()
-            key = _key(self, kind, action)
-            identity = (action["TableName"], str(sorted(key.items())))
+            ((kind, request),) = item.items()
+            key = _key(self, kind, request)
+            identity = (request["TableName"], str(sorted(key.items())))
             if identity in seen:
                 raise MultipleTransactionsException
             seen.add(identity)
-            current = self.get_item(action["TableName"], key)
-            condition = get_filter_expression(
-                action.get("ConditionExpression"),
-                action.get("ExpressionAttributeNames"),
-                action.get("ExpressionAttributeValues"),
-            )
-            holds = action.get("ConditionExpression") is None or condition.expr(current)
-            shown = action.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current is not None
-            answer = current.to_json()["Attributes"] if shown else None
-            reasons.append(
-                (None, None, None) if holds else ("ConditionalCheckFailed", "The conditional request failed", answer)
-            )
-            actions.append((kind, action, key, copy.deepcopy(current)))
-        if any(code is not None for code, _, _ in reasons):
-            raise TransactionCanceledException(reasons)
-        written: list[tuple[str, dict[str, Any], Any]] = []
-        try:
-            for kind, action, key, before in actions:
-                written.append((action["TableName"], key, before))
-                _write(self, kind, action, key)
-        except Exception as error:
-            for table_name, key, before in reversed(written):
-                _restore(self, table_name, key, before)
-            if isinstance(error, MockValidationException):
-                raise
-            failed: list[tuple[Any, Any, Any]] = [(None, None, None)] * len(actions)
-            failed[len(written) - 1] = ("ValidationError", str(error), None)
-            raise TransactionCanceledException(failed) from error
+            actions.append(_checked_action(self, kind, request, key))
+        if any(action.refusal != NO_REASON for action in actions):
+            raise TransactionCanceledException([action.refusal for action in actions])
+        _write_all(self, actions)
+
+
+def _checked_action(backend: Any, kind: str, request: Mapping[str, Any], key: dict[str, Any]) -> TransactAction:
+    """Read the item and check the condition of one action."""
+    from moto.dynamodb.comparisons import get_filter_expression
+
+    current = backend.get_item(request["TableName"], key)
+    condition = get_filter_expression(
+        request.get("ConditionExpression"),
+        request.get("ExpressionAttributeNames"),
+        request.get("ExpressionAttributeValues"),
+    )
+    before = copy.deepcopy(current)
+    if request.get("ConditionExpression") is None or condition.expr(current):
+        return TransactAction(kind, request, key, before)
+    shown = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and current is not None
+    attributes = current.to_json()["Attributes"] if shown else None
+    refusal = ("ConditionalCheckFailed", "The conditional request failed", attributes)
+    return TransactAction(kind, request, key, before, refusal)
+
+
+def _write_all(backend: Any, actions: Sequence[TransactAction]) -> None:
+    """Write every action; restore all items if one fails."""
+    from moto.dynamodb.exceptions import MockValidationException, TransactionCanceledException
+
+    begun: list[TransactAction] = []
+    try:
+        for action in actions:
+            begun.append(action)
+            _write(backend, action.kind, action.request, action.key)
+    except Exception as error:
+        for action in reversed(begun):
+            _restore(backend, action.table, action.key, action.before)
+        if isinstance(error, MockValidationException):
+            raise
+        reasons: list[CancellationReason] = [NO_REASON] * len(actions)
+        reasons[len(begun) - 1] = ("ValidationError", str(error), None)
+        raise TransactionCanceledException(reasons) from error
 
 
 def _key(backend: Any, kind: str, action: Mapping[str, Any]) -> dict[str, Any]:
