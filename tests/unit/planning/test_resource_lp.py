@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from joiner.planning.relaxation import resource_lp
 from joiner.planning.relaxation.lp_solver import PERTURBATION, quiet_solver
 from joiner.planning.relaxation.resource_lp import ResourceLp
 from tests.unit.planning.test_kernel import problem
@@ -30,7 +29,7 @@ class Circling:
         return getattr(self._solver, name)
 
 
-def test_a_programme_that_goes_round_in_circles_begins_again_and_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_whose_solver_cycles_is_started_again_and_solved() -> None:
     known, made = problem(1, items=60, offers=20, rules=0), list[Circling]()
     usual = ResourceLp(known).solve(known.demand)
 
@@ -38,8 +37,7 @@ def test_a_programme_that_goes_round_in_circles_begins_again_and_is_solved(monke
         made.append(Circling())
         return made[-1]
 
-    monkeypatch.setattr(resource_lp, "quiet_solver", stuck)
-    found = ResourceLp(known).solve(known.demand)
+    found = ResourceLp(known, make_solver=stuck).solve(known.demand)
 
     assert [one.restarts for one in made] == [1]
     assert found.value == pytest.approx(usual.value)

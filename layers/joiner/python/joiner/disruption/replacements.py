@@ -36,9 +36,10 @@ TRIALS: Final = 6
 """Trials in which nodes that cannot go are replaced by the next ones in line."""
 
 ROTATING: Final = 3
-"""Trial from which the line begins elsewhere at each survey, so that many failing nodes keep no other from its turn."""
+"""From this trial on, the line begins at another node every ROTATION_SECONDS, so that many failing nodes do not keep
+others from their turn."""
 
-LOOK_SECONDS: Final = 300
+ROTATION_SECONDS: Final = 300
 
 NOTHING: Final[Mapping[str, int]] = {"all": 0, **dict.fromkeys(ORDER, 0)}
 
@@ -146,7 +147,7 @@ class _Line:
         """Return the nodes to try together, within all budgets."""
         waiting = [one for one in self._due if one.claim.name not in refused]
         if trial >= ROTATING and waiting:
-            start = int(self._now.timestamp()) // LOOK_SECONDS % len(waiting)
+            start = int(self._now.timestamp()) // ROTATION_SECONDS % len(waiting)
             waiting = waiting[start:] + waiting[:start]
         taken: Counter[str] = Counter()
         evicted: Counter[str] = Counter()

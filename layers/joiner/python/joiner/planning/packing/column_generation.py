@@ -119,7 +119,7 @@ def generate_columns(
     master = MasterProblem(problem, demand)
     for pattern in packing.patterns:
         master.add(pattern)
-    pricer = ColumnPricer.of(context.bench, demand, relaxation)
+    pricer = ColumnPricer.of(context.filler, demand, relaxation)
     if pricer is None:
         until = _share_for_columns(context, share, GROWING)
         worth, mix = _grow(
@@ -257,7 +257,7 @@ def _price(
         rounds.append((rows, FillSettings(context.rng.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
     added, best = 0, np.full(len(problem.price), -1.0)
     for rows, way in rounds:
-        counts = context.bench.fill(rows, active, demand[active], prices[active], way=way)
+        counts = context.filler.fill(rows, active, demand[active], prices[active], way=way)
         context.meter.spend(
             filling_steps(counts.size * (1 if way.noise is None else 2))
         )  # A fill with random prices costs as much as a fill without.

@@ -46,21 +46,21 @@ class PricedColumns:
 class ColumnPricer:
     """All offers of a problem, for one demand."""
 
-    def __init__(self, bench: NodeFiller, kernel: Kernel, demand: Whole, relaxation: Relaxation) -> None:
-        self._problem, self._bench, self._kernel = bench.problem, bench, kernel
+    def __init__(self, filler: NodeFiller, kernel: Kernel, demand: Whole, relaxation: Relaxation) -> None:
+        self._problem, self._filler, self._kernel = filler.problem, filler, kernel
         self._active = np.flatnonzero(demand > 0)
         self._demand = demand[self._active].astype(float)
-        self._open: Marks = bench.problem.open[:, self._active]
-        views = np.unique(relaxation.rates[relaxation.nodes > 0][:, bench.resources], axis=0)
-        self._views = np.concatenate([views[views.any(axis=1)], np.eye(len(bench.resources))])
-        self._takes = bench.need[self._active] @ self._views.T
-        self._held = bench.free @ self._views.T
+        self._open: Marks = filler.problem.open[:, self._active]
+        views = np.unique(relaxation.rates[relaxation.nodes > 0][:, filler.resources], axis=0)
+        self._views = np.concatenate([views[views.any(axis=1)], np.eye(len(filler.resources))])
+        self._takes = filler.need[self._active] @ self._views.T
+        self._held = filler.free @ self._views.T
 
     @classmethod
-    def of(cls, bench: NodeFiller, demand: Whole, relaxation: Relaxation) -> "ColumnPricer | None":
+    def of(cls, filler: NodeFiller, demand: Whole, relaxation: Relaxation) -> "ColumnPricer | None":
         """Return a pricer, or None if it would not be exact: without the compiled kernel, or with rules about several
         items on one node."""
-        return cls(bench, bench.kernel, demand, relaxation) if bench.kernel and not len(bench.caps) else None
+        return cls(filler, filler.kernel, demand, relaxation) if filler.kernel and not len(filler.caps) else None
 
     def price(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
         """Price every offer with these worths (of all items of the problem).
@@ -112,14 +112,14 @@ class ColumnPricer:
 
     def _tried(self, offer: int, worth: Floats, views: Floats, patience: int) -> NodeSearchResult:
         enough = float(self._problem.price[offer]) * (1 + SURE)
-        return self._kernel.dearest(
+        return self._kernel.best_nodes(
             offer, self._active, self._demand, worth, rates=views, enough=enough, patience=patience, kept=KEPT
         )
 
     def _own_view(self, offer: int, worth: Floats) -> Floats:
         """Return the resource prices that give the lowest bound for a node of this offer: the dual prices of its
         capacity for divisible pods."""
-        need, free = self._bench.need[self._active], self._bench.free[offer]
+        need, free = self._filler.need[self._active], self._filler.free[offer]
         inside = np.flatnonzero(self._open[offer] & (worth > 0) & (need <= free).all(axis=1))
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = need.shape[1], len(inside)

@@ -74,7 +74,7 @@ def pack_best_of_attempts(
         mine = np.flatnonzero(alive[owner])
         whose = owner[mine]
         way = FillSettings(attempts.share[whose], noise[whose], tilt[whose])
-        counts = context.bench.fill(offers[mine], active, left[whose], value, way=way)
+        counts = context.filler.fill(offers[mine], active, left[whose], value, way=way)
         context.meter.spend(filling_steps(counts.size))
         chosen = _choose(problem.price[offers[mine]], counts, value, left, whose)
         for attempt, row in chosen.items():

@@ -131,9 +131,9 @@ def _bulk(
         ).astype(np.int64)
         rows = np.repeat(large, each)
         seed = sample_contents(
-            context.bench, context.rng, found.offers[rows], active, mean=average[:, active][rows], demand=left[active]
+            context.filler, context.rng, found.offers[rows], active, mean=average[:, active][rows], demand=left[active]
         )
-        counts = context.bench.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
+        counts = context.filler.fill(found.offers[rows], active, left[active], urgent[active], seed=seed)
         context.meter.spend(2 * filling_steps(counts.size))
         made = _commit(
             problem, found, active, rows=rows, counts=counts, worth=worth[active], left=left, rest=rest, pace=pace
@@ -268,7 +268,7 @@ def pack_greedily(
         anew = not len(favourites) or rounds > FAVOURED_FOR
         offers = _shortlist(problem, left, everything, rates, float(worth @ left)) if anew else favourites
         changes = context.vary(len(offers), len(active), problem.need.shape[1], noise=noise, tilt=tilt)
-        counts = context.bench.fill(offers, active, left[active], worth[active], way=FillSettings(share, *changes))
+        counts = context.filler.fill(offers, active, left[active], worth[active], way=FillSettings(share, *changes))
         context.meter.spend(filling_steps(counts.size))
         ratio = (counts @ worth[active]) / problem.price[offers]
         order = np.argsort(-ratio, kind="stable")

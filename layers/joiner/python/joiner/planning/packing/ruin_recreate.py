@@ -43,7 +43,7 @@ def ruin_and_recreate(
     iterations per node found nothing. With ``warmth``, a result may at first be more expensive by that share of a
     node's price, and by less and less towards the end; ``patience`` is then not used.
     """
-    if context.bench.kernel is None:
+    if context.filler.kernel is None:
         return _ruin_and_recreate_in_numpy(problem, packing, worth, context, share=share, good_enough=good_enough)
     value = floor_worth(problem, worth)
     plan, total, best, idle = _nodes(problem, packing, value, context), packing.price, packing.price, 0
@@ -56,7 +56,7 @@ def ruin_and_recreate(
         and (warmth or idle < patience * plan.number)
     ):
         cooled = min((context.meter.share - began) / max(share - began, 1e-9), 1.0)
-        saved, cells = context.bench.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
+        saved, cells = context.filler.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
         context.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
         if total < best - 1e-9:

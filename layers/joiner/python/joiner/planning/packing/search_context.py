@@ -30,8 +30,8 @@ class SearchContext:
 
     rng: np.random.Generator
     meter: Meter
-    programme: ResourceLp
-    bench: NodeFiller
+    program: ResourceLp
+    filler: NodeFiller
     offers: Whole = field(default_factory=NO_OFFERS.copy)
     """The offers that the last relaxation over bundles used."""
     proven: dict[bytes, float] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class SearchContext:
         little = demand.sum() < LITTLE * problem.demand.sum()
         kinds = np.count_nonzero(demand)
         self.meter.spend(0.8 + 0.016 * (kinds if little else problem.items))
-        if kinds > FEW_KINDS and self.programme.classes > LARGE:
+        if kinds > FEW_KINDS and self.program.classes > LARGE:
             allowed = np.ones(len(problem.price), bool) if among is None else among
             found = solve_aggregated(
                 problem, demand, allowed, self.offers[allowed[self.offers]], rough=len(self.offers) > 0
@@ -68,7 +68,7 @@ class SearchContext:
             if found is not None:
                 self.offers = found.offers
                 return found
-        return _solve_small(problem, demand, among) if little else self.programme.solve(demand, among)
+        return _solve_small(problem, demand, among) if little else self.program.solve(demand, among)
 
     @classmethod
     def of(cls, problem: PackingProblem, seed: int, meter: Meter) -> "SearchContext":

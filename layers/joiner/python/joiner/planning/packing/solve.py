@@ -103,7 +103,7 @@ def _searched(
         MOST_GREEDY_NODES <= best.nodes <= MOST_ANNEALED_NODES
         and demand.sum() > FEW_PODS
         and share == 1.0
-        and context.bench.kernel is not None
+        and context.filler.kernel is not None
     )
     patience = ANNEALING_PATIENCE if some else PATIENCE
     best = ruin_and_recreate(problem, best, relaxation.worth, context, share=share, good_enough=goal, patience=patience)

@@ -38,13 +38,13 @@ class PackingRealizer:
     """Places the pods of one packing problem into the state, item by item. ``order`` is the order of the members of an
     item."""
 
-    def __init__(self, state: PlanState, problem: PackingProblem, deal: DomainAssignment, order: int = 0) -> None:
+    def __init__(self, state: PlanState, problem: PackingProblem, assignment: DomainAssignment, order: int = 0) -> None:
         self._state = state
         self._problem = problem
         self._queues: list[Queue] = [deque([group, number] for group, number in members) for members in problem.members]
         for queue in self._queues if order else ():
             queue.rotate(order * len(queue) // 3)
-        self._keys = deal.keys
+        self._keys = assignment.keys
         self._limits: dict[NodeState, dict[DomainCounts, int]] = {}
         self._refused: list[tuple[int, NodeState]] = []
         self._near: dict[
@@ -64,7 +64,7 @@ class PackingRealizer:
         for group in self._watched:
             self._counted[group] = [counts for counts in state.rules[group.index].feeds if counts in owned]
         self._freedom = [self._freedom_of(members) for members in problem.members]
-        for group, (key, given) in deal.shares_of.items():
+        for group, (key, given) in assignment.shares_of.items():
             rule = state.rules[group.index].assigned_spread
             if rule is not None and rule.spread.topology_key == key:
                 state.quotas[group.index] = dict(given)
@@ -271,13 +271,13 @@ class PackingRealizer:
         return most
 
 
-def expressible_groups(state: PlanState, groups: Sequence[PodGroup], deal: DomainAssignment) -> list[PodGroup]:
+def expressible_groups(state: PlanState, groups: Sequence[PodGroup], assignment: DomainAssignment) -> list[PodGroup]:
     """Return the groups whose rules the arrays can express approximately; all others are placed one after the other."""
-    return [group for group in groups if _plain_enough(state, group, deal)]
+    return [group for group in groups if _plain_enough(state, group, assignment)]
 
 
-def _plain_enough(state: PlanState, group: PodGroup, deal: DomainAssignment) -> bool:
+def _plain_enough(state: PlanState, group: PodGroup, assignment: DomainAssignment) -> bool:
     own = state.rules[group.index]
-    if own.together or own.alone or own.stock or (own.affinity and group not in deal.shares_of):
+    if own.together or own.alone or own.stock or (own.affinity and group not in assignment.shares_of):
         return False
     return all(counts.key == names.HOSTNAME for counts in (*own.away, *own.unwanted))

@@ -83,12 +83,10 @@ class DemandView:
         mix = np.maximum(np.round(np.log(np.maximum(share / size[:, None], 1e-3)) / np.log(3.0)), -2)
         large_enough = self.allowed & (free >= need.max(axis=0, initial=0.0)).all(axis=1)
         level = np.floor(np.log(size) / np.log(6.0))
-        welcome = self.open.T & (
+        usable = self.open.T & (
             large_enough | ~self.open[large_enough].any(axis=0)[:, None]
         )  # Items without a large offer are bundled only with items that have equal offers.
-        return number_rows(
-            [np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(welcome, axis=1)]
-        )
+        return number_rows([np.concatenate([level[:, None], mix], axis=1).astype(np.int8), np.packbits(usable, axis=1)])
 
     def under(self, kept: Marks) -> list[Whole]:
         """Return a number for each item: 0 without a binding cap, otherwise equal for items with equal requests,

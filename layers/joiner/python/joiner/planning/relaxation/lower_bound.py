@@ -82,27 +82,27 @@ def spare_capacity(state: PlanState, problem: PackingProblem) -> SpareCapacity |
     fitting = np.array([vacancies.marks(group) for group in samples], bool).reshape(len(samples), len(state.existing))
     for position in np.flatnonzero(fitting.any(axis=0)).tolist():
         node = state.existing[position]
-        welcome = fitting[:, position].copy()
-        for item in np.flatnonzero(welcome).tolist():
-            welcome[item] = state.suits(samples[item], node)
-        if welcome.any():
-            _add(found, welcome, problem.choices.amounts(node.free), most)
+        open_to = fitting[:, position].copy()
+        for item in np.flatnonzero(open_to).tolist():
+            open_to[item] = state.suits(samples[item], node)
+        if open_to.any():
+            _add(found, open_to, problem.choices.amounts(node.free), most)
     for supply, amounts, open_to in problem.choices.supplies(samples):
         _add(found, open_to, [amount * supply for amount in amounts], most)
     if not found:
         return None
     return SpareCapacity(
         np.array([node for node, _ in found.values()], float),
-        np.array([welcome for _, welcome in found.values()], bool),
+        np.array([open_to for _, open_to in found.values()], bool),
     )
 
 
 def _add(
     found: dict[bytes, tuple[list[float], Marks]],
-    welcome: Marks,
+    open_to: Marks,
     amounts: list[float],
     most: list[float],
 ) -> None:
-    known = found.setdefault(welcome.tobytes(), ([0.0] * len(amounts), welcome))
+    known = found.setdefault(open_to.tobytes(), ([0.0] * len(amounts), open_to))
     for position, amount in enumerate(amounts):
         known[0][position] = min(known[0][position] + max(amount, 0.0), most[position])

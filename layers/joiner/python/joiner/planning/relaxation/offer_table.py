@@ -84,7 +84,7 @@ class OfferTable:
 def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
     """Return every offer, and the groups that may use it by node rules."""
     sections = tuple((market, variant) for market in state.markets for variant in market.variants if market.launchable)
-    welcome = {
+    tolerated = {
         market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups]
         for market, _ in sections
     }
@@ -92,7 +92,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
     kind_of: dict[PodGroup, int] = {}
     for position, group in enumerate(groups):
         way = tuple(
-            variant.bits[group.index] if welcome[market.pool.key][position] else 0 for market, variant in sections
+            variant.bits[group.index] if tolerated[market.pool.key][position] else 0 for market, variant in sections
         )
         kind_of[group] = ways.setdefault(way, len(ways))
     weights = sorted({market.pool.weight for market, _ in sections}, reverse=True)

@@ -114,7 +114,7 @@ class MergedProblem:
 
 def compile_problem(
     state: PlanState,
-    deal: DomainAssignment,
+    assignment: DomainAssignment,
     groups: Sequence[PodGroup],
     *,
     overflow: bool = False,
@@ -126,12 +126,12 @@ def compile_problem(
     open. With ``narrowed``, a node of a pool with minValues takes no more than the required number of other types
     could hold; the relaxation is then no longer a bound.
     """
-    table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], deal.keys)
+    table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], assignment.keys)
     wanted = np.zeros(len(table.kinds), bool)
     wanted[[table.kind_of[group] for group in groups]] = True
     kept = undominated_offers(table, wanted)
     kept = kept[~table.limited[kept]]
-    items = _items(state, deal, groups, table.kind_of)
+    items = _items(state, assignment, groups, table.kind_of)
     free = _narrowed(state, table, kept) if narrowed else table.free[kept]
     vectors = np.array([one.group.vector for one in items], float).reshape(len(items), free.shape[1])
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(free < UNBOUNDED_AMOUNT, axis=0)
@@ -158,11 +158,11 @@ def compile_problem(
         domain=table.domain[kept],
         resources=tuple(name for name, here in zip(state.groups.resources, used.tolist(), strict=True) if here),
     )
-    if not deal.keys:
+    if not assignment.keys:
         return whole
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
-    return _divided(whole, items, table.domain[kept], values=known, keys=deal.keys, pools=pools)
+    return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
 
 
 def _narrowed(state: PlanState, table: OfferTable, kept: Whole) -> Floats:
@@ -295,7 +295,7 @@ plan."""
 
 
 def _items(
-    state: PlanState, deal: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]
+    state: PlanState, assignment: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]
 ) -> list[ItemDraft]:
     found: dict[object, ItemDraft] = {}
     addresses: dict[tuple[int, str], set[str]] = {}
@@ -309,7 +309,7 @@ def _items(
         feeds = state.rules[group.index].feeds
         counted = tuple(row for row in rows if not precise or not isinstance(row[0], DomainCounts) or row[0] in feeds)
         counted += tuple(row for counts in feeds for row in asked.get(counts, ()) if row not in rows)
-        for key, value, number in deal.shares(group, state.left[group]):
+        for key, value, number in assignment.shares(group, state.left[group]):
             identity = (group.vector, kind_of[group], key, value, rows, counted)
             if identity not in found:
                 found[identity] = ItemDraft(group, key, value, kind_of[group], rows, counted, [])

@@ -9,7 +9,8 @@ The program is kept. When a part of the demand has been packed, or only small of
 its previous solution.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import highspy
 import numpy as np
@@ -40,7 +41,7 @@ class ResourceLp:
 
     With ``firm_only``, only caps that hold in every plan count: for bounds. With ``limit_rows``, limits count: they
     may be exceeded at a prohibitive price, so that a solution always exists. Items with no difference in the program
-    are one *class* in it. ``offers`` are in it from the beginning.
+    are one *class* in it. ``offers`` are in it from the beginning. ``make_solver`` returns an empty solver.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class ResourceLp:
         firm_only: bool = False,
         offers: Whole = NO_OFFERS,
         limit_rows: LimitRows | None = None,
+        make_solver: Callable[[], Any] = quiet_solver,
     ) -> None:
         self._problem = problem
         self._limit_rows = limit_rows
+        self._make_solver = make_solver
         self._spare = spare
         self._resources = np.flatnonzero(problem.need.any(axis=0))
         self._scale = np.maximum(problem.free[:, self._resources].max(axis=0, initial=1.0), 1.0)
@@ -72,7 +75,7 @@ class ResourceLp:
         self._shares: dict[tuple[int, int], Floats] = {}
         self._counted: list[tuple[int, int, int]] = []
         """Rows of whole pods: the offer's position, the resource, the row."""
-        self._solver = quiet_solver()
+        self._solver = self._make_solver()
         self._solver.passModel(_empty_program(len(sample)))
         self._limit_row_numbers = np.zeros(0, np.int64)
         if self._limit_rows is not None:

@@ -41,17 +41,17 @@ def build_state(
         there = tuple(pod for pod in there if pod.key not in moving)
     groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
-    stands = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
-    made = missing_static_nodes(offered, groups, stands, ceilings)
+    existing = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
+    made = missing_static_nodes(offered, groups, existing, ceilings)
     return PlanState(
         groups,
         offered,
-        (*stands.node_states, *made),
+        (*existing.node_states, *made),
         namespaces=snapshot.namespaces,
-        used=stands.used,
+        used=existing.used,
         ceilings=ceilings,
-        nodes=stands.nodes + len(made),
-        price=stands.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
+        nodes=existing.nodes + len(made),
+        price=existing.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
         strict=strict,
         cache=cache,
     )

@@ -17,19 +17,19 @@ from joiner.pools import NodePool
 
 
 def missing_static_nodes(
-    markets: Sequence[PoolOffers], groups: PodGroups, stands: ExistingCapacity, ceilings: Ceilings
+    markets: Sequence[PoolOffers], groups: PodGroups, existing: ExistingCapacity, ceilings: Ceilings
 ) -> list[NodeState]:
     """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits and the
     ceilings."""
     found: list[NodeState] = []
-    price, drawn = stands.price, Counter[tuple[str, ...]]()
+    price, drawn = existing.price, Counter[tuple[str, ...]]()
     for market in markets:
         if market.fixed is None or market.pool.replicas is None:
             continue
         offers = sorted(market.fixed.launchable, key=lambda one: (one.offer, one.index))
-        for _ in range(_missing(market.pool, market.pool.replicas, stands)):
+        for _ in range(_missing(market.pool, market.pool.replicas, existing)):
             one = next((one for one in offers if one.supply is None or drawn[one.supply_key] < one.supply), None)
-            over = ceilings.nodes is not None and stands.nodes + len(found) + 1 > ceilings.nodes
+            over = ceilings.nodes is not None and existing.nodes + len(found) + 1 > ceilings.nodes
             if one is None or over:
                 break
             price += one.offer.price_per_hour
@@ -41,10 +41,10 @@ def missing_static_nodes(
     return found
 
 
-def _missing(pool: NodePool, replicas: int, stands: ExistingCapacity) -> int:
-    missing = replicas - stands.staying.get(pool.key, 0)
+def _missing(pool: NodePool, replicas: int, existing: ExistingCapacity) -> int:
+    missing = replicas - existing.staying.get(pool.key, 0)
     if "nodes" in pool.limits:
-        missing = min(missing, pool.limits["nodes"] - stands.used.get(pool.key, {}).get("nodes", 0))
+        missing = min(missing, pool.limits["nodes"] - existing.used.get(pool.key, {}).get("nodes", 0))
     return max(missing, 0)
 
 

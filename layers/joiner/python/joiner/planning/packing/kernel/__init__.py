@@ -184,7 +184,7 @@ class Kernel:
         plan.number = nodes.value
         return float(saved), float(cells.value)
 
-    def dearest(
+    def best_nodes(
         self,
         offer: int,
         active: Whole,
@@ -222,7 +222,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeSearchResult:
-    """The result of ``dearest``. ``counts``: rows with the number of each active item, each worth more than
+    """The result of ``best_nodes``. ``counts``: rows with the number of each active item, each worth more than
     ``enough``, including the best one. No node is worth more than ``proven`` (or than ``enough``). ``steps`` is the
     number of steps used."""
 
