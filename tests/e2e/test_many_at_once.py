@@ -3,10 +3,13 @@
 import itertools
 import json
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from joiner_local.demo.change_watch import states
+from joiner_local.demo.change_watch import states, until
 from tests.e2e.world import Actor, deployment, steadily
 
 pytestmark = pytest.mark.e2e
@@ -15,11 +18,14 @@ pytestmark = pytest.mark.e2e
 def test_a_second_scale_up_while_one_runs_launches_nothing_twice(pool: Actor) -> None:
     known = pool.executions()
     pool.create(deployment("first", replicas=3))
+    until(lambda: pool.plans_since(known), what="the first plan")
     pool.create(deployment("second", replicas=3))
     pool.wait_running(6)
     pool.rest()
     summaries = [launched(pool, e["executionArn"]) for e in pool.since(known)]
     assert sum(summaries) == len(pool.instances()) == len(pool.claims()) == len(pool.nodes())
+    assert len(pool.plans_since(known)) == 2  # the first plan knew nothing of the second Deployment
+    assert planned_on(pool, known) == Counter(pool.placed().values())
     pool.assert_at_rest()
 
 
@@ -37,11 +43,44 @@ def test_two_hundred_pods_in_twenty_deployments_are_planned_by_at_most_two_execu
     begun = pool.since(known)
     names = {e["name"]: pool.states_of(e["executionArn"]) for e in begun}
     planned = {name for name, entered in names.items() if "Plan capacity" in entered}
-    assert len(planned) <= 2, names.keys()
+    assert 1 <= len(planned) <= 2, names.keys()
     for name in set(names) - planned:
         assert "Joined the running scale-up" in names[name] or "Find pending pods" in names[name], name
     assert sum(launched(pool, e["executionArn"]) for e in begun) == len(pool.instances()) == len(pool.nodes())
     pool.assert_at_rest()
+
+    as_planned, as_placed = planned_on(pool, known), placed(pool)
+    by_scheduler = bound_by_the_scheduler(pool)
+    by_joiner = Counter(claim for pod, claim in as_placed.items() if pod not in by_scheduler)
+    assert len(as_placed) == 200
+    assert by_joiner - as_planned == Counter()
+    # The scheduler binds a pod that fits on an open node; the place of a planned pod then stays free.
+    assert (as_planned - by_joiner).total() <= len(by_scheduler) <= 20
+    assert {claim["metadata"]["name"] for claim in pool.claims()} == set(as_placed.values())
+    assert {place.execution for _, place in pool.places_since(known)} <= planned
+
+
+def placed(actor: Actor) -> dict[str, str]:
+    """Return the claim of each running pod; a pod that its kubelet refused has failed, and has a successor."""
+    running = {pod["metadata"]["name"] for pod in actor.pods() if pod["status"].get("phase") == "Running"}
+    return {pod: claim for pod, claim in actor.placed().items() if pod.partition("/")[2] in running}
+
+
+def bound_by_the_scheduler(actor: Actor) -> set[str]:
+    """Return the pods that kube-scheduler bound, as namespace/name; Joiner binds the others."""
+    return {
+        f"{event['regarding']['namespace']}/{event['regarding']['name']}"
+        for event in actor.events()
+        if event["reason"] == "Scheduled" and event.get("reportingController") == "default-scheduler"
+    } & actor.placed().keys()
+
+
+def planned_on(actor: Actor, known: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """Count the pods that the plans since then put on each claim's node.
+
+    All pods are of one class, so any of them may have the place of another.
+    """
+    return Counter(place.claim for _, place in actor.places_since(known))
 
 
 def test_a_call_at_any_moment_of_an_execution_needs_no_sweep(pool: Actor) -> None:
