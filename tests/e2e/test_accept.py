@@ -94,8 +94,8 @@ def accept(actor: Actor, person: Mapping[str, str], *arguments: str) -> subproce
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def outcomes(said: Mapping[str, Any]) -> dict[str, str]:
-    return {each["step"]: each["outcome"] for each in said["steps"]}
+def outcomes(result: Mapping[str, Any]) -> dict[str, str]:
+    return {each["step"]: each["outcome"] for each in result["steps"]}
 
 
 def left(actor: Actor) -> list[str]:
@@ -113,11 +113,11 @@ def test_every_step_passes_and_nothing_is_left(classed: Actor, person: Mapping[s
     answer = accept(classed, person, "--report", str(report), "-o", "json")
 
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    said = json.loads(answer.stdout)
-    assert said["passed"] is True
-    assert outcomes(said) == dict.fromkeys(STEPS, "shown")
-    assert json.loads(report.read_text()) == said
-    by_name = {each["step"]: each["said"] for each in said["steps"]}
+    result = json.loads(answer.stdout)
+    assert result["passed"] is True
+    assert outcomes(result) == dict.fromkeys(STEPS, "shown")
+    assert json.loads(report.read_text()) == result
+    by_name = {each["step"]: each["said"] for each in result["steps"]}
     assert by_name["run-instances"] == "EC2 allows the request (DryRunOperation)"
     assert re.search(
         r"the pod runs after \d+ s on t\w+\.(small|medium) in us-east-1\w \(0\.0\d+ US\$ an hour\)", by_name["node-up"]
@@ -153,14 +153,14 @@ def test_a_refused_dry_run_names_the_remedy_and_launches_no_node(classed: Actor,
         assert classed.knob("mishaps/set")["struck"] > 0
 
     assert answer.returncode == 2, answer.stdout + answer.stderr
-    said = json.loads(answer.stdout)
-    assert outcomes(said) == {
+    result = json.loads(answer.stdout)
+    assert outcomes(result) == {
         **dict.fromkeys(STEPS, "shown"),
         "run-instances": "failed",
         "node-up": "skipped",
         "node-down": "skipped",
     }
-    (refused,) = (each for each in said["steps"] if each["outcome"] == "failed")
+    (refused,) = (each for each in result["steps"] if each["outcome"] == "failed")
     assert "decode-authorization-message" in refused["remedy"]
     assert left(classed) == []
 

@@ -125,10 +125,10 @@ def zipped(**files: str) -> bytes:
     return archive.getvalue()
 
 
-def eventually(look: Callable[[], Found | None], patience: float = PATIENCE) -> Found:
-    """Call `look` until it returns something true; return that."""
+def eventually(check: Callable[[], Found | None], patience: float = PATIENCE) -> Found:
+    """Call `check` until it returns something true; return that."""
     until = time.monotonic() + patience
-    while not (found := look()) and time.monotonic() < until:
+    while not (found := check()) and time.monotonic() < until:
         time.sleep(0.02)
     assert found, f"nothing within {patience} s"
     return found

@@ -84,7 +84,7 @@ def test_a_version_that_another_principal_added_is_not_used(account: Account) ->
     ("changes", "field"),
     [
         ({"UserData": EVIL}, "UserData"),
-        ({"KeyName": "somebody"}, "KeyName"),
+        ({"KeyName": "another-key"}, "KeyName"),
         ({"SecurityGroupIds": ["sg-open"]}, "SecurityGroupIds"),
     ],
     ids=lambda each: str(each)[:16],

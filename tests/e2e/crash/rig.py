@@ -22,9 +22,7 @@ from tests.e2e.invariants import violations
 from tests.e2e.world import Actor
 
 APART: Final = 3.1
-"""Seconds between two looks of which the second believes the first: the local stack's setting, in whole seconds rounded
-up.
-"""
+"""Seconds between two sweeps that together count as proof: the local stack's setting, in whole seconds rounded up."""
 
 BEGINS_WITHIN: Final = 10.0
 ENDS_WITHIN: Final = 180.0
