@@ -48,6 +48,7 @@ class AlarmSources:
     interruptions: sqs.IQueue
     catalogue: lambda_.IFunction
     node_access: lambda_.IFunction
+    launch_templates: lambda_.IFunction
     describer: lambda_.IFunction
     elevator: lambda_.IFunction
     doorbell_logs: DoorbellLogs
@@ -137,6 +138,14 @@ class Alarms(Construct):
             "The hourly removal of unused access entries, profiles and roles has failed for three hours: read the log "
             "of keep_node_access. Nodes are not affected, but roles that the settings no longer name keep their "
             "access.",
+        )
+        self._alarm_from(
+            "LaunchTemplatesStay",
+            sources.launch_templates.metric_errors(period=Duration.hours(1)),
+            1,
+            3,
+            "Unused launch templates could not be deleted for three hours: read the log of collect_launch_templates. "
+            "Nodes are not affected until the region has 5,000 launch templates.",
         )
         self._alarm_from(
             "ClusterIsNotDescribed",

@@ -143,6 +143,18 @@ def allow_terminations(settings: Settings, where: AccountRegion) -> list[iam.Pol
     ]
 
 
+def allow_collecting_launch_templates(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
+    """Allow deleting launch templates that carry the cluster's tags, and reading whether instances use them."""
+    return [
+        _allow(
+            ["ec2:DeleteLaunchTemplate"],
+            [where.ec2("launch-template")],
+            _cluster_tag_conditions("aws:ResourceTag", settings.cluster),
+        ),
+        allow_describing(settings, "Instances", "LaunchTemplates"),
+    ]
+
+
 def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
     """Allow looking up what a node class names."""
     return [

@@ -18,6 +18,7 @@ from infra.doorbell_api import DoorbellApi
 from infra.function_access_entries import FunctionAccessEntries
 from infra.interruption_queue import InterruptionEventQueue
 from infra.lambda_function import FunctionDependencies, LambdaFunction, LambdaLayers
+from infra.launch_template_collection import LaunchTemplateCollection
 from infra.logged_state_machine import LoggedStateMachine
 from infra.manifest_installation import ManifestInstallation
 from infra.node_identity import NodeIdentity
@@ -61,6 +62,7 @@ class ClusterStack(Stack):
         self.sweep = self._create_sweep(dependencies)
         self.doorbell = self._create_doorbell(dependencies)
         self.interruption = InterruptionEventQueue(self, "Interruption", dependencies=dependencies, **machines)
+        self.launch_templates = LaunchTemplateCollection(self, "LaunchTemplates", dependencies=dependencies)
         self.catalogue = CatalogueRefreshSchedule(self, "Catalogue", dependencies=dependencies)
         self.installation = ManifestInstallation(
             self, "Installation", dependencies=dependencies, doorbell_url=self.doorbell.url
@@ -120,6 +122,7 @@ class ClusterStack(Stack):
             interruptions=self.interruption.queue,
             catalogue=self.catalogue.function.function,
             node_access=self.nodes.function.function,
+            launch_templates=self.launch_templates.function.function,
             describer=self.installation.describer.function,
             elevator=self.installation.elevator.function,
             doorbell_logs=DoorbellLogs(self.doorbell.function.log_group, self.doorbell.access_log),
@@ -151,6 +154,9 @@ class ClusterStack(Stack):
 
     def _grant_removing_functions(self) -> None:
         settings, sweep, retirement = self.settings, self.sweep.functions, self.retirement.functions
+        self.launch_templates.function.grant(
+            *aws_permissions.allow_collecting_launch_templates(settings, self.account_region)
+        )
         sweep["survey_instances"].grant(
             # DescribeInstanceStatus: failing status checks and scheduled events; it has no resources
             aws_permissions.allow_describing(settings, "Instances", "InstanceStatus"),
@@ -239,6 +245,9 @@ class ClusterStack(Stack):
         self.installation.granted.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
         # Created before anything writes to the bucket, so that the rollback of a deployment empties it, too
         self.catalogue.first.node.add_dependency(self.emptied)
+        # Deleted after the state machines, which create launch templates
+        self.scale_up.machine.node.add_dependency(self.launch_templates.templates)
+        self.disruption.machine.node.add_dependency(self.launch_templates.templates)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
         deploy_after_role_policies(self)
         # Two alarms treat missing data as breaching, so their sources exist first

@@ -330,6 +330,12 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=1024,
         writes_documents=("catalogue",),
     ),
+    "collect_launch_templates": FunctionConfiguration(
+        "Custom resource and schedule: deletes launch templates that nothing uses",
+        CalledApi.AWS,
+        timeout_seconds=300,
+        queries_items=("LAUNCH",),
+    ),
     # Deployment only
     "describe_cluster": FunctionConfiguration(
         "Custom resource: the cluster's endpoint and CA, which it records, and the doorbell's CA",

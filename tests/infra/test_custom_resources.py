@@ -124,7 +124,15 @@ def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) ->
 
 @pytest.mark.parametrize(
     "name",
-    ["await_catalogue", "describe_cluster", "empty_bucket", "guard_deletion", "install_manifests", "keep_node_access"],
+    [
+        "await_catalogue",
+        "collect_launch_templates",
+        "describe_cluster",
+        "empty_bucket",
+        "guard_deletion",
+        "install_manifests",
+        "keep_node_access",
+    ],
 )
 def test_a_malformed_request_is_answered_too(name: str, mailbox: Mailbox) -> None:
     load(name).handler(mailbox.event("Create", {}), Remaining())

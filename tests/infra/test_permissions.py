@@ -324,7 +324,7 @@ def test_each_machine_is_started_only_by_its_starters(example: Synthesis) -> Non
 def test_a_schedule_is_made_after_the_policies_of_its_role(example: Synthesis) -> None:
     policies = example.resources("AWS::IAM::Policy").items()
     schedules = example.resources("AWS::Scheduler::Schedule")
-    assert len(schedules) == 5
+    assert len(schedules) == 6
     for name, schedule in schedules.items():
         role = schedule["Properties"]["Target"]["RoleArn"]["Fn::GetAtt"][0]
         needed = {role} | {policy for policy, each in policies if {"Ref": role} in each["Properties"]["Roles"]}

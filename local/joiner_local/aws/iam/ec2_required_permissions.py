@@ -53,6 +53,13 @@ def _create_launch_template(params: Mapping[str, Any]) -> Iterator[RequiredPermi
     )
 
 
+def _delete_launch_template(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
+    if (template := _template(params)) is not None:
+        yield RequiredPermission(
+            "ec2:DeleteLaunchTemplate", arn("launch-template", template.id), resource_tag_keys(template.id)
+        )
+
+
 def _terminate_instances(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
     for each in params["InstanceIds"]:
         if account_lookups.has_instance(each):
@@ -208,6 +215,7 @@ TABLE: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[RequiredPermiss
     "CreateFleet": _create_fleet,
     "CreateLaunchTemplate": _create_launch_template,
     "CreateTags": _create_tags,
+    "DeleteLaunchTemplate": _delete_launch_template,
     "RunInstances": _run_instances,
     "TerminateInstances": _terminate_instances,
 }

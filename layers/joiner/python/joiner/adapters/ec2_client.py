@@ -21,6 +21,7 @@ from joiner.adapters.ec2_errors import (
 from joiner.adapters.parallel import call_each
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
+from joiner.launching.unused_launch_templates import StoredLaunchTemplate
 from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
@@ -284,6 +285,24 @@ class Ec2:
         )
         if wrong:
             raise TemplateDiffers(name, wrong)
+
+    def launch_templates(self, cluster: str) -> list[StoredLaunchTemplate]:
+        """Return the launch templates that Joiner created for a cluster and may delete: they have its tags."""
+        tagged = [
+            {"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]},
+            {"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]},
+            {"Name": "tag-key", "Values": [NODEPOOL]},
+        ]
+        found = self.pages("describe_launch_templates", "LaunchTemplates", Filters=tagged)
+        return [
+            StoredLaunchTemplate(each["LaunchTemplateId"], each["LaunchTemplateName"], each["CreateTime"])
+            for each in found
+        ]
+
+    def delete_launch_template(self, template: str) -> None:
+        """Delete a launch template by id, with all its versions; InstanceNotFound if it does not exist."""
+        with translate_errors():
+            self._client.delete_launch_template(LaunchTemplateId=template)
 
     def create_fleet(self, request: Mapping[str, Any]) -> Answer:
         """Send one CreateFleet unchanged; the answer contains both instances and errors."""

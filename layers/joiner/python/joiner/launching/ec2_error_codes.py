@@ -126,8 +126,8 @@ REMEDIES: Mapping[str, Remedy] = {
     "MaxTemplateLimitExceeded": Remedy(
         "LaunchTemplateQuotaExceeded",
         (
-            "request a higher quota of launch templates per Region in Service Quotas, or delete launch templates that "
-            "nothing uses: Joiner makes the one that it needs again"
+            "request a higher quota of launch templates per Region in Service Quotas, or delete launch templates of "
+            "others that nothing uses: Joiner deletes its own an hour after their last use"
         ),
     ),
     "PendingVerification": Remedy(
