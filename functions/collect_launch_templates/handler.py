@@ -85,7 +85,12 @@ def collect_unused(ec2: Ec2, ledger: Ledger, cluster: str, now: datetime) -> dic
     for name, reason in refused.items():
         logger.warning("a launch template was not deleted", template=name, reason=reason)
     reasons = shortened([f"{name}: {reason}" for name, reason in refused.items()], REASONS)
-    return {"templates": len(templates), "deleted": len(due) - len(refused), "refused": len(refused), "reasons": reasons}
+    return {
+        "templates": len(templates),
+        "deleted": len(due) - len(refused),
+        "refused": len(refused),
+        "reasons": reasons,
+    }
 
 
 def _delete(ec2: Ec2, templates: Sequence[StoredLaunchTemplate]) -> dict[str, str]:

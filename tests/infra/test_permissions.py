@@ -157,7 +157,13 @@ def test_only_one_function_creates_ec2_resources_and_only_with_the_tags_of_the_c
         for action in _listed(statement["Action"])
         if action.startswith("ec2:") and not action.startswith(READING)
     }
-    assert changing == {"launch_instances", "survey_instances", "terminate_instances", "collect_garbage"}
+    assert changing == {
+        "launch_instances",
+        "survey_instances",
+        "terminate_instances",
+        "collect_garbage",
+        "collect_launch_templates",
+    }
     surveying = [
         action
         for each in granted["survey_instances"]
@@ -238,6 +244,9 @@ def test_only_two_functions_terminate_instances_and_only_those_with_the_tags_of_
         if action.startswith(("ec2:Terminate", "ec2:Delete", "ec2:Stop"))
     }
 
+    templates = ending.pop("collect_launch_templates")
+    assert (_listed(templates["Action"]), templates["Condition"]) == (["ec2:DeleteLaunchTemplate"], OWNED)
+    assert [arn.rsplit(":", 1)[1] for arn in _listed(templates["Resource"])] == ["launch-template/*"]
     assert set(ending) == {"terminate_instances", "collect_garbage"}
     for statement in ending.values():
         assert (_listed(statement["Action"]), statement["Condition"]) == (["ec2:TerminateInstances"], OWNED)

@@ -71,10 +71,13 @@ class World:
         ec2 = self.aws.client("ec2")
         pad = LaunchPad.build(ec2, self.aws.client("ssm"), self.network, self.aws.fresh("template"))
         self.ids = [instance for _ in range(MANY) for instance in pad.launch()]  # a reservation each
-        tags = {cluster_tag(self.cluster): "owned", CLUSTER_NAME_TAG: self.cluster, NODEPOOL: "default", LAUNCH: "l-1"}
-        ec2.create_tags(Resources=self.ids, Tags=[{"Key": key, "Value": value} for key, value in tags.items()])
+        ec2.create_tags(Resources=self.ids, Tags=self._tags())
         for instance in self.ids:
             self.aws.knob("impair", instanceId=instance)
+
+    def _tags(self) -> list[dict[str, str]]:
+        tags = {cluster_tag(self.cluster): "owned", CLUSTER_NAME_TAG: self.cluster, NODEPOOL: "default", LAUNCH: "l-1"}
+        return [{"Key": key, "Value": value} for key, value in tags.items()]
 
     def _list_in_ec2(self) -> None:
         ec2 = self.aws.client("ec2")
@@ -87,6 +90,11 @@ class World:
         for _ in range(MANY):
             asked = {"instanceType": "m5.large", "zone": "us-east-1a", "count": 1, "match": "targeted"}
             self.aws.knob("reservations", **asked, tags={"paged": self.cluster})
+            ec2.create_launch_template(
+                LaunchTemplateName=self.aws.fresh("template"),
+                LaunchTemplateData={"ImageId": "ami-1"},
+                TagSpecifications=[{"ResourceType": "launch-template", "Tags": self._tags()}],
+            )
         self.snapshots = [ec2.create_snapshot(VolumeId=volume)["SnapshotId"] for _ in range(MANY)]
 
     def _list_in_iam_and_eks(self) -> None:
@@ -134,6 +142,7 @@ LISTS: dict[str, tuple[str, Callable[[World], Any]]] = {
         "ec2 DescribeCapacityReservations",
         lambda w: w.ec2.capacity_reservations([{"Name": "tag:paged", "Values": [w.cluster]}]),
     ),
+    "launch templates": ("ec2 DescribeLaunchTemplates", lambda w: w.ec2.launch_templates(w.cluster)),
     "snapshots": ("ec2 DescribeSnapshots", lambda w: w.ec2.snapshots(w.snapshots)),
     "instance types": (
         "ec2 DescribeInstanceTypes",

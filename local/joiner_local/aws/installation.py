@@ -41,7 +41,7 @@ test compares the record with this list::
         EC2Response.describe_instance_status
     ec2.launch_templates
         EC2Response.describe_launch_template_versions EC2Response.create_launch_template
-        EC2Response.create_launch_template_version
+        EC2Response.create_launch_template_version EC2Response.delete_launch_template
     ec2.public_images
         AmiBackend._load_amis
     ec2.reservation_api

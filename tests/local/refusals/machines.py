@@ -97,6 +97,17 @@ def a_template_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(EC2).describe_launch_template_versions(LaunchTemplateName="nowhere", Versions=["1"])
 
 
+@refuses(
+    EC2,
+    "DeleteLaunchTemplate",
+    "a template that does not exist",
+    code="InvalidLaunchTemplateId.NotFound",
+    source=ERRORS,
+)
+def the_end_of_a_template_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).delete_launch_template(LaunchTemplateId="lt-0123456789abcdef0")
+
+
 @refuses(EC2, "TerminateInstances", "an instance that does not exist", code="InvalidInstanceID.NotFound", source=ERRORS)
 def the_end_of_an_instance_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(EC2).terminate_instances(InstanceIds=["i-0123456789abcdef0"])
@@ -153,8 +164,9 @@ not_modelled(
 nothing_known(
     EC2,
     "DescribeInstanceTypeOfferings",
+    "DescribeLaunchTemplates",
     "DescribeSpotPriceHistory",
-    why="they are asked for all of a region, by pages, with filters of EC2's documentation",
+    why="they are asked for all of a region or of a cluster's tags, by pages, with filters of EC2's documentation",
 )
 nothing_known(
     "pricing",

@@ -1,7 +1,8 @@
 """Launch templates: checks of EC2 that moto lacks.
 
-EC2 refuses user data that is not base64 in CreateLaunchTemplate. Tags of a template (`TagSpecifications` of the
-request, type launch-template) are not tags of what it launches; moto writes them into the template's data.
+EC2 refuses user data that is not base64 in CreateLaunchTemplate, and an unknown id in DeleteLaunchTemplate. Tags of a
+template (`TagSpecifications` of the request, type launch-template) are not tags of what it launches; moto writes them
+into the template's data.
 """
 
 from collections.abc import Mapping
@@ -46,6 +47,19 @@ def install() -> None:
         ]
         return ActionResult({"LaunchTemplateVersions": versions})
 
+    delete = EC2Response.delete_launch_template
+
+    def delete_launch_template(response: Any) -> ActionResult:
+        template = response._get_param("LaunchTemplateId")
+        if template and template not in response.ec2_backend.launch_templates:
+            raise EC2ClientError(
+                "InvalidLaunchTemplateId.NotFound",
+                f"The specified launch template, with template ID {template}, does not exist.",
+            )
+        answer: ActionResult = delete(response)
+        return answer
+
+    wrap_attribute(EC2Response, "delete_launch_template", delete_launch_template, delete)
     wrap_attribute(EC2Response, "describe_launch_template_versions", describe_launch_template_versions, describe)
     wrap_attribute(EC2Response, "create_launch_template", create_launch_template, create)
     wrap_attribute(EC2Response, "create_launch_template_version", create_launch_template_version, create_version)
