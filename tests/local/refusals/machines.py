@@ -159,7 +159,7 @@ not_modelled(
     "an instance that was launched seconds ago",
     code="InvalidInstanceID.NotFound",
     source="EC2 developer guide, Eventual consistency",
-    why="answers are consistent unless the knob of the tests of launches says otherwise",
+    why="answers are consistent unless the knob of the tests of launches changes that",
 )
 nothing_known(
     EC2,
