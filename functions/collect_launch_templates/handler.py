@@ -12,7 +12,8 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
-from joiner.adapters.ec2_client import Ec2, Ec2Error, Ec2Throttled, InstanceNotFound
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, InstanceNotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import shortened
 from joiner.launching.unused_launch_templates import (
