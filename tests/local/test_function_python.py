@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from joiner_local.aws.aws_lambda.function_settings import RUNTIMES
-from joiner_local.tooling.command_progress import StepFailed
+from joiner_local.tooling.command_progress import Say, StepFailed
 from joiner_local.tooling.function_python import (
     VERSIONS,
     FunctionPython,
-    Say,
     find,
     make_ready,
     named_in,

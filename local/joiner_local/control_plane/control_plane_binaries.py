@@ -12,18 +12,17 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from joiner_local.tooling import build_cache, command_progress, toolchains
+from joiner_local.tooling.command_progress import Say
 
 SOURCES: Final = Path(__file__).parents[2] / "controlplane"
 OVERRIDE: Final = "JOINER_CONTROLPLANE"  # a folder that contains the programs
 ETCD_PACKAGE: Final = "go.etcd.io/etcd/server/v3"
-
-Say = Callable[[str], None]
 
 
 class BinariesMissing(RuntimeError):

@@ -24,6 +24,7 @@ from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
 from joiner_local.control_plane.pki import CertificateAuthority, KeyPair
 from joiner_local.stack.stack_processes import Program, ProgramFailed, Programs
+from joiner_local.tooling.command_progress import Say
 
 STAGES: Final = Path(__file__).parent / "stages.yaml"
 SERVICE_CIDR: Final = "10.100.0.0/16"  # what EKS chooses if its VPC has no address of 10.0.0.0/8
@@ -31,8 +32,6 @@ SERVICE_ADDRESS: Final = "10.100.0.1"
 # Heap growth of a Go program before a garbage collection: four times the default, for a fifth of the time
 GARBAGE_PERCENT: Final = "400"
 LISTENERS: Final = ("etcd", "etcd-peer", "apiserver", "scheduler", "manager", "kwok")
-
-Say = Callable[[str], None]
 
 
 def free_ports(count: int) -> list[int]:

@@ -8,18 +8,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from joiner_local.stack.stack_processes import Program
 from joiner_local.tooling import function_python, toolchains
+from joiner_local.tooling.command_progress import Say
 
 SETTINGS: Final = "local"  # clusters/local.yaml
 REPORTED_EVERY = 5.0
-
-Say = Callable[[str], None]
 
 
 class DeploymentFailed(RuntimeError):

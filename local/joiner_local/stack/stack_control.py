@@ -33,6 +33,7 @@ from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_processes import ProcessIdentity, end, session_members, tail
 from joiner_local.stack.stack_record import DETACH, NAME, StackRecord
 from joiner_local.tooling import runtime_python
+from joiner_local.tooling.command_progress import Say
 
 if TYPE_CHECKING:
     import boto3
@@ -42,8 +43,6 @@ CLUSTER: Final = "joiner-demo"
 AGENT: Final = "agent/"
 KEY: Final = "test"  # access key and secret of the local AWS only
 START_LIMIT: Final = 120.0
-
-Say = Callable[[str], None]
 
 
 class StackFailed(RuntimeError):

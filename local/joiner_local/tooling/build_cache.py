@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-Say = Callable[[str], None]
+from joiner_local.tooling.command_progress import Say
 
 
 def user_cache() -> Path:

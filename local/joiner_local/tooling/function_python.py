@@ -7,7 +7,7 @@ template names that version, and the layers contain what pip installs for it.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -15,13 +15,11 @@ from typing import Final, Protocol
 import yaml
 
 from joiner_local.tooling import runtime_python
-from joiner_local.tooling.command_progress import StepFailed
+from joiner_local.tooling.command_progress import Say, StepFailed
 
 HOST: Final = "host"
 VERSIONS: Final = ("3.14", "3.13", "3.12", "3.11")
 """Versions that both Lambda and our code have, newest first."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from joiner_local.tooling import build_cache, command_progress
+from joiner_local.tooling.command_progress import Say
 
 CONSTRAINTS: Final = Path(__file__).parents[3] / "constraints.txt"
 PACKAGES: Final = ("awslambdaric", "boto3")
-
-Say = Callable[[str], None]
 
 
 def find_or_make(say: Say, version: str = "") -> Path | None:

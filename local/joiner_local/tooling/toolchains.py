@@ -9,14 +9,12 @@ Only the standard library of Python 3.11: `local/setup.py` uses this before ther
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from joiner_local.tooling import command_progress
-
-Say = Callable[[str], None]
+from joiner_local.tooling.command_progress import Say
 
 
 class ToolMissing(RuntimeError):
