@@ -81,12 +81,30 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]
         raise SettingsError(
             f"{path}: no such file. Write one, or name another cluster with -c cluster=NAME{hint}"
         ) from missing
+    except UnicodeDecodeError as binary:
+        raise SettingsError(f"{path}: this is not text in UTF-8: {binary.reason} at byte {binary.start}") from binary
+    except RecursionError as deep:
+        raise SettingsError(f"{path}: lists or mappings are nested too deeply") from deep
     except yaml.YAMLError as broken:
-        raise SettingsError(f"{path}: this is not YAML: {broken}") from broken
+        raise SettingsError(f"{path}: this is not YAML: {_in_one_line(broken)}") from broken
     if content is not None and not isinstance(content, Mapping):
         raise SettingsError(f"{path}: the file is {content!r}: write keys and values, one a line")
     reader = _Reader()
     return reader.dataclass(content or {}, schema, ""), reader.mistakes
+
+
+def _in_one_line(error: yaml.YAMLError) -> str:
+    """Return a YAML error without the quoted lines of the file.
+
+    >>> try:
+    ...     yaml.safe_load("a: [1")
+    ... except yaml.YAMLError as error:
+    ...     _in_one_line(error)
+    "expected ',' or ']', but got '<stream end>' in line 1, column 6"
+    """
+    mark = getattr(error, "problem_mark", None)
+    where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    return f"{getattr(error, 'problem', None) or ' '.join(str(error).split())}{where}"
 
 
 def settings_error(path: Path, mistakes: Sequence[SettingsMistake]) -> SettingsError:

@@ -196,7 +196,7 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr("joiner: the input holds no manifests")
     for warning in found.plan.warnings:
         _print_to_stderr(f"joiner: warning: {warning}")
-    if found.plan.cut_short:
+    if found.plan.cut_short and not found.plan.optimal:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
     if found.manifests.passed_over:
         _print_to_stderr(

@@ -34,10 +34,13 @@ def read_limits(path: Path | None) -> SettingsLimits:
         raise UnreadableInput(
             "--settings", "this installation cannot read settings", "use a checkout of Joiner, after `make setup`"
         ) from error
+    if not path.is_file():
+        raise UnreadableInput(str(path), "there is no such file", "name a settings file, such as clusters/NAME.yaml")
     try:
         settings = load_settings(path)
     except SettingsError as error:
-        raise UnreadableInput(str(path), str(error), "correct the settings") from error
+        mistakes = "; ".join(line.removeprefix(f"{path}: ") for line in str(error).splitlines())
+        raise UnreadableInput(str(path), mistakes, "correct the settings") from error
     owners = settings.image_owners if settings.account or "self" not in settings.image_owners else ()
     return SettingsLimits(
         Ceilings(settings.ceilings.nodes, settings.ceilings.price_per_hour),

@@ -272,7 +272,8 @@ def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken:
     """
     if absent.value in broken:
         return replace(absent, severity="warning", remedy=BROKEN_CLASS)
-    near = suggest_nearest(absent.value, [one.key for one in classes])
+    kind, _, name = absent.value.partition("/")
+    near = suggest_nearest(name, [one.name for one in classes if one.kind == kind])
     return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}{near}")
 
 

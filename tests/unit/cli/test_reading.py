@@ -238,7 +238,7 @@ def test_a_missing_class_with_a_similar_name_is_a_warning() -> None:
     }
 
     assert [(one.severity, one.remedy.partition("; ")[2]) for one in read_objects(pool(), node_class).problems] == [
-        ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "EC2NodeClass/defalt"?')
+        ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "defalt"?')
     ]
     assert [one.severity for one in read_objects(pool()).problems] == ["info"]
 

@@ -72,3 +72,32 @@ def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue:
     assert answer.exit_code == 1
     assert "ceilings.nodse" in answer.err
     assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x7fELF\xff", "this is not text in UTF-8: invalid start byte at byte 4"),
+        (b"[" * 100_000, "lists or mappings are nested too deeply"),
+        (b"region: [eu", "this is not YAML: expected ',' or ']', but got '<stream end>' in line 1, column 12"),
+        (
+            b"region: eu-west-1\nsizes: 1\nnodeRole: x\n",
+            "sizes is not a setting: known here: ",
+        ),
+        (None, "there is no such file"),
+    ],
+    ids=["binary", "nested", "no YAML", "two mistakes", "missing"],
+)
+def test_settings_that_cannot_be_read_are_one_line_that_names_the_file_once(
+    content: bytes | None, message: str, tmp_path: Path, catalogue: Path
+) -> None:
+    path = tmp_path / "prod.yaml"
+    if content is not None:
+        path.write_bytes(content)
+
+    answer = joiner("plan", "-f", write(tmp_path, pool()), "--catalogue", catalogue, "--settings", path)
+
+    (line,) = [line for line in answer.err.splitlines() if "prod.yaml" in line]
+    assert answer.exit_code == 1
+    assert message in line
+    assert line.count(str(path)) == 1

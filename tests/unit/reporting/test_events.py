@@ -75,6 +75,16 @@ def test_the_event_of_a_pending_pod_names_each_pools_reason_and_does_not_call_th
     )
 
 
+def test_the_pools_that_are_nearest_to_holding_a_pod_are_named_first() -> None:
+    others = [Reason(f"pool-{number}", "did not tolerate taint team=x:NoSchedule") for number in range(8)]
+    own = Reason("own", "no instance type has enough resources", Offer(4.6, "m5.24xlarge", "us-east-1a", "on-demand"))
+
+    note = plan_events.report_no_node(pod("web"), PendingPod("default/web", (*others, own))).note
+
+    assert note.startswith("No node can be made for it. own: no instance type has enough resources")
+    assert note.endswith("; and 3 more pools")
+
+
 def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
     def name(used: int, pool: str = "a") -> str:
         reasons = (Reason(f"NodePool/{pool}", f"limit cpu 10 of NodePool/{pool}: {used} used"),)
