@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
+from joiner.names import (
+    BINDERS,
+    DRAINERS,
+    EVENT_WRITERS,
+    EVICTORS,
+    NODE_REMOVERS,
+    RECORDERS,
+    STATUS_WRITERS,
+    TAINTERS,
+    VIEWERS,
+)
 
 
 class CalledApi(Enum):
@@ -132,7 +142,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         updates_items=("DRIFT",),
         reads_documents=("catalogue", "instances", "node-classes"),
-        groups=(VIEWERS, RECORDERS),
+        groups=(VIEWERS, STATUS_WRITERS),
     ),
     # The scale-up, in order
     "find_pending_pods": FunctionConfiguration(
@@ -217,7 +227,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         updates_items=("WAVE",),
         deletes_items=("ASSIGNMENT", "WAVE"),
         reads_documents=("events",),
-        groups=(VIEWERS, RECORDERS, BINDERS),
+        groups=(VIEWERS, STATUS_WRITERS, BINDERS),
     ),
     # The retirement, in order
     "begin_retirement": FunctionConfiguration(
@@ -228,7 +238,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         gets_items=("LEASE",),
         queries_items=("ASSIGNMENT", "LAUNCH", "RETIREMENT"),
         updates_items=("LEASE", "RETIREMENT"),
-        groups=(VIEWERS, RECORDERS, DRAINERS),
+        groups=(VIEWERS, RECORDERS, TAINTERS),
     ),
     "evict_pods": FunctionConfiguration(
         "Evicts the pods of retiring nodes",
@@ -237,7 +247,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         queries_items=("RETIREMENT",),
         updates_items=("RETIREMENT",),
-        groups=(VIEWERS, RECORDERS, DRAINERS),
+        groups=(VIEWERS, STATUS_WRITERS, TAINTERS, EVICTORS, DRAINERS),
     ),
     "terminate_instances": FunctionConfiguration(
         "Terminates the instances of drained nodes",
@@ -256,7 +266,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         updates_items=("RETIREMENT",),
         deletes_items=("ASSIGNMENT", "INSTANCE", "RETIREMENT"),
-        groups=(VIEWERS, RECORDERS, DRAINERS),
+        groups=(VIEWERS, RECORDERS, TAINTERS, NODE_REMOVERS, DRAINERS),
     ),
     # The disruption, in order; replacements are launched by the functions of scale-ups
     "find_candidates": FunctionConfiguration(
@@ -288,7 +298,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         timeout_seconds=45,
         memory_mb=1769,
         reads_documents=("decisions", "pod-events", "snapshots"),
-        groups=(VIEWERS, RECORDERS),
+        groups=(VIEWERS, STATUS_WRITERS),
     ),
     "mark_nodes": FunctionConfiguration(
         "Taints the nodes that were chosen, and writes the plan of their replacements",
@@ -300,7 +310,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         deletes_items=("DISRUPTION",),
         reads_documents=("decisions",),
         writes_documents=("plans",),
-        groups=(VIEWERS, RECORDERS, DRAINERS),
+        groups=(VIEWERS, STATUS_WRITERS, TAINTERS),
     ),
     "settle_disruptions": FunctionConfiguration(
         "Finds which marked nodes may be retired, and opens those whose replacements fail",
@@ -311,7 +321,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         queries_items=("DISRUPTION",),
         updates_items=("BACKOFF", "DISRUPTION", "MOVED"),
         deletes_items=("DISRUPTION",),
-        groups=(VIEWERS, RECORDERS, DRAINERS),
+        groups=(VIEWERS, STATUS_WRITERS, TAINTERS),
     ),
     # Beside
     "handle_interruption": FunctionConfiguration(

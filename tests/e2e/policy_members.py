@@ -13,7 +13,7 @@ import yaml
 from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
-from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, EVICTORS, RECORDERS, VIEWERS
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
@@ -136,7 +136,7 @@ def _await_policies(cluster: Cluster) -> None:
     attempts: tuple[Callable[[], object], ...] = (
         lambda: taint(cluster.member(VIEWERS, BINDERS), node, DISRUPTED),
         lambda: bind(cluster.member(VIEWERS, BINDERS), cluster.pod(), node),
-        lambda: evict(cluster.member(VIEWERS, DRAINERS), cluster.pod(node), node),
+        lambda: evict(cluster.member(VIEWERS, EVICTORS), cluster.pod(node), node),
         lambda: cluster.member(VIEWERS, DRAINERS).call(
             "PATCH", f"{PODS}/{cluster.pod(node)}", {"metadata": {"labels": LEAVING}}, content_type=MERGE
         ),

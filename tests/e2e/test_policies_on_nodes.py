@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
+from joiner.names import (
+    BINDERS,
+    DRAINERS,
+    EVENT_WRITERS,
+    EVICTORS,
+    NODE_REMOVERS,
+    RECORDERS,
+    STATUS_WRITERS,
+    TAINTERS,
+    VIEWERS,
+)
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
 from joiner_local.stack.stack_control import LocalStack
 from tests.e2e.policy_members import (
@@ -38,22 +48,22 @@ def cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) ->
 
 
 def test_only_joiner_nodes_are_changed(cluster: Cluster) -> None:
-    drainer, foreign = cluster.member(VIEWERS, DRAINERS), cluster.node(labels={})
-    taint(drainer, cluster.node(), DISRUPTED)
+    remover, foreign = cluster.member(VIEWERS, TAINTERS, NODE_REMOVERS), cluster.node(labels={})
+    taint(remover, cluster.node(), DISRUPTED)
 
-    refused(f"node {foreign} is not Joiner's", lambda: taint(drainer, foreign, DISRUPTED))
-    refused(f"node {foreign} is not Joiner's", lambda: drainer.call("DELETE", f"{NODES}/{foreign}"))
+    refused(f"node {foreign} is not Joiner's", lambda: taint(remover, foreign, DISRUPTED))
+    refused(f"node {foreign} is not Joiner's", lambda: remover.call("DELETE", f"{NODES}/{foreign}"))
     refused(
         f"node {foreign} is not Joiner's",
-        lambda: drainer.call("PATCH", f"{NODES}/{foreign}", {"metadata": {"labels": POOL}}, content_type=MERGE),
+        lambda: remover.call("PATCH", f"{NODES}/{foreign}", {"metadata": {"labels": POOL}}, content_type=MERGE),
     )
 
 
 def test_a_node_is_deleted_only_with_the_disrupted_taint(cluster: Cluster) -> None:
-    drainer = cluster.member(VIEWERS, DRAINERS)
-    drainer.call("DELETE", f"{NODES}/{cluster.node(DISRUPTED)}")
+    remover = cluster.member(VIEWERS, NODE_REMOVERS)
+    remover.call("DELETE", f"{NODES}/{cluster.node(DISRUPTED)}")
 
-    refused("is deleted only when it is being disrupted", lambda: drainer.call("DELETE", f"{NODES}/{cluster.node()}"))
+    refused("is deleted only when it is being disrupted", lambda: remover.call("DELETE", f"{NODES}/{cluster.node()}"))
 
 
 def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: Cluster) -> None:
@@ -188,18 +198,30 @@ def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
         ((VIEWERS, BINDERS), "POST", "/api/v1/namespaces/default/bindings"),
         ((VIEWERS, DRAINERS), "POST", f"{PODS}/any/binding"),
         ((VIEWERS, DRAINERS), "PATCH", f"{PODS}/any/status"),
-        ((VIEWERS, DRAINERS), "PUT", f"{NODES}/any"),
+        ((VIEWERS, DRAINERS), "POST", f"{PODS}/any/eviction"),
+        ((VIEWERS, DRAINERS), "PATCH", f"{NODES}/any"),
+        ((VIEWERS, DRAINERS), "DELETE", f"{NODES}/any"),
+        ((VIEWERS, EVICTORS), "DELETE", f"{PODS}/any"),
+        ((VIEWERS, TAINTERS), "PUT", f"{NODES}/any"),
+        ((VIEWERS, TAINTERS), "DELETE", f"{NODES}/any"),
+        ((VIEWERS, TAINTERS), "DELETE", f"{PODS}/any"),
+        ((VIEWERS, TAINTERS), "POST", f"{PODS}/any/eviction"),
+        ((VIEWERS, NODE_REMOVERS), "PATCH", f"{NODES}/any"),
+        ((VIEWERS, STATUS_WRITERS), "POST", CLAIMS),
+        ((VIEWERS, STATUS_WRITERS), "PATCH", f"{CLAIMS}/any"),
+        ((VIEWERS, STATUS_WRITERS), "DELETE", f"{CLAIMS}/any"),
+        ((VIEWERS, STATUS_WRITERS), "PATCH", f"{NODES}/any"),
         ((VIEWERS, EVENT_WRITERS), "POST", "/api/v1/namespaces/default/events"),
         ((VIEWERS, EVENT_WRITERS), "PATCH", f"{EVENTS}/any"),
         ((VIEWERS,), "POST", EVENTS),
         ((VIEWERS,), "GET", "/api/v1/secrets"),
         (
-            (VIEWERS, DRAINERS, BINDERS, RECORDERS),
+            (VIEWERS, DRAINERS, TAINTERS, NODE_REMOVERS, BINDERS, RECORDERS),
             "DELETE",
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/joiner-nodes",
         ),
         (
-            (VIEWERS, DRAINERS, BINDERS, RECORDERS),
+            (VIEWERS, DRAINERS, TAINTERS, NODE_REMOVERS, BINDERS, RECORDERS),
             "PATCH",
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/joiner:binder",
         ),

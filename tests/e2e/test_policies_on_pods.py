@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from joiner.names import BINDERS, DRAINERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, EVICTORS, TAINTERS, VIEWERS
 from joiner_local.control_plane.kube_api import KubeApi, Object
 from joiner_local.stack.stack_control import LocalStack
 from tests.e2e.policy_members import (
@@ -66,21 +66,21 @@ def test_other_identities_bind_without_restrictions(cluster: Cluster) -> None:
 
 
 def test_a_pod_is_evicted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
-    drainer = cluster.member(VIEWERS, DRAINERS)
+    evictor = cluster.member(VIEWERS, EVICTORS)
     leaving = cluster.node(DISRUPTED)
-    evict(drainer, cluster.pod(leaving), leaving)
+    evict(evictor, cluster.pod(leaving), leaving)
 
     message = "Joiner evicts only from its own nodes while they have the taint karpenter.sh/disrupted"
     for node in (cluster.node(), cluster.node(FILLING), cluster.node(labels={}), cluster.node(DISRUPTED, labels={})):
-        refused(message, partial(evict, drainer, cluster.pod(node), node))
+        refused(message, partial(evict, evictor, cluster.pod(node), node))
 
 
 def test_an_eviction_names_its_node(cluster: Cluster) -> None:
-    drainer, other = cluster.member(VIEWERS, DRAINERS), cluster.node()
+    evictor, other = cluster.member(VIEWERS, EVICTORS), cluster.node()
 
     message = "must have the label joiner.dev/disrupted=true, and its node as annotation joiner.dev/node"
-    refused(message, lambda: evict(drainer, cluster.pod(other), other, labels={}))
-    refused(message, lambda: evict(drainer, cluster.pod(other), other, annotations={}))
+    refused(message, lambda: evict(evictor, cluster.pod(other), other, labels={}))
+    refused(message, lambda: evict(evictor, cluster.pod(other), other, annotations={}))
 
 
 def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
@@ -94,7 +94,7 @@ def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(clust
 
 
 def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: Cluster) -> None:
-    drainer, node = cluster.member(VIEWERS, DRAINERS), cluster.node(DISRUPTED)
+    drainer, node = cluster.member(VIEWERS, DRAINERS, TAINTERS), cluster.node(DISRUPTED)
     pod = cluster.pod(node)
     drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
     taint(drainer, node)  # the retirement is taken back

@@ -11,7 +11,7 @@ import yaml
 
 from infra.function_configuration import CONFIGURATIONS, CalledApi
 from joiner.lifecycle.other_autoscalers import LEASES
-from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, RECORDERS, VIEWERS
+from joiner.names import EVENT_WRITERS, VIEWERS
 from tests.infra.conftest import ROOT, Synthesis, flat
 from tests.infra.table_calls import ACTIONS, READS
 
@@ -369,6 +369,54 @@ def test_each_function_has_the_groups_of_its_configuration_in_the_cluster(exampl
     assert not any("AccessPolicies" in each for each in entries)
 
 
+RECORDS = {
+    "create patch delete nodeclaims machines",
+    "patch nodeclaims/status machines/status nodepools/status provisioners/status",
+    "patch ec2nodeclasses/status awsnodetemplates/status",
+    "patch ec2nodeclasses awsnodetemplates",
+    "create events",
+}
+REPORTS = {"patch nodeclaims/status machines/status", "create events"}
+WRITES: Mapping[str, set[str]] = {
+    "survey_cluster": {"create events"},
+    "find_pending_pods": {"create events"},
+    "record_node_claims": RECORDS,
+    "record_launches": RECORDS,
+    "rebuild_claims": RECORDS,
+    "check_registration": {*REPORTS, "patch nodes", "create pods/binding"},
+    "detect_drift": REPORTS,
+    "find_candidates": set(),
+    "report_candidates": REPORTS,
+    "mark_nodes": {*REPORTS, "patch nodes"},
+    "settle_disruptions": {*REPORTS, "patch nodes"},
+    "begin_retirement": {*RECORDS, "patch nodes"},
+    "evict_pods": {*REPORTS, "patch nodes", "create pods/eviction", "patch delete pods"},
+    "forget_nodes": {*RECORDS, "patch nodes", "delete nodes", "patch delete pods"},
+}
+"""What each function may change in the cluster."""
+
+
+def test_a_function_may_write_only_what_its_task_needs() -> None:
+    rules = {
+        document["metadata"]["name"]: document["rules"]
+        for path in (ROOT / "manifests/rbac").glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+        if document["kind"] == "ClusterRole"
+    }
+    may = {
+        name: {
+            " ".join([*rule["verbs"], *rule["resources"]])
+            for group in configuration.groups
+            if group != VIEWERS
+            for rule in rules[group]
+        }
+        for name, configuration in CONFIGURATIONS.items()
+        if configuration.groups
+    }
+
+    assert may == WRITES
+
+
 def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() -> None:
     manifests = [
         document
@@ -378,7 +426,8 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
     roles = {each["metadata"]["name"]: each["rules"] for each in manifests if each["kind"] == "ClusterRole"}
     bindings = {each["roleRef"]["name"]: each["subjects"] for each in manifests if each["kind"] == "ClusterRoleBinding"}
 
-    assert set(roles) == set(bindings) == {VIEWERS, EVENT_WRITERS, RECORDERS, BINDERS, DRAINERS}
+    groups = {group for configuration in CONFIGURATIONS.values() for group in configuration.groups}
+    assert set(roles) == set(bindings) == groups
     assert all(
         subjects == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": role}]
         for role, subjects in bindings.items()

@@ -6,21 +6,17 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.function_configuration import CONFIGURATIONS
 from infra.manifest_installation import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
 from joiner.names import (
-    BINDERS,
     DISRUPTED,
-    DRAINERS,
-    EVENT_WRITERS,
     FILLING,
     LEAVING,
     NODE_OF_POD,
     NODEPOOL,
     PLACED,
     PROVISIONER,
-    RECORDERS,
-    VIEWERS,
 )
 
 DOCUMENTS = [
@@ -55,7 +51,10 @@ def test_a_policy_refuses_what_it_cannot_judge_and_is_about_joiners_identities_o
 
 
 def test_every_group_is_one_that_the_policies_are_about() -> None:
-    assert all(group.startswith("joiner:") for group in (VIEWERS, EVENT_WRITERS, RECORDERS, BINDERS, DRAINERS))
+    groups = {group for configuration in CONFIGURATIONS.values() for group in configuration.groups}
+
+    assert len(groups) == 9
+    assert all(group.startswith("joiner:") for group in groups)
 
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if "paramKind" in policy])

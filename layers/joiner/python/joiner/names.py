@@ -192,6 +192,10 @@ VIEWERS: Final = "joiner:viewer"
 RECORDERS: Final = "joiner:recorder"
 BINDERS: Final = "joiner:binder"
 DRAINERS: Final = "joiner:drainer"
+EVICTORS: Final = "joiner:evictor"
+STATUS_WRITERS: Final = "joiner:status-writer"
+TAINTERS: Final = "joiner:tainter"
+NODE_REMOVERS: Final = "joiner:node-remover"
 EVENT_WRITERS: Final = "joiner:event-writer"
 
 # Reasons why Joiner does not act, for events and for the end of a state machine

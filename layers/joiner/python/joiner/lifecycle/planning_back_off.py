@@ -127,9 +127,7 @@ def _again(question: PendingPodClass, before: PlanningBackOff | None, at: int) -
 def _world(lists: Lists, unavailable: Iterable[str]) -> str:
     parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED for each in lists.get(kind) or ()]
     parts += [f"node/{_name(each)}" for each in lists.get("nodes") or ()]
-    parts += [
-        f"claim/{_name(each)}/{_leaving(each)}" for kind in CLAIM_RESOURCES for each in lists.get(kind) or ()
-    ]
+    parts += [f"claim/{_name(each)}/{_leaving(each)}" for kind in CLAIM_RESOURCES for each in lists.get(kind) or ()]
     parts += [f"storage/{_name(each)}/{each['metadata'].get('uid', '')}" for each in lists.get("storageclasses") or ()]
     parts += [f"short/{offering}" for offering in unavailable]
     return _digest(*sorted(parts))
