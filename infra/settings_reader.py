@@ -71,10 +71,14 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]
     """Return the content of the file as a value of the schema, and the mistakes in it. A field with a mistake has no
     reliable value.
 
-    Raises SettingsError if the file does not exist, is not YAML, or is not a mapping.
+    Raises SettingsError if the file does not exist, is not YAML, has aliases (a few lines of them can stand for
+    gigabytes), or is not a mapping.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+            raise SettingsError(f"{path}: aliases (*NAME) are not supported: write the value where it is meant")
+        content = yaml.safe_load(text)
     except OSError as missing:
         beside = sorted(file.stem for file in path.parent.glob("*.yaml"))
         hint = f"; known clusters: {', '.join(beside)}" if beside else ""

@@ -96,7 +96,10 @@ def _read_folder(folder: Path) -> Iterator[ManifestDocument | UnreadableInput]:
     named = (Path(at, name) for at, _, names in os.walk(folder, onerror=closed.append) for name in names)
     files = sorted(one for one in named if one.suffix in SUFFIXES)
     for file in files:
-        yield from read_file(file)
+        if file.exists() and not file.is_file():  # reading a pipe waits for its writer
+            yield UnreadableInput(str(file), "it is no regular file", "remove it from the folder, or name it itself")
+        else:
+            yield from read_file(file)
     for error in closed:
         yield UnreadableInput(str(error.filename), error.strerror or str(error), "allow yourself to read this folder")
     if not files and not closed:

@@ -1,5 +1,6 @@
 """`joiner plan`: the table, the JSON, the HTML page, and the exit codes."""
 
+import os
 import re
 import subprocess
 import sys
@@ -131,6 +132,17 @@ def test_exit_codes_distinguish_placed_pending_and_unreadable(tmp_path: Path, sh
         "write a Kubernetes quantity such as 500m, 2 or 4Gi\n"
     )
     assert "joiner: there is nothing to plan without 1 invalid object\n" in answer.err
+
+
+def test_a_pipe_in_a_folder_is_reported_and_not_read(tmp_path: Path, catalogue: Path) -> None:
+    folder = write(tmp_path, pool(), deployment("web", 2)).parent
+    os.mkfifo(folder / "pipe.yaml")
+
+    answer = joiner("plan", "-f", folder, "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert "pipe.yaml: it is no regular file: remove it from the folder, or name it itself" in answer.err
+    assert "for 2 pods" in answer.out
 
 
 def test_manifests_come_from_folders_and_from_stdin(tmp_path: Path, catalogue: Path) -> None:

@@ -78,15 +78,16 @@ def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue:
     ("content", "message"),
     [
         (b"\x7fELF\xff", "this is not text in UTF-8: invalid start byte at byte 4"),
-        (b"[" * 100_000, "lists or mappings are nested too deeply"),
+        (b"[" * 5_000 + b"]" * 5_000, "lists or mappings are nested too deeply"),
         (b"region: [eu", "this is not YAML: expected ',' or ']', but got '<stream end>' in line 1, column 12"),
         (
             b"region: eu-west-1\nsizes: 1\nnodeRole: x\n",
             "sizes is not a setting: known here: ",
         ),
+        (b"tags: &a {x: y}\nother: *a\n", "aliases (*NAME) are not supported"),
         (None, "there is no such file"),
     ],
-    ids=["binary", "nested", "no YAML", "two mistakes", "missing"],
+    ids=["binary", "nested", "no YAML", "two mistakes", "an alias", "missing"],
 )
 def test_settings_that_cannot_be_read_are_one_line_that_names_the_file_once(
     content: bytes | None, message: str, tmp_path: Path, catalogue: Path
