@@ -3,6 +3,7 @@
 A forbidden request is refused with the policy's message, although RBAC allows it.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,10 +27,12 @@ from tests.e2e.policy_members import (
     DISRUPTED,
     EVENTS,
     FILLING,
+    LEAVING,
     MERGE,
     NODES,
     PODS,
     POOL,
+    SEEN,
     Cluster,
     event,
     fresh,
@@ -134,8 +137,51 @@ def test_only_node_claims_of_a_pool_are_changed(cluster: Cluster) -> None:
             "PATCH", path, {"metadata": {"labels": {"karpenter.sh/nodepool": "other"}}}, content_type=MERGE
         ),
     )
+    refused(
+        "keeps its instance",
+        lambda: recorder.call(
+            "PATCH", f"{path}/status", {"status": {"providerID": "aws:///us-east-1a/i-2"}}, content_type=MERGE
+        ),
+    )
     recorder.call("DELETE", path)
-    recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
+    refused(
+        "must have the label joiner.dev/disrupted=true",
+        lambda: recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE),
+    )
+    release(recorder, path)
+
+
+def release(recorder: KubeApi, claim: str) -> Object:
+    return recorder.call("PATCH", claim, {"metadata": {"finalizers": None, "labels": LEAVING}}, content_type=MERGE)
+
+
+def test_a_claim_keeps_its_finalizer_while_its_node_is_open(cluster: Cluster) -> None:
+    recorder, tainter = cluster.member(VIEWERS, RECORDERS), cluster.member(VIEWERS, TAINTERS)
+    node, claim = cluster.node(), cluster.claim()
+    path = f"{CLAIMS}/{claim['metadata']['name']}"
+    recorder.call("POST", CLAIMS, claim)
+    recorder.call("PATCH", f"{path}/status", {"status": {"providerID": node}}, content_type=MERGE)
+    recorder.call("DELETE", path)
+
+    refused(f"while its node {node} lacks the taint karpenter.sh/disrupted", lambda: release(recorder, path))
+    taint(tainter, node, DISRUPTED)
+    time.sleep(SEEN)
+    release(recorder, path)
+    with pytest.raises(ApiError) as gone:
+        cluster.admin.get(path)
+    assert gone.value.status == 404
+
+
+@pytest.mark.parametrize("labels", [POOL, {}], ids=["a node without this instance", "a node that is not Joiner's"])
+def test_other_nodes_do_not_keep_a_claim(cluster: Cluster, labels: dict[str, str]) -> None:
+    recorder, node, claim = cluster.member(VIEWERS, RECORDERS), cluster.node(labels=labels), cluster.claim()
+    path = f"{CLAIMS}/{claim['metadata']['name']}"
+    recorder.call("POST", CLAIMS, claim)
+    instance = node if not labels else fresh("instance")
+    recorder.call("PATCH", f"{path}/status", {"status": {"providerID": instance}}, content_type=MERGE)
+
+    recorder.call("DELETE", path)
+    release(recorder, path)
 
 
 def test_a_node_claim_is_created_with_its_finalizer(cluster: Cluster) -> None:

@@ -74,7 +74,11 @@ def test_what_a_labelled_request_must_carry_is_asked_by_a_policy_without_paramet
     without = {name: _expressions(policy) for name, policy in POLICIES.items() if "paramKind" not in policy}
 
     assert {name for name, text in without.items() if PLACED in text} == {"joiner-bindings"}
-    assert {name for name, text in without.items() if LEAVING in text} == {"joiner-evictions", "joiner-pods"}
+    assert {name for name, text in without.items() if LEAVING in text} == {
+        "joiner-claims",
+        "joiner-evictions",
+        "joiner-pods",
+    }
 
 
 def test_policies_and_code_mean_the_same_names() -> None:

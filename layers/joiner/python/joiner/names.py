@@ -105,7 +105,7 @@ NODE_OF_POD: Final = "joiner.dev/node"  # on an Eviction: the node that the pod 
 
 # Labels that admission policies require in Joiner's own requests (manifests/policies)
 PLACED: Final = "joiner.dev/placed"  # label of a Binding; since Kubernetes 1.35 the API server copies it to the pod
-LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, and of a pod before its deletion
+LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, of a pod before its deletion, and of a claim at its end
 
 # Taints
 FILLING: Final = "joiner.dev/filling"

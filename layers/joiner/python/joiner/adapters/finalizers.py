@@ -10,9 +10,11 @@ from joiner.adapters.kube_patches import patch_latest
 from joiner.names import TERMINATION_FINALIZER
 
 
-def delete_and_release(kube: Kube, kind: Kind, name: str, *, uid: str) -> None:
+def delete_and_release(kube: Kube, kind: Kind, name: str, *, uid: str, labels: Mapping[str, str] | None = None) -> None:
     """Delete an object and remove Joiner's finalizer from it. Succeeds if the object is gone, or if another one has its
     name.
+
+    The request that removes the finalizer sets `labels`, by which admission policies select it.
     """
 
     def find_changes(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -21,7 +23,8 @@ def delete_and_release(kube: Kube, kind: Kind, name: str, *, uid: str) -> None:
         if metadata["uid"] != uid or TERMINATION_FINALIZER not in finalizers:
             return None
         kept = [each for each in finalizers if each != TERMINATION_FINALIZER]
-        return {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": kept or None}}
+        changes = {"resourceVersion": metadata["resourceVersion"], "finalizers": kept or None}
+        return {"metadata": {**changes, "labels": dict(labels)} if labels else changes}
 
     try:
         kube.delete(kind, name, uid=uid)

@@ -7,6 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import NotFound
+from joiner.names import LEAVING
 from joiner.pools import (
     DeclaredObjects,
     NodeClaim,
@@ -55,7 +56,7 @@ def write_metadata(kube: Kube, claim: NodeClaim) -> None:
 
 def delete_claim(kube: Kube, claim: NodeClaim) -> None:
     """Delete a claim without an instance, whose finalizer has no work left. A missing claim is success."""
-    delete_and_release(kube, kind_of(claim), claim.name, uid=claim.uid)
+    delete_and_release(kube, kind_of(claim), claim.name, uid=claim.uid, labels={LEAVING: "true"})
 
 
 def get_claim(kube: Kube, kind: str, name: str) -> NodeClaim | None:
