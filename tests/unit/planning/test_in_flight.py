@@ -113,6 +113,41 @@ def test_a_slot_is_for_any_pod_of_the_class() -> None:
     assert summary(planned_with(world(after, claim()), assigned(before, 3))) == (0, [])
 
 
+def drained() -> dict[str, Any]:
+    """Return a node of Joiner that is being drained."""
+    node = joined({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"})
+    node["metadata"]["name"] = node["metadata"]["labels"][HOST] = "ip-10-0-0-9"
+    node["spec"]["providerID"] = f"aws:///{ZONES[0]}/i-9"
+    return node
+
+
+def leaving_pod(name: str) -> dict[str, Any]:
+    """Return a pod of a ReplicaSet that runs on the drained node."""
+    one = running(name, "ip-10-0-0-9", cpu="1")
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+    return {**one, "metadata": {**one["metadata"], "ownerReferences": [owner]}}
+
+
+def test_pods_that_still_run_on_a_drained_node_have_their_slots_on_its_replacement() -> None:
+    leaving = [leaving_pod(f"web-{number}") for number in range(3)]
+    late = pod("late", app="late", cpu="1500m")
+    without, slots = {"default-1": {}}, assigned(leaving, 3)
+
+    assert summary(planned_with(world([*leaving, late], claim(), nodes=[drained()]), without))[0] == 1
+    assert summary(planned_with(world(leaving, claim(), nodes=[drained()]), slots)) == (0, [])
+    assert summary(planned_with(world([*leaving, late], claim(), nodes=[drained()]), slots)) == (1, [])
+
+
+def test_a_pod_without_a_node_has_a_slot_before_one_that_still_runs() -> None:
+    leaving, waiting = leaving_pod("web-0"), pod("web-1", cpu="1")
+    there = world([leaving, waiting], claim(), nodes=[drained()])
+
+    found = select_pods(Snapshot.from_lists(there, assignments=assigned([leaving], 1)))
+
+    assert [one.name for one in found.reserved["NodeClaim/default-1"]] == ["web-1"]
+    assert [one.name for one in found.pending] == ["web-0"]
+
+
 def test_slots_go_to_the_most_important_pods_first() -> None:
     mine = [pod("young", cpu="1"), pod("old", cpu="1")]
     mine[0]["metadata"]["creationTimestamp"], mine[1]["metadata"]["creationTimestamp"] = (

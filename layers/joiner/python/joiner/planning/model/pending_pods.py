@@ -89,9 +89,9 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
         pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)
     )
     queues: dict[str, list[Pod]] = defaultdict(list)
-    for pod in free if snapshot.claims else ():
-        if not pod.node_name:
-            queues[pod.class_key].append(pod)
+    # A slot is for a class: pods without a node come before those that still run on a node that is being drained
+    for pod in sorted(free, key=lambda pod: bool(pod.node_name)) if snapshot.claims else ():
+        queues[pod.class_key].append(pod)
     reserved: dict[str, tuple[Pod, ...]] = {}
     for claim in snapshot.claims:
         if not is_in_flight(claim, nodes.get(claim.key), snapshot):

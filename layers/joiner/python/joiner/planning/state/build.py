@@ -37,7 +37,7 @@ def build_state(
     reserved = [pod for pods in who.reserved.values() for pod in pods]
     there = placed_pods(snapshot)
     if there:
-        moving = {pod.key for pod in who.pending}
+        moving = {pod.key for pod in (*who.pending, *reserved)}
         there = tuple(pod for pod in there if pod.key not in moving)
     groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
