@@ -265,7 +265,7 @@ def a_long_name(aws: RunningAws) -> None:
     code="ExecutionAlreadyExists",
     source=f"{API}, StartExecution",
 )
-def the_name_of_an_describedthat_has_ended(aws: RunningAws) -> None:
+def the_name_of_an_execution_that_has_ended(aws: RunningAws) -> None:
     arn = create(aws, {"End": END})
     execution = aws.client(SFN).start_execution(stateMachineArn=arn, name="once")["executionArn"]
     eventually(lambda: aws.client(SFN).describe_execution(executionArn=execution)["status"] != "RUNNING")
@@ -318,7 +318,7 @@ def a_machine_that_does_not_exist(aws: RunningAws) -> None:
     code="ExecutionDoesNotExist",
     source=f"{API}, DescribeExecution",
 )
-def an_describedthat_does_not_exist(aws: RunningAws) -> None:
+def an_execution_that_does_not_exist(aws: RunningAws) -> None:
     aws.client(SFN).describe_execution(executionArn="arn:aws:states:us-east-1:123456789012:execution:nowhere:never")
 
 
@@ -538,4 +538,4 @@ def executions_of_an_express_machine(aws: RunningAws) -> None:
     source=f"{API}, GetExecutionHistory",
 )
 def the_history_of_no_execution(aws: RunningAws) -> None:
-    aws.client(SFN).get_describedhistory(executionArn="arn:aws:states:us-east-1:123456789012:execution:nowhere:never")
+    aws.client(SFN).get_execution_history(executionArn="arn:aws:states:us-east-1:123456789012:execution:nowhere:never")
