@@ -42,6 +42,7 @@ test compares the record with this list::
     ec2.launch_templates
         EC2Response.describe_launch_template_versions EC2Response.create_launch_template
         EC2Response.create_launch_template_version EC2Response.delete_launch_template
+        EC2Response.describe_launch_templates
     ec2.public_images
         AmiBackend._load_amis
     ec2.reservation_api

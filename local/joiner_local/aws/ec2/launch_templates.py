@@ -6,7 +6,7 @@ into the template's data.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
@@ -15,6 +15,9 @@ from moto.ec2.utils import parse_user_data
 
 from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.ec2.fleet_requests import user_data_problem
+
+LISTED_AT_ONCE: Final = 200
+"""Templates in one answer. Source: EC2 API reference, DescribeLaunchTemplates."""
 
 
 def install() -> None:
@@ -47,6 +50,25 @@ def install() -> None:
         ]
         return ActionResult({"LaunchTemplateVersions": versions})
 
+    list_templates = EC2Response.describe_launch_templates
+
+    def describe_launch_templates(response: Any) -> ActionResult:
+        """Page by page; moto leaves out all templates after the first fifteen."""
+        size = min(response._get_int_param("MaxResults", LISTED_AT_ONCE), LISTED_AT_ONCE)
+        start = int(response._get_param("NextToken") or 0)
+        asked = {
+            "template_names": response._get_param("LaunchTemplateNames", []),
+            "template_ids": response._get_param("LaunchTemplateIds", []),
+            "filters": response._filters_from_querystring(),
+        }
+        found = response.ec2_backend.describe_launch_templates(**asked)
+        owner = f"arn:{response.partition}:iam::{response.current_account}:root"
+        following = {"NextToken": str(start + size)} if start + size < len(found) else {}
+        return ActionResult(
+            {"LaunchTemplates": [_listed(each, owner) for each in found[start : start + size]]} | following
+        )
+
+    wrap_attribute(EC2Response, "describe_launch_templates", describe_launch_templates, list_templates)
     delete = EC2Response.delete_launch_template
 
     def delete_launch_template(response: Any) -> ActionResult:
@@ -63,6 +85,18 @@ def install() -> None:
     wrap_attribute(EC2Response, "describe_launch_template_versions", describe_launch_template_versions, describe)
     wrap_attribute(EC2Response, "create_launch_template", create_launch_template, create)
     wrap_attribute(EC2Response, "create_launch_template_version", create_launch_template_version, create_version)
+
+
+def _listed(template: Any, owner: str) -> dict[str, Any]:
+    return {
+        "CreateTime": template.create_time,
+        "CreatedBy": owner,
+        "DefaultVersionNumber": template.default_version_number,
+        "LatestVersionNumber": template.latest_version_number,
+        "LaunchTemplateId": template.id,
+        "LaunchTemplateName": template.name,
+        "Tags": template.tags,
+    }
 
 
 def shown(data: Mapping[str, Any]) -> dict[str, Any]:
