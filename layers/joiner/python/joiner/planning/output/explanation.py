@@ -56,7 +56,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
             found[group] = (
                 Reason(
                     "",
-                    "there is no NodePool or Provisioner that can be used: create one, or correct the one that is reported",
+                    "there is no NodePool or Provisioner that can be used: create one, or correct its mistakes",
                 ),
             )
         else:
