@@ -131,7 +131,8 @@ def leaving_pod(name: str) -> dict[str, Any]:
 def test_pods_that_still_run_on_a_drained_node_have_their_slots_on_its_replacement() -> None:
     leaving = [leaving_pod(f"web-{number}") for number in range(3)]
     late = pod("late", app="late", cpu="1500m")
-    without, slots = {"default-1": {}}, assigned(leaving, 3)
+    without: dict[str, dict[str, int]] = {"default-1": {}}
+    slots = assigned(leaving, 3)
 
     assert summary(planned_with(world([*leaving, late], claim(), nodes=[drained()]), without))[0] == 1
     assert summary(planned_with(world(leaving, claim(), nodes=[drained()]), slots)) == (0, [])
