@@ -219,7 +219,11 @@ def _propose_disruption(handler: Any, _world: ClusterShape, _endpoint: str) -> A
     from joiner.adapters import environment
 
     planning = handler.DisruptionPlanning(
-        environment.ledger(), environment.disruptions(), environment.store(), handler.Ceilings()
+        environment.ledger(),
+        environment.disruptions(),
+        environment.recommendations(),
+        environment.store(),
+        handler.Ceilings(),
     )
     keys = {"snapshot": DISRUPTION_SNAPSHOT, "classes": "node-classes/up-1/1.json.gz", "proposal": "", "digest": ""}
     answer = planning.answer(_disruption(), keys, now(), until())
