@@ -84,8 +84,12 @@ def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any
         environment.planning_back_offs(),
         environment.store(),
         handler.AutoscalerDetection(kube),
+        times=handler.BatchTimes(longest=0),  # the batch is complete: its pods are listed and stored
     )
-    return search.answer(task(), now(), until())
+    answer = search.answer(task(), now(), until())
+    if not answer["snapshot"]:
+        raise RuntimeError("find_pending_pods stored no snapshot for the functions that follow")
+    return answer
 
 
 def _resolve_node_classes(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
