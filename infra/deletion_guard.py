@@ -3,9 +3,9 @@ else."""
 
 from collections.abc import Iterable
 
-from aws_cdk import CustomResource, Duration
 from constructs import Construct, IConstruct
 
+from infra.function_triggers import create_custom_resource
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 
@@ -18,12 +18,7 @@ class DeletionGuard(Construct):
     ) -> None:
         super().__init__(scope, id)
         self.function = LambdaFunction(self, "GuardDeletion", name="guard_deletion", dependencies=dependencies)
-        self.resource = CustomResource(
-            self,
-            "Guard",
-            service_token=self.function.function.function_arn,
-            resource_type="Custom::DeletionGuard",
-            service_timeout=Duration.seconds(self.function.configuration.timeout_seconds + 30),
-            properties={"Cluster": dependencies.settings.cluster},
+        self.resource = create_custom_resource(
+            self, "Guard", self.function, "Custom::DeletionGuard", {"Cluster": dependencies.settings.cluster}
         )
         self.resource.node.add_dependency(self.function, *before)

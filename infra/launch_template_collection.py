@@ -1,10 +1,9 @@
 """Deletion of unused launch templates: every hour, and all of them when the stack is deleted."""
 
-from aws_cdk import CustomResource, Duration
-from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
+from aws_cdk import Duration
 from constructs import Construct
 
+from infra.function_triggers import create_custom_resource, create_schedule
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 
 
@@ -16,19 +15,16 @@ class LaunchTemplateCollection(Construct):
         self.function = LambdaFunction(
             self, "CollectLaunchTemplates", name="collect_launch_templates", dependencies=dependencies
         )
-        self.templates = CustomResource(
-            self,
-            "Templates",
-            service_token=self.function.function.function_arn,
-            resource_type="Custom::LaunchTemplates",
-            service_timeout=Duration.seconds(self.function.configuration.timeout_seconds + 30),
-            properties={"Cluster": dependencies.settings.cluster},
+        self.templates = create_custom_resource(
+            self, "Templates", self.function, "Custom::LaunchTemplates", {"Cluster": dependencies.settings.cluster}
         )
         self.templates.node.add_dependency(self.function)
-        self.schedule = scheduler.Schedule(
+        self.schedule = create_schedule(
             self,
             "Schedule",
-            schedule=scheduler.ScheduleExpression.rate(Duration.hours(1)),
-            target=targets.LambdaInvoke(self.function.function, retry_attempts=0, max_event_age=Duration.minutes(10)),
-            description="Deletes launch templates that nothing uses",
+            self.function,
+            "Deletes launch templates that nothing uses",
+            every=Duration.hours(1),
+            retry_attempts=0,
+            max_event_age=Duration.minutes(10),
         )

@@ -18,10 +18,10 @@ from typing import Final
 from aws_cdk import CustomResource, Duration, Fn, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
 from infra.aws_permissions import ClusterNetwork
+from infra.function_triggers import create_custom_resource, create_schedule
 from infra.lambda_function import ROOT, FunctionDependencies, LambdaFunction
 from infra.settings import Settings
 
@@ -87,7 +87,7 @@ class ManifestInstallation(Construct):
             **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
         }
         self.granted = self._installer_access("Granted", "before", installed)
-        self.manifests = _custom_resource(self, "Manifests", self.installer, "Custom::Manifests", installed)
+        self.manifests = create_custom_resource(self, "Manifests", self.installer, "Custom::Manifests", installed)
         self.revoked = self._installer_access("Revoked", "after", installed)
         self.manifests.node.add_dependency(self.granted)
         self.revoked.node.add_dependency(self.manifests)
@@ -119,7 +119,7 @@ class ManifestInstallation(Construct):
             "Rotation": rotation,
             **({"CaParameter": ca_parameter} if ca_parameter else {}),
         }
-        return _custom_resource(self, "Cluster", self.describer, "Custom::ClusterDescription", properties)
+        return create_custom_resource(self, "Cluster", self.describer, "Custom::ClusterDescription", properties)
 
     def _administrator_policy(self) -> str:
         return f"arn:{Stack.of(self).partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR_POLICY}"
@@ -127,15 +127,17 @@ class ManifestInstallation(Construct):
     def _installer_access(self, id: str, place: str, installed: Mapping[str, str]) -> CustomResource:
         """Return the custom resource that grants the installer's access, or the one that revokes it; they run whenever
         the installer runs."""
-        return _custom_resource(self, id, self.elevator, "Custom::InstallerAccess", {**installed, "Place": place})
+        return create_custom_resource(self, id, self.elevator, "Custom::InstallerAccess", {**installed, "Place": place})
 
     def _schedule(self, id: str, function: LambdaFunction, description: str) -> scheduler.Schedule:
-        return scheduler.Schedule(
+        return create_schedule(
             self,
             id,
-            schedule=scheduler.ScheduleExpression.rate(REPEAT_INTERVAL),
-            target=targets.LambdaInvoke(function.function, retry_attempts=2, max_event_age=Duration.minutes(5)),
-            description=description,
+            function,
+            description,
+            every=REPEAT_INTERVAL,
+            retry_attempts=2,
+            max_event_age=Duration.minutes(5),
         )
 
     def _grant_elevating(self, cluster: str) -> None:
@@ -177,19 +179,6 @@ class ManifestInstallation(Construct):
         if parameter:
             arn = Stack.of(self).format_arn(service="ssm", resource="parameter", resource_name=parameter.lstrip("/"))
             self.describer.grant(iam.PolicyStatement(actions=["ssm:GetParameter"], resources=[arn]))
-
-
-def _custom_resource(
-    scope: Construct, id: str, function: LambdaFunction, resource_type: str, properties: Mapping[str, str]
-) -> CustomResource:
-    return CustomResource(
-        scope,
-        id,
-        service_token=function.function.function_arn,
-        resource_type=resource_type,
-        service_timeout=Duration.seconds(function.configuration.timeout_seconds + 30),
-        properties=dict(properties),
-    )
 
 
 def rotation_digest(settings: Settings, word: str) -> str:

@@ -4,10 +4,9 @@ import json
 
 from aws_cdk import CustomResource, Duration, RemovalPolicy, Stack, Tags
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_scheduler as scheduler
-from aws_cdk import aws_scheduler_targets as targets
 from constructs import Construct
 
+from infra.function_triggers import create_custom_resource, create_schedule
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.node_class_limits import node_class_limits
 from infra.settings import Settings, node_role_name
@@ -64,21 +63,16 @@ class NodeIdentity(Construct):
         function = LambdaFunction(
             self, "KeepNodeAccess", name="keep_node_access", dependencies=dependencies, environment=environment
         )
-        access = CustomResource(
-            self,
-            "Access",
-            service_token=function.function.function_arn,
-            resource_type="Custom::NodeAccess",
-            service_timeout=Duration.seconds(function.configuration.timeout_seconds + 30),
-            properties=wanted,
-        )
+        access = create_custom_resource(self, "Access", function, "Custom::NodeAccess", wanted)
         access.node.add_dependency(function, self.profile)
-        schedule = scheduler.Schedule(
+        schedule = create_schedule(
             self,
             "Schedule",
-            schedule=scheduler.ScheduleExpression.rate(Duration.hours(1)),
-            target=targets.LambdaInvoke(function.function, retry_attempts=0, max_event_age=Duration.minutes(10)),
-            description="Removes access of nodes that no settings name and no instance uses",
+            function,
+            "Removes access of nodes that no settings name and no instance uses",
+            every=Duration.hours(1),
+            retry_attempts=0,
+            max_event_age=Duration.minutes(10),
         )
         schedule.node.add_dependency(access)
         return function, access
