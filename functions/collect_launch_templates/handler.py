@@ -31,10 +31,6 @@ DELETED_AT_ONCE: Final = 500
 """Templates of one run; each is a call of EC2. The next run deletes the others."""
 
 
-REASONS: Final = 20
-"""In the answer; the log has all."""
-
-
 class TemplatesLeft(Exception):
     """EC2 did not delete some templates; the message names the first."""
 
@@ -85,7 +81,7 @@ def collect_unused(ec2: Ec2, ledger: Ledger, cluster: str, now: datetime) -> dic
     refused = _delete(ec2, due)
     for name, reason in refused.items():
         logger.warning("a launch template was not deleted", template=name, reason=reason)
-    reasons = shortened([f"{name}: {reason}" for name, reason in refused.items()], REASONS)
+    reasons = shortened(f"{name}: {reason}" for name, reason in refused.items())
     return {
         "templates": len(templates),
         "deleted": len(due) - len(refused),

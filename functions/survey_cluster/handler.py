@@ -57,7 +57,6 @@ logger = Logger()
 
 Manifest = Mapping[str, Any]
 
-REASONS: Final = 20  # people read the answer in the console; it must stay far below the payload limit
 ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
@@ -113,7 +112,7 @@ class ClusterSurveying:
         for reason in self._guards.report(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=reason)
         if refused := refusal_reason(others):
-            return {"refused": refused, "reasons": shortened((other.message for other in others), REASONS)}
+            return {"refused": refused, "reasons": shortened(other.message for other in others)}
         under_way = self._disruptions.all()
         survey, snapshot = self._read(now, {claim for record in under_way for claim in record.claims})
         reported = [*self._report_size(survey, task), *self._report_blocked_repairs(survey, task)]
@@ -136,7 +135,7 @@ class ClusterSurveying:
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, _kept(survey, survey.lists["nodes"])),
-            "reasons": shortened([*unreadable, *reported, *(each.message for each in due), *found], REASONS),
+            "reasons": shortened([*unreadable, *reported, *(each.message for each in due), *found]),
         }
 
     def _unreadable(self) -> list[str]:

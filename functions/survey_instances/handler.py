@@ -41,7 +41,6 @@ from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
 
 logger = Logger()
 
-REASONS: Final = 20  # as in survey_cluster
 RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the next sweep retires the others
 COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the next sweep collects the others
 
@@ -139,7 +138,7 @@ class InstanceSurveying:
             ],
             "refused": verdict.refused,
             "unreadable": len(unreadable),
-            "reasons": shortened(reasons, REASONS),
+            "reasons": shortened(reasons),
         }
 
     def _retire(

@@ -4,8 +4,6 @@ A forbidden request is refused with the policy's message, although RBAC allows i
 """
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -21,7 +19,6 @@ from joiner.names import (
     VIEWERS,
 )
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
-from joiner_local.stack.stack_control import LocalStack
 from tests.e2e.policy_members import (
     CLAIMS,
     DISRUPTED,
@@ -36,18 +33,11 @@ from tests.e2e.policy_members import (
     Cluster,
     event,
     fresh,
-    policed_cluster,
     refused,
     taint,
 )
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module")
-def cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
-    with policed_cluster(bare_stack, kube, aws) as made:
-        yield made
 
 
 def test_only_joiner_nodes_are_changed(cluster: Cluster) -> None:

@@ -4,15 +4,13 @@ A forbidden request is refused with the policy's message, although RBAC allows i
 """
 
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
 from joiner.names import BINDERS, DRAINERS, EVICTORS, TAINTERS, VIEWERS
-from joiner_local.control_plane.kube_api import KubeApi, Object
-from joiner_local.stack.stack_control import LocalStack
+from joiner_local.control_plane.kube_api import Object
 from tests.e2e.policy_members import (
     DISRUPTED,
     FILLING,
@@ -26,18 +24,11 @@ from tests.e2e.policy_members import (
     delete_pod,
     evict,
     mutated,
-    policed_cluster,
     refused,
     taint,
 )
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module")
-def cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
-    with policed_cluster(bare_stack, kube, aws) as made:
-        yield made
 
 
 def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: Cluster) -> None:

@@ -30,7 +30,7 @@ from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
-from joiner.adapters.payload import REASON_AT_MOST
+from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_LIMIT
 from tests.infra.scripted import Line, Scripted, Stage, staged
@@ -99,7 +99,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             "disruption": {"due": True, "digest": "0" * 20, "unfinished": 1_000},
             "drift": {"due": True, "digest": "0" * 20, "snapshot": f"snapshots/{name(0)}/1.json.gz"},
             "survey": f"surveys/{name(0)}.json.gz",
-            "reasons": reasons(CLUSTER.REASONS),
+            "reasons": reasons(REASONS_SHOWN),
         }
     ],
     "survey_instances": [
@@ -117,14 +117,14 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
                 {"instance": f"i-{number:017x}", "node": name(number), "claim": name(number)}
                 for number in range(REBUILT_AT_ONCE)
             ],
-            "reasons": reasons(INSTANCES.REASONS),
+            "reasons": reasons(REASONS_SHOWN),
         }
     ],
     "collect_garbage": [
         {
             "terminated": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)],
             "refused": 0,
-            "reasons": reasons(INSTANCES.REASONS),
+            "reasons": reasons(REASONS_SHOWN),
             "left": 0,
         }
     ],

@@ -26,7 +26,11 @@ class BadPayload(Exception):
     """The state machine sent a payload that this version of the function does not support."""
 
 
-def shortened(reasons: Iterable[str], most: int) -> list[str]:
+REASONS_SHOWN: Final = 20
+"""Reasons in the answer of a function. People read it in the console; it must stay far below the payload limit."""
+
+
+def shortened(reasons: Iterable[str], most: int = REASONS_SHOWN) -> list[str]:
     """Return the first `most` reasons, none longer than `REASON_AT_MOST`; the last one counts those that are left out.
 
     >>> shortened(["a", "b", "c"], 2)
