@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.large_cluster import ClusterShape, StandIn
 from bench.listing_functions import RUN
-from bench.served_account import Account
+from bench.served_account import ServedAccount
 from infra.function_configuration import CONFIGURATIONS
 
 ONE_CORE: Final = 1769
@@ -105,7 +105,7 @@ def elsewhere(name: str, world: ClusterShape, endpoint: str, environment: Mappin
 
 def measures(world: ClusterShape, names: Sequence[str] = tuple(RUN)) -> Iterator[Measure]:
     """Yield the measurements of each function in this cluster, in order."""
-    account, api = Account(world), StandIn(world)
+    account, api = ServedAccount(world), StandIn(world)
     try:
         for name in RUN:
             if name in names:

@@ -32,7 +32,7 @@ CALIBRATED = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlanPrices:
     """One case: the first plan, the plan within the time goal of its mix and size, and, for comparison with a longer
     search, the plan found within BRIEFLY."""
 
@@ -80,7 +80,7 @@ def budget(case: RecordedCase) -> float:
 
 def measured(
     case: RecordedCase, catalogue: Catalogue, *, seconds: float | None, check: bool, longer: float | None
-) -> Row:
+) -> PlanPrices:
     """Plan the case: a first plan (the best of a few), one with time, and one with more time."""
     snapshot, planner = case.snapshot(), Planner()
     before = calibrate()
@@ -100,10 +100,12 @@ def measured(
     improved = within(allowed) if allowed else first
     brief = (within(BRIEFLY) if allowed != BRIEFLY else improved) if longer else None
     wrong = len(check_plan(case.lists(), catalogue.to_json(), improved.to_json())) if check else 0
-    return Row(case, first, min(best_of), improved, slower, wrong, brief, within(longer, seed=1) if longer else None)
+    return PlanPrices(
+        case, first, min(best_of), improved, slower, wrong, brief, within(longer, seed=1) if longer else None
+    )
 
 
-def lines(rows: Sequence[Row]) -> Iterator[str]:
+def lines(rows: Sequence[PlanPrices]) -> Iterator[str]:
     """Yield one line for each case."""
     titles = ("Karpenter $/h", "first", "with time", "bound", "gap", "saved", "ms", "x")
     yield f"{'case':28}{'pods':>6}" + "".join(f"{title:>{max(10, len(title) + 1)}}" for title in titles)
@@ -120,7 +122,7 @@ def lines(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{shown}{row.best.gap:10.2%}{saved:10.1%}{row.first_seconds * 1e3 / row.slower:10.1f}{speed:10.1f}{note}"
 
 
-def goals(rows: Sequence[Row]) -> Iterator[str]:
+def goals(rows: Sequence[PlanPrices]) -> Iterator[str]:
     """Yield the goals, each with the measured value."""
     web = _of(rows, "web", "web32", "webcons", low=5000)
     yield _gap("above the bound: web mixes of 5,000 pods and more, 1 s", web, "<= 0.3%")
@@ -140,7 +142,7 @@ def goals(rows: Sequence[Row]) -> Iterator[str]:
         yield _speed(f"first plan against Karpenter, {low:,} pods", _of(rows, *ALL_MIXES, low=low, high=high), goal)
 
 
-def _of(rows: Sequence[Row], *mixes: str, low: int = 0, high: int = 10**9) -> list[Row]:
+def _of(rows: Sequence[PlanPrices], *mixes: str, low: int = 0, high: int = 10**9) -> list[PlanPrices]:
     return [row for row in rows if row.case.mix in mixes and low <= row.case.size <= high]
 
 
@@ -149,24 +151,24 @@ def _above_greedy(found: Plan) -> bool:
     return greedy is not None and found.price_per_hour > greedy + 1e-9
 
 
-def _gap(label: str, found: Sequence[Row], goal: str) -> str:
+def _gap(label: str, found: Sequence[PlanPrices], goal: str) -> str:
     worst = max((row.best.gap for row in found), default=float("nan"))
     return f"{label:64} goal {goal:>8}  measured {worst:7.2%} ({len(found)} cases)"
 
 
-def _saving(label: str, found: Sequence[Row], goal: str) -> str:
+def _saving(label: str, found: Sequence[PlanPrices], goal: str) -> str:
     known = [1 - row.best.price_per_hour / row.karpenter for row in found if row.case.answer]
     median = statistics.median(known) if known else float("nan")
     return f"{label:64} goal {goal:>8}  measured {median:7.1%} ({len(known)} cases)"
 
 
-def _speed(label: str, found: Sequence[Row], goal: str) -> str:
+def _speed(label: str, found: Sequence[PlanPrices], goal: str) -> str:
     known = [row.karpenter_seconds / row.first_seconds for row in found if row.case.answer]
     worst = min(known, default=float("nan"))
     return f"{label:64} goal {goal:>8}  measured {worst:7.1f} x at worst ({len(known)} cases)"
 
 
-def _behind(rows: Sequence[Row]) -> Iterator[str]:
+def _behind(rows: Sequence[PlanPrices]) -> Iterator[str]:
     """Yield the comparison with a longer search, if one ran."""
     few = [row.behind for row in rows if row.longer and row.case.pods <= 36]
     more = [row.behind for row in rows if row.longer and 36 < row.case.pods <= 1100]

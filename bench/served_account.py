@@ -10,7 +10,7 @@ from bench.large_cluster import ClusterShape
 from bench.listing_functions import EXECUTION, now, task, until
 
 
-class Account:
+class ServedAccount:
     """DynamoDB and S3 of moto on its own port, with the items that the functions read: lease, wave, assignments,
     catalogue, classes."""
 

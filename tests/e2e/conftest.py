@@ -17,7 +17,7 @@ from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from joiner_local.tooling.build_cache import made_once
 
 pytest.register_assert_rewrite("tests.e2e.policy_members", "tests.e2e.world")
-from tests.e2e.policy_members import Cluster, policed_cluster  # noqa: E402
+from tests.e2e.policy_members import PolicedCluster, policed_cluster  # noqa: E402
 from tests.e2e.world import Actor  # noqa: E402  its assertions show their values
 
 FORGOTTEN_AFTER = 120
@@ -145,7 +145,7 @@ def aws(bare_stack: LocalStack) -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="module", name="cluster")
-def policed(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+def policed(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[PolicedCluster]:
     """A cluster with CRDs, admission policies and RBAC, and members of Joiner's groups."""
     with policed_cluster(bare_stack, kube, aws) as made:
         yield made

@@ -26,7 +26,7 @@ DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
 @dataclass
-class Watched:
+class EvictionRecord:
     """What was seen: violations, the pods that were terminated on disrupted nodes, and the number of observations."""
 
     violations: set[str] = field(default_factory=set)
@@ -36,7 +36,7 @@ class Watched:
 
 
 @contextmanager
-def watched_evictions(kube: KubeApi) -> Iterator[Watched]:
+def watched_evictions(kube: KubeApi) -> Iterator[EvictionRecord]:
     """Watch during the block; fail afterwards if a rule was broken."""
     with watch_evictions(kube) as watched:
         yield watched
@@ -45,9 +45,9 @@ def watched_evictions(kube: KubeApi) -> Iterator[Watched]:
 
 
 @contextmanager
-def watch_evictions(kube: KubeApi) -> Iterator[Watched]:
+def watch_evictions(kube: KubeApi) -> Iterator[EvictionRecord]:
     """Watch during the block."""
-    watched, ended = Watched(), threading.Event()
+    watched, ended = EvictionRecord(), threading.Event()
 
     def run() -> None:
         while not ended.is_set():
@@ -63,7 +63,7 @@ def watch_evictions(kube: KubeApi) -> Iterator[Watched]:
         thread.join(10)
 
 
-def _observe(kube: KubeApi, watched: Watched) -> None:
+def _observe(kube: KubeApi, watched: EvictionRecord) -> None:
     nodes, pods = kube.items("/api/v1/nodes"), kube.items("/api/v1/pods")
     watched.violations.update(_over_budget(kube.items(POOLS), nodes))
     watched.violations.update(_unhealthy(kube.items(BUDGETS)))

@@ -11,7 +11,7 @@ from typing import Any
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
-from joiner_local.demo.demonstration import DemoStack as World
+from joiner_local.demo.demonstration import DemoStack
 from tests.e2e.quantities import millicores, requested_millicores
 from tests.e2e.servable import for_sale, neglected, waits
 
@@ -20,12 +20,12 @@ OUR_TAINTS = {"joiner.dev/filling", "karpenter.sh/unregistered", "karpenter.sh/d
 BAD = ("FAILED", "TIMED_OUT", "ABORTED")
 
 
-def claims(world: World) -> list[Object]:
+def claims(world: DemoStack) -> list[Object]:
     """Return all NodeClaims and Machines."""
     return [claim for path in CLAIM_PATHS for claim in world.kube.items(path)]
 
 
-def violations(world: World, *, table: str) -> list[str]:
+def violations(world: DemoStack, *, table: str) -> list[str]:
     """Return a sentence for each violated invariant. Failed executions are separate: see `failed_executions`."""
     return [
         *_instances_and_claims(world),
@@ -46,7 +46,7 @@ def pair_up(claim_of: Mapping[str, str], instance_of: Mapping[str, str]) -> list
     return [*lost, *empty, *twice]
 
 
-def _instances_and_claims(world: World) -> list[str]:
+def _instances_and_claims(world: DemoStack) -> list[str]:
     ours = {
         instance["InstanceId"]: tags.get("karpenter.sh/nodeclaim", "")
         for instance in instances(world.client("ec2"), alive=True)
@@ -62,7 +62,7 @@ def _instances_and_claims(world: World) -> list[str]:
     return pair_up({identity: claim or named.get(identity, "") for identity, claim in ours.items()}, known)
 
 
-def _held_lease(world: World, table: str) -> list[str]:
+def _held_lease(world: DemoStack, table: str) -> list[str]:
     item = world.client("dynamodb").get_item(
         TableName=table, Key={"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}, ConsistentRead=True
     )
@@ -70,7 +70,7 @@ def _held_lease(world: World, table: str) -> list[str]:
     return [f"the lease is held by {holder}"] if holder else []
 
 
-def _taints(world: World) -> list[str]:
+def _taints(world: DemoStack) -> list[str]:
     return [
         f"node {node['metadata']['name']} carries {taint['key']}"
         for node in world.kube.items("/api/v1/nodes")
@@ -79,7 +79,7 @@ def _taints(world: World) -> list[str]:
     ]
 
 
-def _overcommitted(world: World) -> list[str]:
+def _overcommitted(world: DemoStack) -> list[str]:
     used: dict[str, int] = {}
     for pod in world.kube.items("/api/v1/pods"):
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
@@ -95,14 +95,14 @@ def _overcommitted(world: World) -> list[str]:
     ]
 
 
-def _neglected(world: World) -> Iterator[str]:
+def _neglected(world: DemoStack) -> Iterator[str]:
     """Return the pods that a pool could serve. EC2 is called only if a pod is pending, because its answer is long."""
     if any(waits(pod) for pod in world.kube.items("/api/v1/pods")):
         limits = world.stack.knob("capacity", {"show": True})["limits"]
         yield from neglected(world, for_sale(world, limits))
 
 
-def failed_executions(world: World, expected: Collection[str]) -> dict[str, str]:
+def failed_executions(world: DemoStack, expected: Collection[str]) -> dict[str, str]:
     """Return a sentence for each failed execution of any state machine, by its ARN.
 
     No API of AWS lists the executions of an Express state machine; the local AWS does.
@@ -124,7 +124,7 @@ def failed_executions(world: World, expected: Collection[str]) -> dict[str, str]
     }
 
 
-def _cause(world: World, execution: Mapping[str, Any]) -> str:
+def _cause(world: DemoStack, execution: Mapping[str, Any]) -> str:
     if ":express:" in execution["executionArn"]:
         return f"{execution.get('error', '')} {execution.get('cause', '')}"
     description = world.client("stepfunctions").describe_execution(executionArn=execution["executionArn"])

@@ -37,7 +37,7 @@ def fresh(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class PolicedCluster:
     """The API server as its administrator, and as members of our groups."""
 
     admin: KubeApi
@@ -89,7 +89,7 @@ def documents(folder: str) -> list[Object]:
 
 
 @contextmanager
-def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[Cluster]:
+def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], Any]) -> Iterator[PolicedCluster]:
     """Install all that the installer installs but its webhook; remove nodes, pods, claims and roles afterwards."""
     for folder in ("crds", "policies", "rbac"):
         kube.apply_manifests(documents(folder))
@@ -110,7 +110,7 @@ def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], 
             members[groups] = KubeApi(bare_stack.endpoint, token=sign(bare_stack.cluster, REGION, credentials))
         return members[groups]
 
-    made = Cluster(kube, member)
+    made = PolicedCluster(kube, member)
     _await_policies(made)
     yield made
     for path in (PODS, CLAIMS, NODES):  # nodes without a kubelet and pods on them would be found by every later test
@@ -130,7 +130,7 @@ def _remove(kube: KubeApi, path: str) -> None:
             raise
 
 
-def _await_policies(cluster: Cluster) -> None:
+def _await_policies(cluster: PolicedCluster) -> None:
     """A policy is enforced a moment after it was written; the last one that was written is the one on pods."""
     node, end = cluster.node(labels={}), time.monotonic() + 30
     attempts: tuple[Callable[[], object], ...] = (

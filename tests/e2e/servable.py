@@ -36,7 +36,7 @@ Requirement = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Offering:
+class OfferingLabels:
     """An instance type in a zone by a capacity type, as labels, with what it has."""
 
     labels: Mapping[str, str]
@@ -58,7 +58,7 @@ def meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
     }[asked]
 
 
-def for_sale(world: WatchedStack, limits: Sequence[Mapping[str, Any]]) -> list[Offering]:
+def for_sale(world: WatchedStack, limits: Sequence[Mapping[str, Any]]) -> list[OfferingLabels]:
     """Return what EC2 offers in the zones of the cluster's subnets; ``limits`` are the capacity pools that a test has
     limited.
     """
@@ -92,7 +92,7 @@ def for_sale(world: WatchedStack, limits: Sequence[Mapping[str, Any]]) -> list[O
                     ):
                         more = {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": capacity_type}
                         found.append(
-                            Offering(
+                            OfferingLabels(
                                 labels | more, info["VCpuInfo"]["DefaultVCpus"] * 1000, info["MemoryInfo"]["SizeInMiB"]
                             )
                         )
@@ -110,7 +110,7 @@ def _short(limits: Sequence[Mapping[str, Any]], *pool: str) -> bool:
     )
 
 
-def neglected(world: WatchedStack, offerings: Sequence[Offering]) -> Iterator[str]:
+def neglected(world: WatchedStack, offerings: Sequence[OfferingLabels]) -> Iterator[str]:
     """Return a sentence for each unschedulable pod that a pool could serve."""
     pools = [{**pool, "path": path} for path in POOL_PATHS for pool in world.kube.items(path)]
     ready = [
@@ -168,8 +168,8 @@ def _plain(pod: Object) -> bool:
 
 
 def _one_for(
-    pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequence[Offering], neighbours: Neighbours
-) -> Offering | None:
+    pod: Object, pool: Object, nodes: Iterable[Object], offerings: Sequence[OfferingLabels], neighbours: Neighbours
+) -> OfferingLabels | None:
     """Return the first offering with which the pool could serve the pod."""
     legacy = "provisioners" in pool["path"]
     template = pool["spec"] if legacy else pool["spec"]["template"]

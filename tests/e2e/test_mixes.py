@@ -36,7 +36,7 @@ Offer = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class MixScenario:
     """A mix of pods in an empty cluster; all exist before the pools, so that one plan has all of them."""
 
     actor: Actor
@@ -123,9 +123,9 @@ class Scene:
 
 
 @pytest.fixture
-def scene(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def scene(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[MixScenario]:
     deployed.clean()
-    made = Scene(deployed, mix(request.param, NUMBER), deployed.executions())
+    made = MixScenario(deployed, mix(request.param, NUMBER), deployed.executions())
     made.come()
     yield made
     deployed.clean()
@@ -133,7 +133,7 @@ def scene(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[Scene]:
 
 @pytest.mark.parametrize("scene", ["web", "batch", "constrained"], indirect=True)
 def test_every_pod_of_a_mix_runs_within_its_constraints_on_nodes_at_the_planned_price(
-    scene: Scene, request: pytest.FixtureRequest
+    scene: MixScenario, request: pytest.FixtureRequest
 ) -> None:
     took = scene.run()
     plans = scene.actor.plans_since(scene.known)

@@ -30,7 +30,7 @@ from tests.e2e.policy_members import (
     PODS,
     POOL,
     SEEN,
-    Cluster,
+    PolicedCluster,
     event,
     fresh,
     refused,
@@ -40,7 +40,7 @@ from tests.e2e.policy_members import (
 pytestmark = pytest.mark.e2e
 
 
-def test_only_joiner_nodes_are_changed(cluster: Cluster) -> None:
+def test_only_joiner_nodes_are_changed(cluster: PolicedCluster) -> None:
     remover, foreign = cluster.member(VIEWERS, TAINTERS, NODE_REMOVERS), cluster.node(labels={})
     taint(remover, cluster.node(), DISRUPTED)
 
@@ -52,14 +52,14 @@ def test_only_joiner_nodes_are_changed(cluster: Cluster) -> None:
     )
 
 
-def test_a_node_is_deleted_only_with_the_disrupted_taint(cluster: Cluster) -> None:
+def test_a_node_is_deleted_only_with_the_disrupted_taint(cluster: PolicedCluster) -> None:
     remover = cluster.member(VIEWERS, NODE_REMOVERS)
     remover.call("DELETE", f"{NODES}/{cluster.node(DISRUPTED)}")
 
     refused("is deleted only when it is being disrupted", lambda: remover.call("DELETE", f"{NODES}/{cluster.node()}"))
 
 
-def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: Cluster) -> None:
+def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: PolicedCluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     registered = cluster.node(
         FILLING, labels={**POOL, "karpenter.sh/registered": "true"}, finalizers=["karpenter.sh/termination"]
@@ -85,7 +85,7 @@ def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: Cluste
     )
 
 
-def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(cluster: Cluster) -> None:
+def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(cluster: PolicedCluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     owner = {
         "apiVersion": "karpenter.sh/v1",
@@ -105,7 +105,7 @@ def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(c
     refused(f"node {managed} is not Joiner's", lambda: join(managed))
 
 
-def test_only_node_claims_of_a_pool_are_changed(cluster: Cluster) -> None:
+def test_only_node_claims_of_a_pool_are_changed(cluster: PolicedCluster) -> None:
     recorder, foreign, own = cluster.member(VIEWERS, RECORDERS), cluster.claim(labels={}), cluster.claim()
     cluster.admin.create(CLAIMS, foreign)
     recorder.call("POST", CLAIMS, own)
@@ -145,7 +145,7 @@ def release(recorder: KubeApi, claim: str) -> Object:
     return recorder.call("PATCH", claim, {"metadata": {"finalizers": None, "labels": LEAVING}}, content_type=MERGE)
 
 
-def test_a_claim_keeps_its_finalizer_while_its_node_is_open(cluster: Cluster) -> None:
+def test_a_claim_keeps_its_finalizer_while_its_node_is_open(cluster: PolicedCluster) -> None:
     recorder, tainter = cluster.member(VIEWERS, RECORDERS), cluster.member(VIEWERS, TAINTERS)
     node, claim = cluster.node(), cluster.claim()
     path = f"{CLAIMS}/{claim['metadata']['name']}"
@@ -163,7 +163,7 @@ def test_a_claim_keeps_its_finalizer_while_its_node_is_open(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("labels", [POOL, {}], ids=["a node without this instance", "a node that is not Joiner's"])
-def test_other_nodes_do_not_keep_a_claim(cluster: Cluster, labels: dict[str, str]) -> None:
+def test_other_nodes_do_not_keep_a_claim(cluster: PolicedCluster, labels: dict[str, str]) -> None:
     recorder, node, claim = cluster.member(VIEWERS, RECORDERS), cluster.node(labels=labels), cluster.claim()
     path = f"{CLAIMS}/{claim['metadata']['name']}"
     recorder.call("POST", CLAIMS, claim)
@@ -174,7 +174,7 @@ def test_other_nodes_do_not_keep_a_claim(cluster: Cluster, labels: dict[str, str
     release(recorder, path)
 
 
-def test_a_node_claim_is_created_with_its_finalizer(cluster: Cluster) -> None:
+def test_a_node_claim_is_created_with_its_finalizer(cluster: PolicedCluster) -> None:
     claim = cluster.claim()
     del claim["metadata"]["finalizers"]
 
@@ -184,7 +184,7 @@ def test_a_node_claim_is_created_with_its_finalizer(cluster: Cluster) -> None:
     )
 
 
-def test_of_a_node_class_only_the_finalizer_is_changed(cluster: Cluster) -> None:
+def test_of_a_node_class_only_the_finalizer_is_changed(cluster: PolicedCluster) -> None:
     recorder, path = cluster.member(VIEWERS, RECORDERS), "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
     terms = {name: [{"tags": {"a": "b"}}] for name in ("subnetSelectorTerms", "securityGroupSelectorTerms")}
     spec = {"amiSelectorTerms": [{"alias": "al2023@latest"}], **terms}
@@ -214,7 +214,7 @@ def test_of_a_node_class_only_the_finalizer_is_changed(cluster: Cluster) -> None
         cluster.admin.get(one)
 
 
-def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
+def test_events_have_joiners_reporting_controller(cluster: PolicedCluster) -> None:
     writer = cluster.member(VIEWERS, EVENT_WRITERS)
     writer.call("POST", EVENTS, event("joiner.dev/joiner"))
 
@@ -264,7 +264,7 @@ def test_events_have_joiners_reporting_controller(cluster: Cluster) -> None:
     ],
 )
 def test_rbac_refuses_what_a_group_does_not_need(
-    cluster: Cluster, groups: tuple[str, ...], method: str, path: str
+    cluster: PolicedCluster, groups: tuple[str, ...], method: str, path: str
 ) -> None:
     body: Object | None = {} if method in ("POST", "PATCH", "PUT") else None
     with pytest.raises(ApiError) as error:

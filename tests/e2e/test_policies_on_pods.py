@@ -19,7 +19,7 @@ from tests.e2e.policy_members import (
     PLACED,
     PODS,
     SEEN,
-    Cluster,
+    PolicedCluster,
     bind,
     delete_pod,
     evict,
@@ -31,7 +31,7 @@ from tests.e2e.policy_members import (
 pytestmark = pytest.mark.e2e
 
 
-def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: Cluster) -> None:
+def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: PolicedCluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     bind(binder, cluster.pod(), cluster.node(FILLING))
 
@@ -44,7 +44,7 @@ def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: Cl
     )  # not a node of Joiner, but with its taint
 
 
-def test_a_binding_cannot_bypass_the_node_check_or_change_the_pod(cluster: Cluster) -> None:
+def test_a_binding_cannot_bypass_the_node_check_or_change_the_pod(cluster: PolicedCluster) -> None:
     binder, filling, foreign = cluster.member(VIEWERS, BINDERS), cluster.node(FILLING), cluster.node(labels={})
 
     refused("must have the label joiner.dev/placed=true", lambda: bind(binder, cluster.pod(), foreign, labels={}))
@@ -52,11 +52,11 @@ def test_a_binding_cannot_bypass_the_node_check_or_change_the_pod(cluster: Clust
     refused("must have no annotations", lambda: bind(binder, cluster.pod(), filling, annotations={"any": "thing"}))
 
 
-def test_other_identities_bind_without_restrictions(cluster: Cluster) -> None:
+def test_other_identities_bind_without_restrictions(cluster: PolicedCluster) -> None:
     bind(cluster.admin, cluster.pod(), cluster.node(labels={}), labels={})
 
 
-def test_a_pod_is_evicted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
+def test_a_pod_is_evicted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: PolicedCluster) -> None:
     evictor = cluster.member(VIEWERS, EVICTORS)
     leaving = cluster.node(DISRUPTED)
     evict(evictor, cluster.pod(leaving), leaving)
@@ -66,7 +66,7 @@ def test_a_pod_is_evicted_only_from_a_joiner_node_with_the_disrupted_taint(clust
         refused(message, partial(evict, evictor, cluster.pod(node), node))
 
 
-def test_an_eviction_names_its_node(cluster: Cluster) -> None:
+def test_an_eviction_names_its_node(cluster: PolicedCluster) -> None:
     evictor, other = cluster.member(VIEWERS, EVICTORS), cluster.node()
 
     message = "must have the label joiner.dev/disrupted=true, and its node as annotation joiner.dev/node"
@@ -74,7 +74,7 @@ def test_an_eviction_names_its_node(cluster: Cluster) -> None:
     refused(message, lambda: evict(evictor, cluster.pod(other), other, annotations={}))
 
 
-def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: Cluster) -> None:
+def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(cluster: PolicedCluster) -> None:
     drainer = cluster.member(VIEWERS, DRAINERS)
     delete_pod(drainer, cluster.pod(cluster.node(DISRUPTED)))
 
@@ -84,7 +84,7 @@ def test_a_pod_is_deleted_only_from_a_joiner_node_with_the_disrupted_taint(clust
     refused("is on no node", lambda: delete_pod(drainer, cluster.pod()))
 
 
-def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: Cluster) -> None:
+def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: PolicedCluster) -> None:
     drainer, node = cluster.member(VIEWERS, DRAINERS, TAINTERS), cluster.node(DISRUPTED)
     pod = cluster.pod(node)
     drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
@@ -97,7 +97,7 @@ def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: Cl
     refused("may not be deleted from node", gone)
 
 
-def test_a_pod_is_not_deleted_without_the_label_or_changed_otherwise(cluster: Cluster) -> None:
+def test_a_pod_is_not_deleted_without_the_label_or_changed_otherwise(cluster: PolicedCluster) -> None:
     drainer = cluster.member(VIEWERS, DRAINERS)
     pod = cluster.pod(cluster.node(DISRUPTED))
 
@@ -124,7 +124,7 @@ def test_a_pod_is_not_deleted_without_the_label_or_changed_otherwise(cluster: Cl
 
 
 def test_a_pod_is_deleted_although_mutating_admission_changes_its_metadata(
-    cluster: Cluster,
+    cluster: PolicedCluster,
 ) -> None:
     drainer, pod = cluster.member(VIEWERS, DRAINERS), cluster.pod(cluster.node(DISRUPTED))
     path = f"{PODS}/{pod}"

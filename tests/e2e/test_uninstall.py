@@ -32,7 +32,7 @@ PATH: Final = f"/joiner/us-east-1/{CLUSTER}/"
 FINALIZER: Final = "karpenter.sh/termination"
 
 
-class Account:
+class StackOwner:
     """A local account: deployments and deletions of the stack, the command, and the remaining resources in IAM
     and EKS.
     """
@@ -128,9 +128,9 @@ def synthesise(settings: Settings, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackOwner]:
     with LocalStack(tmp_path_factory.mktemp("uninstall"), boot_seconds=1.0, say=print) as stack:
-        yield Account(stack)
+        yield StackOwner(stack)
 
 
 def pool() -> Object:
@@ -168,7 +168,7 @@ def held(manifests: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def running(account: Account) -> Actor:
+def running(account: StackOwner) -> Actor:
     """Two nodes with the role that the deployment created."""
     actor = account.deploy(NodeRoleSettings())
     actor.create(class_with(OWN_ROLE), pool(), deployment("web", replicas=2, cpu="1500m"))
@@ -178,7 +178,7 @@ def running(account: Account) -> Actor:
 
 
 def test_a_change_of_node_roles_leaves_role_profile_and_access_entry_of_running_nodes(
-    account: Account, running: Actor
+    account: StackOwner, running: Actor
 ) -> None:
     before, profiles = ready(running.nodes()), account.profiles()
     assert set(profiles.values()) == {OWN_ROLE}
@@ -203,7 +203,7 @@ def still_reports(actor: Actor, nodes: Sequence[str]) -> None:
     assert ready(actor.nodes()) == list(nodes)
 
 
-def test_deletion_is_refused_while_nodes_run_and_nothing_is_removed(account: Account, running: Actor) -> None:
+def test_deletion_is_refused_while_nodes_run_and_nothing_is_removed(account: StackOwner, running: Actor) -> None:
     claims = [claim["metadata"]["name"] for claim in running.claims()]
     before = account.resources()
 
@@ -222,7 +222,9 @@ def test_deletion_is_refused_while_nodes_run_and_nothing_is_removed(account: Acc
     running.wait_running(4, "web")  # Joiner works
 
 
-def test_after_uninstall_keep_the_stack_is_deleted_and_the_nodes_stay_ready(account: Account, running: Actor) -> None:
+def test_after_uninstall_keep_the_stack_is_deleted_and_the_nodes_stay_ready(
+    account: StackOwner, running: Actor
+) -> None:
     until(lambda: len(ready(running.nodes())) == len(running.nodes()), what="all nodes open", limit=60)
     nodes, instances = ready(running.nodes()), {each["InstanceId"] for each in running.instances()}
 
@@ -242,7 +244,7 @@ def test_after_uninstall_keep_the_stack_is_deleted_and_the_nodes_stay_ready(acco
 
 
 def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_them(
-    account: Account, running: Actor
+    account: StackOwner, running: Actor
 ) -> None:
     assert running.instances()
 
@@ -264,7 +266,7 @@ def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_th
     assert account.delete() == "DELETE_COMPLETE"
 
 
-def test_after_the_last_node_nothing_of_the_deployment_is_left(account: Account, running: Actor) -> None:  # noqa: ARG001  what it left
+def test_after_the_last_node_nothing_of_the_deployment_is_left(account: StackOwner, running: Actor) -> None:  # noqa: ARG001  what it left
     assert account.profiles() == {}
     assert not account.has_role(OWN_ROLE)
     assert account.has_role(GIVEN_ROLE)

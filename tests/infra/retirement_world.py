@@ -29,7 +29,7 @@ def entry(name: str, stage: str = "draining", why: str = "") -> dict[str, Any]:
 def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
     """Return a line that begins these waves; without waves, all requested retirements begin in one."""
 
-    def line(_world: "World", event: Mapping[str, Any]) -> Answer:
+    def line(_world: "RetirementMachines", event: Mapping[str, Any]) -> Answer:
         begun = waves or ([entry(each["claim"]) for each in event["claims"]],)
         return {
             "refused": "",
@@ -46,7 +46,7 @@ def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
 def moves(before: str, after: str, **more: Any) -> Line:
     """Return a line that moves every claim at the stage `before` to the stage `after`."""
 
-    def line(_world: "World", event: Mapping[str, Any]) -> Answer:
+    def line(_world: "RetirementMachines", event: Mapping[str, Any]) -> Answer:
         return {
             "claims": [{**each, "stage": after} if each["stage"] == before else each for each in event["claims"]],
             **more,
@@ -67,7 +67,7 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
 }
 
 
-class World(Scripted):
+class RetirementMachines(Scripted):
     """The machines and the table of one cluster, and the inputs of its functions."""
 
     limits = STANDARD_LIMITS

@@ -34,7 +34,7 @@ Line = Answer | str | Callable[[Any, Mapping[str, Any]], Answer | str]
 changes the world while the function runs and returns one of these.
 """
 
-World = TypeVar("World", bound="Scripted")
+MachinesT = TypeVar("MachinesT", bound="Scripted")
 LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 
@@ -50,7 +50,7 @@ class Prompter:
 
 
 @dataclass(frozen=True)
-class Stage(Generic[World]):
+class ScriptedAccount(Generic[MachinesT]):
     """The local AWS and its functions, which stay warm for all tests; the class of its worlds, and their default
     scripts.
     """
@@ -58,10 +58,10 @@ class Stage(Generic[World]):
     aws: RunningAws
     prompter: Prompter
     functions: Mapping[str, CalledFunction]
-    kind: type[World]
+    kind: type[MachinesT]
     usual: Mapping[str, Sequence[Line]]
 
-    def world(self, **scripts: Sequence[Line]) -> World:
+    def world(self, **scripts: Sequence[Line]) -> MachinesT:
         """Return a world with a cluster of its own; the last line of a script repeats."""
         made = self.kind(self.aws, self.functions, {**self.usual, **scripts})
         self.prompter.worlds[made.cluster] = made
@@ -70,8 +70,8 @@ class Stage(Generic[World]):
 
 @contextmanager
 def staged(
-    kind: type[World], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws
-) -> Iterator[Stage[World]]:
+    kind: type[MachinesT], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws
+) -> Iterator[ScriptedAccount[MachinesT]]:
     """Run these functions in the local AWS until the block ends."""
     prompter = Prompter()
 
@@ -96,7 +96,7 @@ def staged(
             name: CalledFunction(aws.function(ACTOR, Role=role, Timeout=60, Environment=executions[name]), 60)
             for name in names
         }
-        yield Stage(aws, prompter, actors, kind, usual)
+        yield ScriptedAccount(aws, prompter, actors, kind, usual)
     finally:
         box.shutdown()
         box.server_close()

@@ -19,7 +19,7 @@ from tests.infra.disruption_world import (
     SMOOTH,
     DisruptedWorld,
 )
-from tests.infra.scripted import Answer, Stage, staged
+from tests.infra.scripted import Answer, ScriptedAccount, staged
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -56,12 +56,12 @@ REPLACED = {**MARKED, "plan": "plans/x/2.json.gz", "replacements": 1}
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[DisruptedWorld]]:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptedWorld]]:
     with staged(DisruptedWorld, (*FUNCTIONS, *OF_SCALE_UPS), SMOOTH, local_aws) as made:
         yield made
 
 
-def test_nodes_without_replacement_are_marked_and_retired(stage: Stage[DisruptedWorld]) -> None:
+def test_nodes_without_replacement_are_marked_and_retired(stage: ScriptedAccount[DisruptedWorld]) -> None:
     world = stage.world()
 
     execution = world.start()
@@ -86,7 +86,7 @@ def test_nodes_without_replacement_are_marked_and_retired(stage: Stage[Disrupted
     assert world.calls["mark_nodes"][0]["lease"] == {"number": 1}
 
 
-def test_replacements_are_initialized_before_the_retirement_starts(stage: Stage[DisruptedWorld]) -> None:
+def test_replacements_are_initialized_before_the_retirement_starts(stage: ScriptedAccount[DisruptedWorld]) -> None:
     before: list[int] = []
 
     def settles(world: DisruptedWorld, _event: Mapping[str, Any]) -> Answer:
@@ -120,7 +120,9 @@ def test_replacements_are_initialized_before_the_retirement_starts(stage: Stage[
     assert world.calls["check_registration"][0]["events"] == ["events/x/2-p"]
 
 
-def test_a_replacement_without_capacity_is_undone_and_nothing_is_retired(stage: Stage[DisruptedWorld]) -> None:
+def test_a_replacement_without_capacity_is_undone_and_nothing_is_retired(
+    stage: ScriptedAccount[DisruptedWorld],
+) -> None:
     undone = {"claims": ["a"], "why": "replacement b could not be launched"}
     world = stage.world(mark_nodes=[REPLACED], settle_disruptions=[{**SETTLED, "undone": [undone]}])
 
@@ -130,7 +132,7 @@ def test_a_replacement_without_capacity_is_undone_and_nothing_is_retired(stage: 
     assert "check_registration" not in world.calls
 
 
-def test_a_cluster_where_nothing_is_proposed_is_not_locked(stage: Stage[DisruptedWorld]) -> None:
+def test_a_cluster_where_nothing_is_proposed_is_not_locked(stage: ScriptedAccount[DisruptedWorld]) -> None:
     world = stage.world(propose_disruption=[NOTHING_TO_DO])
 
     execution = world.start()
@@ -140,7 +142,7 @@ def test_a_cluster_where_nothing_is_proposed_is_not_locked(stage: Stage[Disrupte
     assert world.lease == {}
 
 
-def test_an_action_that_the_second_proposal_does_not_confirm_is_dropped(stage: Stage[DisruptedWorld]) -> None:
+def test_an_action_that_the_second_proposal_does_not_confirm_is_dropped(stage: ScriptedAccount[DisruptedWorld]) -> None:
     world = stage.world(propose_disruption=[PROPOSED, NOTHING_TO_DO])
 
     execution = world.start()
@@ -150,7 +152,7 @@ def test_an_action_that_the_second_proposal_does_not_confirm_is_dropped(stage: S
     assert "mark_nodes" not in world.calls
 
 
-def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[DisruptedWorld]) -> None:
+def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: ScriptedAccount[DisruptedWorld]) -> None:
     def rings(world: DisruptedWorld, _event: Mapping[str, Any]) -> Answer:
         world.ring()
         return MARKED
@@ -162,7 +164,7 @@ def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[Disrupted
     assert [name.endswith("-disrupt") for name in world.started(world.scale_up_arn)] == [True]
 
 
-def test_left_over_disruptions_are_settled_before_the_next_look(stage: Stage[DisruptedWorld]) -> None:
+def test_left_over_disruptions_are_settled_before_the_next_look(stage: ScriptedAccount[DisruptedWorld]) -> None:
     world = stage.world(propose_disruption=[NOTHING_TO_DO])
 
     execution = world.start(unfinished=1)
@@ -172,7 +174,9 @@ def test_left_over_disruptions_are_settled_before_the_next_look(stage: Stage[Dis
     assert world.states(execution) == [*BEGINNING, *retiring, *FIRST_LOOK, *ENDING]
 
 
-def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(stage: Stage[DisruptedWorld]) -> None:
+def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(
+    stage: ScriptedAccount[DisruptedWorld],
+) -> None:
     world = stage.world(settle_disruptions=[{**SETTLED, "waiting": 1}])
 
     execution = world.start(unfinished=1)
@@ -181,7 +185,7 @@ def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(st
     assert world.states(execution) == [*BEGINNING, *SETTLING, "Are replacements on their way?", *ENDING]
 
 
-def test_a_second_execution_ends_at_once(stage: Stage[DisruptedWorld]) -> None:
+def test_a_second_execution_ends_at_once(stage: ScriptedAccount[DisruptedWorld]) -> None:
     world = stage.world()
     world.put("LEASE", "disrupt", holder="arn", disruptUntil=9_999_999_999)
 
@@ -199,7 +203,7 @@ def test_a_second_execution_ends_at_once(stage: Stage[DisruptedWorld]) -> None:
     ],
 )
 def test_a_proposal_that_is_not_possible_gives_the_reason(
-    stage: Stage[DisruptedWorld], scripts: Mapping[str, Any], end: str
+    stage: ScriptedAccount[DisruptedWorld], scripts: Mapping[str, Any], end: str
 ) -> None:
     world = stage.world(**scripts)
 
@@ -210,7 +214,9 @@ def test_a_proposal_that_is_not_possible_gives_the_reason(
 
 
 @pytest.mark.parametrize("name", ["find_candidates", "propose_disruption", "settle_disruptions"])
-def test_a_function_that_fails_leaves_neither_the_turn_nor_the_lease(stage: Stage[DisruptedWorld], name: str) -> None:
+def test_a_function_that_fails_leaves_neither_the_turn_nor_the_lease(
+    stage: ScriptedAccount[DisruptedWorld], name: str
+) -> None:
     world = stage.world(**{name: ["Broken: as the script says"]})
 
     ended = world.end(world.start())
@@ -220,7 +226,7 @@ def test_a_function_that_fails_leaves_neither_the_turn_nor_the_lease(stage: Stag
     assert "holder" not in world.lease
 
 
-def test_marked_nodes_of_a_failed_launch_are_left_to_the_next_execution(stage: Stage[DisruptedWorld]) -> None:
+def test_marked_nodes_of_a_failed_launch_are_left_to_the_next_execution(stage: ScriptedAccount[DisruptedWorld]) -> None:
     world = stage.world(mark_nodes=[REPLACED], record_node_claims=["Broken: as the script says"])
 
     ended = world.end(world.start())
@@ -229,7 +235,7 @@ def test_marked_nodes_of_a_failed_launch_are_left_to_the_next_execution(stage: S
     assert ("holder" in world.lease, world.retired()) == (False, [])
 
 
-def test_a_lost_lease_marks_nothing_and_is_no_failure(stage: Stage[DisruptedWorld]) -> None:
+def test_a_lost_lease_marks_nothing_and_is_no_failure(stage: ScriptedAccount[DisruptedWorld]) -> None:
     def loses(world: DisruptedWorld, _event: Mapping[str, Any]) -> str:
         world.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=2, rings=0)
         return "LeaseLost: another execution holds it"

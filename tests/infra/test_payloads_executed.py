@@ -33,7 +33,7 @@ from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_LIMIT
-from tests.infra.scripted import Line, Scripted, Stage, staged
+from tests.infra.scripted import Line, Scripted, ScriptedAccount, staged
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -235,7 +235,7 @@ RETIRED: Final[Mapping[str, Sequence[Line]]] = {
 }
 
 
-class World(Scripted):
+class AllMachines(Scripted):
     """All machines of one cluster."""
 
     def __post_init__(self) -> None:
@@ -262,9 +262,9 @@ class World(Scripted):
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[AllMachines]]:
     names = sorted({*SWEEP_FUNCTIONS, *SCALE_UP_FUNCTIONS, *RETIRE_FUNCTIONS})
-    with staged(World, names, {**SWEPT, **SCALED_UP, **RETIRED}, local_aws) as made:
+    with staged(AllMachines, names, {**SWEPT, **SCALED_UP, **RETIRED}, local_aws) as made:
         yield made
 
 
@@ -284,7 +284,7 @@ def largest(title: str, ran: Mapping[str, Any]) -> int:
     return size
 
 
-def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: Stage[World]) -> None:
+def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
     world = stage.world()
     ran = world.run(world.sweep)
 
@@ -295,7 +295,7 @@ def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: Stage[Wor
     assert largest("sweep", ran) < MARGIN * LIMIT
 
 
-def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(stage: Stage[World]) -> None:
+def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
     world = stage.world()
     ran = world.run(world.scale_up)
 
@@ -304,7 +304,7 @@ def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(stage: Stage[Wor
     assert largest("scale-up", ran) < MARGIN * LIMIT
 
 
-def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(stage: Stage[World]) -> None:
+def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
     world = stage.world(launch_instances=[f"Broken: {'x' * CAUSE}"])
     world.aws.knob("mishaps/pace", factor=0.001)
     try:
@@ -318,7 +318,7 @@ def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(stage: Stag
     assert len(ran["events"]) < 25_000 / 2
 
 
-def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: Stage[World]) -> None:
+def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
     world = stage.world()
     ran = world.run(world.retire, reason="sweep", claims=[*asked(INSTANCES.RETIRED_AT_ONCE), *asked(1, "empty")])
 
@@ -327,7 +327,9 @@ def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: Stage[Wo
     assert largest("retirement", ran) < MARGIN * LIMIT
 
 
-def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(stage: Stage[World]) -> None:
+def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(
+    stage: ScriptedAccount[AllMachines],
+) -> None:
     world = stage.world()
     ran = world.run(world.retire, reason="interruption", claims=[], noted=True, notBefore=0, by="m-1")
 
@@ -336,7 +338,9 @@ def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(
     assert largest("retirement of interrupted instances", ran) < MARGIN * LIMIT
 
 
-def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it(stage: Stage[World]) -> None:
+def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it(
+    stage: ScriptedAccount[AllMachines],
+) -> None:
     world = stage.world(evict_pods=[f"Broken: {'x' * CAUSE}"])
     world.aws.knob("mishaps/pace", factor=0.001)
     try:
@@ -348,7 +352,7 @@ def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it
     assert largest("retirement that fails", ran) < MARGIN * LIMIT
 
 
-def test_a_lease_that_such_an_error_leaves_behind_expires(stage: Stage[World]) -> None:
+def test_a_lease_that_such_an_error_leaves_behind_expires(stage: ScriptedAccount[AllMachines]) -> None:
     """No Catch releases it. The sweep releases the lease of an execution that has ended; without a sweep the lease
     expires.
     """

@@ -11,8 +11,8 @@ import pytest
 from infra.retirement_expressions import EXPRESS_LIMITS
 from infra.retirement_workflow import FUNCTIONS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
-from tests.infra.retirement_world import SMOOTH, STAYS, World, begins, claim, entry, moves
-from tests.infra.scripted import Answer, Stage, staged
+from tests.infra.retirement_world import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
+from tests.infra.scripted import Answer, ScriptedAccount, staged
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
@@ -33,12 +33,12 @@ ONE_ROUND = [
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
-    with staged(World, FUNCTIONS, SMOOTH, local_aws) as made:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[RetirementMachines]]:
+    with staged(RetirementMachines, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 
-def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: Stage[World]) -> None:
+def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: ScriptedAccount[RetirementMachines]) -> None:
     world = stage.world()
 
     execution = world.start(claim("a"), claim("b"))
@@ -64,11 +64,11 @@ def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: Stage[W
     ("ahead", "waited"), [(0, 0.0), (2, 2.0), (60, 5.0)], ids=["now", "two seconds ahead", "too far ahead"]
 )
 def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
-    stage: Stage[World], ahead: int, waited: float
+    stage: ScriptedAccount[RetirementMachines], ahead: int, waited: float
 ) -> None:
     heard_at: list[float] = []
 
-    def begins_noted(_world: World, _event: Mapping[str, Any]) -> Answer:
+    def begins_noted(_world: RetirementMachines, _event: Mapping[str, Any]) -> Answer:
         heard_at.append(time.time())
         return {"refused": "", "waves": [[entry("a")]], "begun": 1, "moving": 0, "later": 0, "leftOut": []}
 
@@ -93,8 +93,10 @@ def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
     assert world.lease == {}
 
 
-def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_at_once(stage: Stage[World]) -> None:
-    def begins_part(_world: World, event: Mapping[str, Any]) -> Answer:
+def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_at_once(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
+    def begins_part(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
         claim, beyond = ("a", 1) if event["execution"]["id"] == first else ("b", 0)
         return {
             "refused": "",
@@ -121,7 +123,7 @@ def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_
     assert [each["noted"] for each in world.calls["begin_retirement"]] == [True, True]
 
 
-def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]) -> None:
+def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: ScriptedAccount[RetirementMachines]) -> None:
     world, began = stage.world(), int(time.time())
 
     execution = world.start(claim("a", "empty", began + 3))
@@ -136,7 +138,7 @@ def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: Stage[World]
     assert world.scale_ups == []
 
 
-def test_involuntary_retirements_do_not_wait_for_voluntary_ones(stage: Stage[World]) -> None:
+def test_involuntary_retirements_do_not_wait_for_voluntary_ones(stage: ScriptedAccount[RetirementMachines]) -> None:
     world = stage.world()
     world.hold_the_lease(until=9_999_999_999)
 
@@ -151,7 +153,9 @@ def test_involuntary_retirements_do_not_wait_for_voluntary_ones(stage: Stage[Wor
     ]
 
 
-def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later(stage: Stage[World]) -> None:
+def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
     left_out = [{"claim": "a", "why": "it may still be launched"}]
     too_early = {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 1, "leftOut": left_out}
     world = stage.world(begin_retirement=[too_early, begins()])
@@ -160,7 +164,7 @@ def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later
     assert len(world.calls["begin_retirement"]) == 2
 
 
-def test_evicted_pods_start_a_scale_up(stage: Stage[World]) -> None:
+def test_evicted_pods_start_a_scale_up(stage: ScriptedAccount[RetirementMachines]) -> None:
     world = stage.world(begin_retirement=[begins(moving=3)])
 
     world.summary(world.start(claim("a")))
@@ -169,8 +173,8 @@ def test_evicted_pods_start_a_scale_up(stage: Stage[World]) -> None:
     assert [name.endswith("-retire") for name in world.scale_ups] == [True]
 
 
-def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[World]) -> None:
-    def rings(world: World, event: Mapping[str, Any]) -> Answer | str:
+def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: ScriptedAccount[RetirementMachines]) -> None:
+    def rings(world: RetirementMachines, event: Mapping[str, Any]) -> Answer | str:
         world.ring()
         line = begins()
         assert callable(line)
@@ -184,7 +188,7 @@ def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: Stage[World]) -
     assert "holder" not in world.lease
 
 
-def test_an_execution_that_lost_the_lease_begins_nothing(stage: Stage[World]) -> None:
+def test_an_execution_that_lost_the_lease_begins_nothing(stage: ScriptedAccount[RetirementMachines]) -> None:
     world = stage.world(begin_retirement=["LeaseLost"])
 
     assert world.summary(world.start(claim("a", "empty"))) == {
@@ -197,7 +201,7 @@ def test_an_execution_that_lost_the_lease_begins_nothing(stage: Stage[World]) ->
     assert len(world.calls["begin_retirement"]) == 1
 
 
-def test_a_failure_releases_the_lease_and_reports_what_failed(stage: Stage[World]) -> None:
+def test_a_failure_releases_the_lease_and_reports_what_failed(stage: ScriptedAccount[RetirementMachines]) -> None:
     world = stage.world(begin_retirement=["Broken"])
 
     ended = world.end(world.start(claim("a", "empty")))
@@ -207,8 +211,10 @@ def test_a_failure_releases_the_lease_and_reports_what_failed(stage: Stage[World
     assert "holder" not in world.lease
 
 
-def test_a_failure_is_reported_although_another_execution_holds_the_lease_by_then(stage: Stage[World]) -> None:
-    def loses_the_lease_and_breaks(world: World, _event: Mapping[str, Any]) -> Answer | str:
+def test_a_failure_is_reported_although_another_execution_holds_the_lease_by_then(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
+    def loses_the_lease_and_breaks(world: RetirementMachines, _event: Mapping[str, Any]) -> Answer | str:
         world.hold_the_lease(until=9_999_999_999)
         return "Broken"
 
@@ -220,7 +226,7 @@ def test_a_failure_is_reported_although_another_execution_holds_the_lease_by_the
     assert world.lease["holder"] == {"S": "arn"}
 
 
-def test_a_retirement_ends_with_the_reason_while_karpenter_runs(stage: Stage[World]) -> None:
+def test_a_retirement_ends_with_the_reason_while_karpenter_runs(stage: ScriptedAccount[RetirementMachines]) -> None:
     left_out = [{"claim": "a", "why": "KarpenterRuns"}]
     refused = {"refused": "KarpenterRuns", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": left_out}
     world = stage.world(begin_retirement=[refused])
@@ -232,7 +238,7 @@ def test_a_retirement_ends_with_the_reason_while_karpenter_runs(stage: Stage[Wor
     assert "evict_pods" not in world.calls
 
 
-def test_while_joiner_is_paused_nothing_begins(stage: Stage[World]) -> None:
+def test_while_joiner_is_paused_nothing_begins(stage: ScriptedAccount[RetirementMachines]) -> None:
     world = stage.world()
     world.pause("true")
 
@@ -243,7 +249,9 @@ def test_while_joiner_is_paused_nothing_begins(stage: Stage[World]) -> None:
     assert world.calls == {}
 
 
-def test_empty_nodes_are_retired_by_the_same_states_in_an_express_execution(stage: Stage[World]) -> None:
+def test_empty_nodes_are_retired_by_the_same_states_in_an_express_execution(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
     world = stage.world()
 
     ended = world.ran_for_empty(claim("a", "empty"))
@@ -260,9 +268,9 @@ def test_empty_nodes_are_retired_by_the_same_states_in_an_express_execution(stag
 
 
 def test_an_express_execution_ends_before_aws_ends_it_and_reports_what_it_waited_for(
-    stage: Stage[World], monkeypatch: pytest.MonkeyPatch
+    stage: ScriptedAccount[RetirementMachines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, "limits_for_empty", replace(EXPRESS_LIMITS, last_round_after=0))
+    monkeypatch.setattr(RetirementMachines, "limits_for_empty", replace(EXPRESS_LIMITS, last_round_after=0))
     world = stage.world(confirm_termination=[STAYS])
 
     ended = world.ran_for_empty(claim("a", "empty"))
@@ -271,12 +279,14 @@ def test_an_express_execution_ends_before_aws_ends_it_and_reports_what_it_waited
     assert [each["claim"] for each in json.loads(ended["output"])["waiting"]] == ["a"]
 
 
-def test_a_hundred_empty_nodes_are_one_execution_with_few_transitions(stage: Stage[World]) -> None:
+def test_a_hundred_empty_nodes_are_one_execution_with_few_transitions(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
     """`begin_retirement` makes one wave of them. It needs a second look at their pods, because a pod may come until
     five seconds after the taint, and a second look at their instances.
     """
 
-    def drains(_world: World, event: Mapping[str, Any]) -> Answer:
+    def drains(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
         drained = [{**each, "stage": "drained"} for each in event["claims"]]
         return {"claims": event["claims"], "pause": 5} if event["round"] == 1 else {"claims": drained, "pause": 1}
 

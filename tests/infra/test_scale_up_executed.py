@@ -12,7 +12,7 @@ from infra.scale_up_states import scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
-from tests.infra.scripted import Answer, Line, Scripted, Stage, staged
+from tests.infra.scripted import Answer, Line, Scripted, ScriptedAccount, staged
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
@@ -87,7 +87,7 @@ UNDER_THE_LEASE = [
 TO_THE_END = ["Check registration", "Have all nodes joined?", "Summarise"]
 
 
-class World(Scripted):
+class ScaleUpMachine(Scripted):
     """The machine and the table of one cluster, and the inputs of its functions."""
 
     def __post_init__(self) -> None:
@@ -114,8 +114,8 @@ class World(Scripted):
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
-    with staged(World, FUNCTIONS, SMOOTH, local_aws) as made:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[ScaleUpMachine]]:
+    with staged(ScaleUpMachine, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 
@@ -127,14 +127,16 @@ def noting_rings(line: Line) -> Line:
 def ringing(then: Answer | str) -> Line:
     """Return a line that rings the doorbell while the function runs."""
 
-    def line(world: World, _event: Mapping[str, Any]) -> Answer | str:
+    def line(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer | str:
         world.ring()
         return then
 
     return line
 
 
-def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(stage: Stage[World]) -> None:
+def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     world = stage.world()
 
     execution = world.start()
@@ -152,7 +154,7 @@ def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(st
     assert set(call["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 
 
-def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: Stage[World]) -> None:
+def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     growing = {**NOTHING, "complete": False, "gathering": {"waited": 1, "pods": 44, "idle": 0}}
     world = stage.world(find_pending_pods=[growing, FOUND])
 
@@ -166,7 +168,9 @@ def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: Stage[World
     assert asked == [(1, {"waited": 0, "pods": 0, "idle": 0}), (1, growing["gathering"])]
 
 
-def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(stage: Stage[World]) -> None:
+def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     world = stage.world(find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(RECORDED)])
 
     execution = world.start()
@@ -177,7 +181,7 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(stag
     assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
 
 
-def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: Stage[World]) -> None:
+def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     """Also if their batch still grows. The nodes of this execution do not wait for it."""
     growing = {**FOUND, "complete": False, "gathering": {"waited": 2, "pods": 9, "idle": 0}}
     for later in (FOUND, growing):
@@ -192,7 +196,9 @@ def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: S
         assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
-def test_a_ring_before_anything_is_launched_makes_the_same_execution_plan_again(stage: Stage[World]) -> None:
+def test_a_ring_before_anything_is_launched_makes_the_same_execution_plan_again(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     nothing_launched = {**RECORDED, "launched": 0, "waiting": 0}
     world = stage.world(
         find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(nothing_launched)], check_registration=[JOINED]
@@ -205,10 +211,10 @@ def test_a_ring_before_anything_is_launched_makes_the_same_execution_plan_again(
     assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
 
 
-def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(stage: Stage[World]) -> None:
+def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     calm = threading.Event()
 
-    def keeps_coming(world: World, _event: Mapping[str, Any]) -> Answer:
+    def keeps_coming(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
         rings = int(world.item("LEASE", "scale-up")["rings"]["N"])
         if not calm.is_set():
             world.ring()
@@ -230,7 +236,7 @@ def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(stage: Stage[Worl
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
-def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage[World]) -> None:
+def test_a_second_scale_up_joins_the_one_that_runs(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world()
     world.put("LEASE", "scale-up", holder="arn", leaseUntil=9_999_999_999, leaseNumber=1, rings=1)
 
@@ -240,7 +246,7 @@ def test_a_second_scale_up_joins_the_one_that_runs(stage: Stage[World]) -> None:
     assert world.states(execution)[-3:] == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
 
 
-def test_a_paused_scale_up_takes_no_lease_and_succeeds(stage: Stage[World]) -> None:
+def test_a_paused_scale_up_takes_no_lease_and_succeeds(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world()
     world.pause("true")
 
@@ -252,7 +258,7 @@ def test_a_paused_scale_up_takes_no_lease_and_succeeds(stage: Stage[World]) -> N
     assert world.item("LEASE", "scale-up") == {}
 
 
-def test_a_deleted_pause_parameter_pauses_no_scale_up(stage: Stage[World]) -> None:
+def test_a_deleted_pause_parameter_pauses_no_scale_up(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world(find_pending_pods=[NOTHING])
     stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
 
@@ -262,7 +268,9 @@ def test_a_deleted_pause_parameter_pauses_no_scale_up(stage: Stage[World]) -> No
     assert world.states(execution)[-1] == "Summarise"
 
 
-def test_a_pause_while_claims_are_created_prevents_launches_and_a_second_plan(stage: Stage[World]) -> None:
+def test_a_pause_while_claims_are_created_prevents_launches_and_a_second_plan(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     left = {**RECORDED, "launched": 0, "again": True}
     world = stage.world(launch_instances=[{"paused": True}], record_launches=[left], check_registration=[JOINED])
 
@@ -282,7 +290,7 @@ def test_a_pause_while_claims_are_created_prevents_launches_and_a_second_plan(st
     ],
 )
 def test_a_scale_up_beside_another_autoscaler_releases_the_lease_and_names_the_autoscaler(
-    stage: Stage[World], guard: str, ending: str
+    stage: ScriptedAccount[ScaleUpMachine], guard: str, ending: str
 ) -> None:
     world = stage.world(find_pending_pods=[{**NOTHING, "refused": guard}])
 
@@ -301,7 +309,7 @@ def test_a_scale_up_beside_another_autoscaler_releases_the_lease_and_names_the_a
     assert set(world.calls) == {"find_pending_pods"}
 
 
-def test_pods_whose_reason_is_recorded_cause_no_plan(stage: Stage[World]) -> None:
+def test_pods_whose_reason_is_recorded_cause_no_plan(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world(find_pending_pods=[{**FOUND, "asking": 0}])
 
     execution = world.start()
@@ -310,7 +318,7 @@ def test_pods_whose_reason_is_recorded_cause_no_plan(stage: Stage[World]) -> Non
     assert set(world.calls) == {"find_pending_pods"}
 
 
-def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage[World]) -> None:
+def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world(find_pending_pods=[NOTHING])
     world.put("LEASE", "scale-up", holder="arn", leaseUntil=1, leaseNumber=7, rings=7)
 
@@ -321,7 +329,9 @@ def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: Stage[World]
     assert world.calls["find_pending_pods"][0]["lease"] == {"number": 8}
 
 
-def test_an_execution_that_lost_the_lease_writes_nothing_more_and_succeeds(stage: Stage[World]) -> None:
+def test_an_execution_that_lost_the_lease_writes_nothing_more_and_succeeds(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     world = stage.world(plan_capacity=["LeaseLost"])
 
     execution = world.start()
@@ -331,7 +341,7 @@ def test_an_execution_that_lost_the_lease_writes_nothing_more_and_succeeds(stage
     assert len(world.calls["plan_capacity"]) == 1
 
 
-def test_a_failure_releases_the_lease_and_reports_what_failed(stage: Stage[World]) -> None:
+def test_a_failure_releases_the_lease_and_reports_what_failed(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world(plan_capacity=["Broken"])
 
     execution = world.start()
@@ -344,7 +354,7 @@ def test_a_failure_releases_the_lease_and_reports_what_failed(stage: Stage[World
     assert world.others(execution) == []
 
 
-def test_a_ring_during_a_failed_execution_starts_another_execution(stage: Stage[World]) -> None:
+def test_a_ring_during_a_failed_execution_starts_another_execution(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world(plan_capacity=[ringing("Broken"), "Broken"], find_pending_pods=[FOUND, NOTHING])
 
     execution = world.start()
@@ -353,7 +363,7 @@ def test_a_ring_during_a_failed_execution_starts_another_execution(stage: Stage[
     assert [name.endswith("-again") for name in world.others(execution)] == [True]
 
 
-def waited(world: World, execution: str) -> list[float]:
+def waited(world: ScaleUpMachine, execution: str) -> list[float]:
     """Return how long each *Back off after throttling* took, in seconds."""
     pages = world.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
     events = [each for page in pages for each in page["events"]]
@@ -370,7 +380,9 @@ def waited(world: World, execution: str) -> list[float]:
     return [(end - start).total_seconds() for start, end in zip(entered, left, strict=True)]
 
 
-def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(stage: Stage[World]) -> None:
+def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     throttled = {**RECORDED, "launched": 0, "short": 1, "again": True, "later": True}
     world = stage.world(record_launches=[throttled, throttled, RECORDED])
 
@@ -385,7 +397,7 @@ def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(stage
     assert "holder" not in world.item("LEASE", "scale-up")
 
 
-def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: Stage[World]) -> None:
+def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     """Ten seconds at most: the sweep finds the remaining pods."""
     throttled = {**RECORDED, "launched": 1, "short": 1, "again": True, "later": True}
     world = stage.world(record_launches=[throttled])
@@ -400,7 +412,7 @@ def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: Stag
     assert states.count("Back off after throttling") < 6
 
 
-def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: Stage[World]) -> None:
+def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     short = {**RECORDED, "launched": 0, "short": 1, "again": True}
     world = stage.world(record_launches=[short, RECORDED])
 
@@ -411,7 +423,7 @@ def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: Stage[World]
     assert (summary["launched"], summary["short"], summary["rounds"]) == (1, 1, 2)
 
 
-def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage[World]) -> None:
+def test_a_group_that_cannot_be_launched_stops_no_other(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     claims = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2}
     world = stage.world(record_node_claims=[claims], launch_instances=["Broken"])
 
@@ -424,7 +436,7 @@ def test_a_group_that_cannot_be_launched_stops_no_other(stage: Stage[World]) -> 
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
 
 
-def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(stage: Stage[World]) -> None:
+def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     world = stage.world(launch_instances=["Broken"])
 
     execution = world.start()
@@ -437,23 +449,23 @@ def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(stage: S
 TWO_GROUPS = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2, "postponed": 0, "events": ["planned"]}
 
 
-def recording(world: World, event: Mapping[str, Any]) -> Answer:
+def recording(world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
     """Record one launch each time; as the function does, read from the lease whether launches run."""
     ended = world.lease.get("launchesEnded") == {"S": f"{event['lease']['number']}/{event['round']}"}
     return {**RECORDED, "launching": not ended, "events": [f"launched-{event.get('pass', 0)}"]}
 
 
-def test_a_node_gets_its_pods_while_another_launch_runs(stage: Stage[World]) -> None:
+def test_a_node_gets_its_pods_while_another_launch_runs(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     checked = threading.Event()
     order: list[str] = []
 
-    def launch(_world: World, event: Mapping[str, Any]) -> Answer:
+    def launch(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         if event["index"] == 1:
             assert checked.wait(40), "no node was checked while the second launch ran"
         order.append(f"launched {event['index']}")
         return LAUNCHED
 
-    def check(_world: World, event: Mapping[str, Any]) -> Answer:
+    def check(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         order.append("checked while launching" if event.get("launching") else "checked")
         checked.set()
         return {**JOINED, "done": not event.get("launching")}
@@ -485,21 +497,23 @@ def test_a_node_gets_its_pods_while_another_launch_runs(stage: Stage[World]) -> 
     assert "holder" not in world.lease
 
 
-def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(stage: Stage[World]) -> None:
+def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     launched = threading.Event()
 
-    def launch(_world: World, event: Mapping[str, Any]) -> Answer:
+    def launch(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         if event["index"] == 1:
             launched.wait(15)
         return LAUNCHED
 
-    def record(world: World, event: Mapping[str, Any]) -> Answer | str:
+    def record(world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer | str:
         if event.get("pass") == 2:
             launched.set()
             return "Broken"
         return recording(world, event)
 
-    def check(_world: World, event: Mapping[str, Any]) -> Answer | str:
+    def check(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer | str:
         return "Broken" if event.get("launching") else JOINED
 
     world = stage.world(
@@ -524,8 +538,10 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(stage
     assert set(world.calls["check_registration"][-1]["events"]) == {"planned", "launched-1", "launched-0"}
 
 
-def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_nodes(stage: Stage[World]) -> None:
-    def launch(world: World, _event: Mapping[str, Any]) -> Answer | str:
+def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_nodes(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
+    def launch(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer | str:
         world.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=9, rings=0)
         return "LeaseLost"
 
@@ -540,14 +556,16 @@ def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_no
     assert world.lease["holder"] == {"S": "another"}
 
 
-def test_offerings_that_are_short_while_other_launches_run_are_planned_around(stage: Stage[World]) -> None:
+def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     recorded = threading.Event()
 
-    def launch(_world: World, event: Mapping[str, Any]) -> Answer:
+    def launch(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         assert event["index"] == 0 or recorded.wait(40), "nothing was recorded while the second launch ran"
         return LAUNCHED
 
-    def record(world: World, event: Mapping[str, Any]) -> Answer:
+    def record(world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         first = event["round"] == 1 and event.get("pass") == 1
         recorded.set()
         return {**recording(world, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
@@ -563,16 +581,18 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(st
     assert json.loads(ended["output"])["short"] == 1
 
 
-def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(stage: Stage[World]) -> None:
+def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
+    stage: ScriptedAccount[ScaleUpMachine],
+) -> None:
     waiting = {**JOINED, "done": False, "waiting": 1}
 
-    def ring_between_the_look_and_the_wait(world: World, _event: Mapping[str, Any]) -> Answer:
+    def ring_between_the_look_and_the_wait(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
         world.put("WAVE", "up-1", rings=1)
         return {**waiting, "rings": 0}
 
     slept: list[str] = []
 
-    def look_after_a_sleep(world: World, _event: Mapping[str, Any]) -> Answer:
+    def look_after_a_sleep(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
         slept.append(world.item("WAVE", "up-1")["token"]["S"])
         return {**waiting, "rings": 1}
 

@@ -12,7 +12,7 @@ from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
-from tests.infra.scripted import Line, Scripted, Stage, staged
+from tests.infra.scripted import Line, Scripted, ScriptedAccount, staged
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -68,7 +68,7 @@ BOTH_LOOKS = ["Survey the instances", "Is Joiner paused?", "Decide what is due",
 class Swept:
     """One cluster's machine, and the executions that it started."""
 
-    def __init__(self, stage: Stage[Scripted], **scripts: Sequence[Line]) -> None:
+    def __init__(self, stage: ScriptedAccount[Scripted], **scripts: Sequence[Line]) -> None:
         self.world = stage.world(**scripts)
         self.scale_up, self.retire, self.empty, self.disrupt, self.again = (
             self.world.machine(name) for name in ("scale-up", "retire", "empty", "disrupt", "again")
@@ -102,12 +102,12 @@ class Swept:
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
     with staged(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
         yield made
 
 
-def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage[Scripted]) -> None:
+def test_a_sweep_that_finds_nothing_starts_nothing(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage)
     ended = swept.run()
 
@@ -117,7 +117,7 @@ def test_a_sweep_that_finds_nothing_starts_nothing(stage: Stage[Scripted]) -> No
     assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
 
 
-def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(stage: Stage[Scripted]) -> None:
+def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "retire": [EMPTY]}])
     swept.run()
 
@@ -128,7 +128,7 @@ def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(st
 
 @pytest.mark.parametrize("claims", [[LOST], [EMPTY], [EMPTY, LOST, {**EMPTY, "claim": "c"}]])
 def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
-    stage: Stage[Scripted], claims: list[Any]
+    stage: ScriptedAccount[Scripted], claims: list[Any]
 ) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, "retire": claims}])
     ended = swept.run()
@@ -147,7 +147,7 @@ def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
     ("later", "paused", "starts"), [(54, False, True), (0, False, False), (54, True, False)], ids=str
 )
 def test_another_sweep_follows_while_retirements_make_place_for_more_empty_nodes(
-    stage: Stage[Scripted], later: int, paused: bool, starts: bool
+    stage: ScriptedAccount[Scripted], later: int, paused: bool, starts: bool
 ) -> None:
     found = {**NOTHING_SEEN, "retire": [EMPTY], "emptyLater": later}
     swept = Swept(stage, survey_cluster=[found], survey_instances=[{**ALL_THERE, "retire": [EMPTY]}])
@@ -181,7 +181,7 @@ LEFT = {"due": False, "digest": "abc", "unfinished": 1}
     ids=["due", "one runs", "pods wait", "a launch is open", "left over", "left over while pods wait", "attended"],
 )
 def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
-    stage: Stage[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
+    stage: ScriptedAccount[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
 ) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, **cluster}], survey_instances=[{**ALL_THERE, **instances}])
     ended = swept.run()
@@ -196,7 +196,9 @@ def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
 DRIFT_DUE = {"due": True, "digest": "abc", "snapshot": "snapshots/s/1.json.gz"}
 
 
-def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_starts(stage: Stage[Scripted]) -> None:
+def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_starts(
+    stage: ScriptedAccount[Scripted],
+) -> None:
     swept = Swept(
         stage,
         survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}],
@@ -218,7 +220,7 @@ def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_sta
 
 
 @pytest.mark.parametrize("broken", ["resolve_node_classes", "detect_drift"])
-def test_a_detection_of_drift_that_fails_stops_nothing_else(stage: Stage[Scripted], broken: str) -> None:
+def test_a_detection_of_drift_that_fails_stops_nothing_else(stage: ScriptedAccount[Scripted], broken: str) -> None:
     due = {**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}
     ended = Swept(stage, survey_cluster=[due], **{broken: ["Broken"] * 4}).run()
 
@@ -226,7 +228,9 @@ def test_a_detection_of_drift_that_fails_stops_nothing_else(stage: Stage[Scripte
 
 
 @pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])
-def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Stage[Scripted], found: str) -> None:
+def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(
+    stage: ScriptedAccount[Scripted], found: str
+) -> None:
     swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, found: 1, "reasons": ["pod default/web waits for a node"]}])
     ended = swept.run()
 
@@ -238,7 +242,9 @@ def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(stage: Sta
 
 
 @pytest.mark.parametrize("found", [{"leaseBroken": True}, {"deadWaves": 1}, {"openLaunches": 2}])
-def test_what_a_dead_scale_up_left_behind_starts_another(stage: Stage[Scripted], found: dict[str, Any]) -> None:
+def test_what_a_dead_scale_up_left_behind_starts_another(
+    stage: ScriptedAccount[Scripted], found: dict[str, Any]
+) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, **found}])
     ended = swept.run()
 
@@ -246,7 +252,7 @@ def test_what_a_dead_scale_up_left_behind_starts_another(stage: Stage[Scripted],
     assert len(swept.world.started(swept.scale_up)) == 1
 
 
-def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage[Scripted]) -> None:
+def test_garbage_is_collected_and_claims_are_rebuilt(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage, survey_instances=[{**ALL_THERE, "garbage": ["i-x"], "rebuild": [BARE]}])
     ended = swept.run()
 
@@ -256,7 +262,7 @@ def test_garbage_is_collected_and_claims_are_rebuilt(stage: Stage[Scripted]) -> 
     assert swept.world.started(swept.retire) == {}
 
 
-def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(stage: Stage[Scripted]) -> None:
+def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(stage: ScriptedAccount[Scripted]) -> None:
     everything = {**ALL_THERE, "retire": [EMPTY, LOST], "garbage": ["i-x"], "rebuild": [BARE]}
     swept = Swept(
         stage,
@@ -272,7 +278,7 @@ def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(stage: 
 
 
 @pytest.mark.parametrize("broken", ["empty", "retire"])
-def test_a_retirement_that_cannot_be_started_prevents_no_other(stage: Stage[Scripted], broken: str) -> None:
+def test_a_retirement_that_cannot_be_started_prevents_no_other(stage: ScriptedAccount[Scripted], broken: str) -> None:
     swept = Swept(
         stage,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
@@ -287,7 +293,7 @@ def test_a_retirement_that_cannot_be_started_prevents_no_other(stage: Stage[Scri
 
 
 @pytest.mark.parametrize("broken", ["survey_cluster", "survey_instances"])
-def test_a_survey_that_fails_starts_nothing(stage: Stage[Scripted], broken: str) -> None:
+def test_a_survey_that_fails_starts_nothing(stage: ScriptedAccount[Scripted], broken: str) -> None:
     due: dict[str, Sequence[Line]] = {"survey_cluster": [{**NOTHING_SEEN, "pendingPods": 1, "retire": [EMPTY]}]}
     swept = Swept(stage, **{**due, broken: ["Broken"]})
     ended = swept.run()
@@ -296,7 +302,7 @@ def test_a_survey_that_fails_starts_nothing(stage: Stage[Scripted], broken: str)
     assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
 
 
-def test_a_paused_sweep_reads_and_starts_nothing(stage: Stage[Scripted]) -> None:
+def test_a_paused_sweep_reads_and_starts_nothing(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(
         stage,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
@@ -316,7 +322,9 @@ def test_a_paused_sweep_reads_and_starts_nothing(stage: Stage[Scripted]) -> None
         (FOREIGN_DEFINITIONS, "Refused: the definitions are not Joiner's"),
     ],
 )
-def test_a_sweep_beside_another_autoscaler_does_not_read_ec2(stage: Stage[Scripted], guard: str, end: str) -> None:
+def test_a_sweep_beside_another_autoscaler_does_not_read_ec2(
+    stage: ScriptedAccount[Scripted], guard: str, end: str
+) -> None:
     swept = Swept(stage, survey_cluster=[{"refused": guard, "reasons": []}])
     ended = swept.run()
 
@@ -324,7 +332,7 @@ def test_a_sweep_beside_another_autoscaler_does_not_read_ec2(stage: Stage[Script
     assert "survey_instances" not in swept.world.calls
 
 
-def test_a_sweep_for_a_deletion_waits_until_it_is_stored(stage: Stage[Scripted]) -> None:
+def test_a_sweep_for_a_deletion_waits_until_it_is_stored(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage)
     began = time.monotonic()
     ended = swept.run(after=1)

@@ -11,7 +11,7 @@ from infra.service_integrations import ServiceIntegrations
 from infra.states_language import state_machine, succeed_state
 from infra.sweep_turn_states import SweepTurnStates
 from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
-from tests.infra.scripted import Scripted, Stage, staged
+from tests.infra.scripted import Scripted, ScriptedAccount, staged
 from tests.infra.test_sweep_executed import NOTHING_SEEN, QUIET, Swept
 from tests.local.running_aws import RunningAws, eventually
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.local
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[Scripted]]:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
     with staged(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
         yield made
 
 
-def test_a_sweep_that_starts_while_another_runs_runs_after_it(stage: Stage[Scripted]) -> None:
+def test_a_sweep_that_starts_while_another_runs_runs_after_it(stage: ScriptedAccount[Scripted]) -> None:
     looks: list[tuple[str, float, float]] = []
 
     def look(world: Scripted, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ def test_a_sweep_that_starts_while_another_runs_runs_after_it(stage: Stage[Scrip
     assert "holder" not in swept.world.item("LEASE", "sweep")
 
 
-def test_a_third_sweep_ends_because_another_one_waits(stage: Stage[Scripted]) -> None:
+def test_a_third_sweep_ends_because_another_one_waits(stage: ScriptedAccount[Scripted]) -> None:
     def look(world: Scripted, _event: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(world.calls["survey_cluster"]) == 1:
             _start(swept, "second")
@@ -67,7 +67,7 @@ def test_a_third_sweep_ends_because_another_one_waits(stage: Stage[Scripted]) ->
     assert [each["execution"]["name"] for each in swept.world.calls["survey_cluster"]] == ["first", "second"]
 
 
-def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: Stage[Scripted]) -> None:
+def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage)
     swept.world.put("LEASE", "sweep", holder="arn:of-the-dead", sweepUntil=int(time.time()) + 3, looksAt=1)
     began = time.monotonic()
@@ -79,7 +79,7 @@ def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: Stage[Scr
 
 
 @pytest.mark.parametrize("how", ["refused", "timed out", "answer lost"])
-def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, stage: Stage[Scripted]) -> None:
+def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage)
     machine = swept.arn.rpartition(":")[2]
     tries = 4  # the first attempt and three retries; the update that releases the turn is not affected
@@ -99,7 +99,7 @@ def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, stage: Sta
     assert "holder" not in swept.world.item("LEASE", "sweep")
 
 
-def test_a_sweep_that_waits_too_long_fails_so_that_the_alarm_counts_it(stage: Stage[Scripted]) -> None:
+def test_a_sweep_that_waits_too_long_fails_so_that_the_alarm_counts_it(stage: ScriptedAccount[Scripted]) -> None:
     world = stage.world()
     turn = SweepTurnStates(ServiceIntegrations("aws"), world.table, seconds=240, attempts=1)
     states = {
@@ -116,7 +116,7 @@ def test_a_sweep_that_waits_too_long_fails_so_that_the_alarm_counts_it(stage: St
     assert "Looks" not in ended["states"]
 
 
-def test_a_turn_that_was_taken_over_stays_with_the_other_sweep(stage: Stage[Scripted]) -> None:
+def test_a_turn_that_was_taken_over_stays_with_the_other_sweep(stage: ScriptedAccount[Scripted]) -> None:
     def look(world: Scripted, _event: Mapping[str, Any]) -> Mapping[str, Any]:
         world.put("LEASE", "sweep", holder="arn:of-another", sweepUntil=int(time.time()) + 240)
         return NOTHING_SEEN

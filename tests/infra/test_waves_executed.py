@@ -9,21 +9,21 @@ import pytest
 from infra.retirement_expressions import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
 from infra.retirement_workflow import FUNCTIONS
 from joiner.names import pause_parameter
-from tests.infra.retirement_world import SMOOTH, STAYS, World, begins, claim, entry, moves
-from tests.infra.scripted import Answer, Line, Stage, staged
+from tests.infra.retirement_world import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
+from tests.infra.scripted import Answer, Line, ScriptedAccount, staged
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[Stage[World]]:
-    with staged(World, FUNCTIONS, SMOOTH, local_aws) as made:
+def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[RetirementMachines]]:
+    with staged(RetirementMachines, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 
-def test_a_blocked_node_delays_no_other_node(stage: Stage[World]) -> None:
-    def only_b(_world: World, event: Mapping[str, Any]) -> Answer:
+def test_a_blocked_node_delays_no_other_node(stage: ScriptedAccount[RetirementMachines]) -> None:
+    def only_b(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
         drained = [{**each, "stage": "drained"} if each["claim"] == "b" else each for each in event["claims"]]
         return {"claims": drained, "pause": 1}
 
@@ -39,7 +39,7 @@ def test_a_blocked_node_delays_no_other_node(stage: Stage[World]) -> None:
     assert world.states(execution).count("Wait") == 2
 
 
-def test_instances_that_terminate_slowly_are_checked_again(stage: Stage[World]) -> None:
+def test_instances_that_terminate_slowly_are_checked_again(stage: ScriptedAccount[RetirementMachines]) -> None:
     last = SMOOTH["confirm_termination"][0]
     world = stage.world(confirm_termination=[STAYS, last])
 
@@ -54,8 +54,8 @@ def test_instances_that_terminate_slowly_are_checked_again(stage: Stage[World]) 
     )
 
 
-def test_a_wave_that_fails_stops_no_other_wave_and_is_reported(stage: Stage[World]) -> None:
-    def fails_for_a(_world: World, event: Mapping[str, Any]) -> Answer | str:
+def test_a_wave_that_fails_stops_no_other_wave_and_is_reported(stage: ScriptedAccount[RetirementMachines]) -> None:
+    def fails_for_a(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer | str:
         line = moves("draining", "drained", pause=1)
         assert callable(line)
         return "Broken" if event["claims"][0]["claim"] == "a" else line(_world, event)
@@ -70,8 +70,10 @@ def test_a_wave_that_fails_stops_no_other_wave_and_is_reported(stage: Stage[Worl
     assert [call["claims"][0]["claim"] for call in world.calls["forget_nodes"]] == ["b"]
 
 
-def test_a_user_who_pauses_joiner_ends_a_drain_before_its_next_round(stage: Stage[World]) -> None:
-    def is_paused(world: World, event: Mapping[str, Any]) -> Answer:
+def test_a_user_who_pauses_joiner_ends_a_drain_before_its_next_round(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
+    def is_paused(world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
         world.pause("true")
         return {"claims": event["claims"], "pause": 5}
 
@@ -85,7 +87,9 @@ def test_a_user_who_pauses_joiner_ends_a_drain_before_its_next_round(stage: Stag
     assert world.states(execution)[-7:] == [*paused, "Summarise the group", "How did it end?", "Joiner is paused"]
 
 
-def test_a_drain_with_short_pauses_reads_the_pause_parameter_in_every_fifth_round(stage: Stage[World]) -> None:
+def test_a_drain_with_short_pauses_reads_the_pause_parameter_in_every_fifth_round(
+    stage: ScriptedAccount[RetirementMachines],
+) -> None:
     world = stage.world(evict_pods=[*([STAYS] * ROUNDS_BETWEEN_PAUSE_CHECKS), SMOOTH["evict_pods"][0]])
 
     execution = world.start(claim("a"))
@@ -94,7 +98,7 @@ def test_a_drain_with_short_pauses_reads_the_pause_parameter_in_every_fifth_roun
     assert world.states(execution).count("Read the pause again") == 1
 
 
-def test_a_deleted_pause_parameter_pauses_no_drain(stage: Stage[World]) -> None:
+def test_a_deleted_pause_parameter_pauses_no_drain(stage: ScriptedAccount[RetirementMachines]) -> None:
     stays: Line = lambda _world, event: {"claims": event["claims"], "pause": 5}  # noqa: E731 - a line of the script
     world = stage.world(evict_pods=[stays, SMOOTH["evict_pods"][0]])
     stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
@@ -103,9 +107,9 @@ def test_a_deleted_pause_parameter_pauses_no_drain(stage: Stage[World]) -> None:
 
 
 def test_a_wave_ends_before_the_history_of_its_execution_is_full(
-    stage: Stage[World], monkeypatch: pytest.MonkeyPatch
+    stage: ScriptedAccount[RetirementMachines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(World, "limits", replace(STANDARD_LIMITS, rounds=3))
+    monkeypatch.setattr(RetirementMachines, "limits", replace(STANDARD_LIMITS, rounds=3))
     world = stage.world(evict_pods=[STAYS])
 
     execution = world.start(claim("a"))

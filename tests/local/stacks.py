@@ -9,7 +9,7 @@ from tests.local.running_aws import RunningAws
 
 
 @dataclass(slots=True)
-class DeployedStack:
+class StackUnderTest:
     """A stack with a unique name. Operations return its status when they have ended."""
 
     aws: RunningAws

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from joiner_local.aws.cloudformation.resources import TYPES
 from tests.local.every_type import every_type
 from tests.local.running_aws import RunningAws, zipped
-from tests.local.stacks import DeployedStack, att, parameter, queue, ref
+from tests.local.stacks import StackUnderTest, att, parameter, queue, ref
 
 
 def value(aws: RunningAws, name: str) -> str:
@@ -31,7 +31,7 @@ REFUSED = {
 
 
 def test_resources_are_made_after_what_they_depend_on_and_deleted_before_it(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     status = stack.create(
         {
             "Last": parameter("z", DependsOn="Middle"),
@@ -59,7 +59,7 @@ def test_resources_are_made_after_what_they_depend_on_and_deleted_before_it(loca
 
 
 def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> None:
-    stack, s3 = DeployedStack(local_aws), local_aws.client("s3")
+    stack, s3 = StackUnderTest(local_aws), local_aws.client("s3")
     bucket, cluster = local_aws.fresh("assets"), local_aws.fresh("cluster")
     s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket=bucket, Key="layer.zip", Body=zipped(**{"python/found.py": ""}))
@@ -88,7 +88,7 @@ def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> No
 
 
 def test_an_update_touches_only_what_changed_once_resolved(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     resources = {"Source": parameter("1"), "Copy": parameter(att("Source", "Value")), "Other": parameter("o")}
     stack.create(resources)
 
@@ -101,7 +101,7 @@ def test_an_update_touches_only_what_changed_once_resolved(local_aws: RunningAws
 
 
 def test_an_update_with_nothing_new_is_refused_in_the_words_that_the_cdk_knows(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create({"One": parameter("1")})
 
     with pytest.raises(ClientError, match="No updates are to be performed"):
@@ -109,7 +109,7 @@ def test_an_update_with_nothing_new_is_refused_in_the_words_that_the_cdk_knows(l
 
 
 def test_what_cannot_change_in_place_is_replaced_and_the_old_one_deleted_last(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create({"Queue": queue(QueueName=local_aws.fresh("old")), "Uses": parameter(att("Queue", "QueueName"))})
     before = stack.physical_id("Queue")
     renamed = local_aws.fresh("new")
@@ -127,7 +127,7 @@ def test_what_cannot_change_in_place_is_replaced_and_the_old_one_deleted_last(lo
 
 
 def test_a_resource_with_a_name_of_its_own_cannot_be_replaced_under_it(local_aws: RunningAws) -> None:
-    stack, name = DeployedStack(local_aws), local_aws.fresh("machine")
+    stack, name = StackUnderTest(local_aws), local_aws.fresh("machine")
     role = local_aws.role("states.amazonaws.com")
     machine: dict[str, Any] = {
         "Type": "AWS::StepFunctions::StateMachine",
@@ -151,7 +151,7 @@ def test_a_resource_with_a_name_of_its_own_cannot_be_replaced_under_it(local_aws
 def test_a_failing_create_names_the_resource_with_the_services_words_and_takes_everything_back(
     local_aws: RunningAws,
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
 
     assert stack.create({"Good": queue(), "Bad": {**REFUSED, "DependsOn": "Good"}}) == "ROLLBACK_COMPLETE"
     assert stack.described["StackStatusReason"] == "The following resource(s) failed to create: [Bad]."
@@ -162,7 +162,7 @@ def test_a_failing_create_names_the_resource_with_the_services_words_and_takes_e
 
 
 def test_a_failing_update_puts_back_what_it_changed_made_replaced_and_removed(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     first, second = local_aws.fresh("first"), local_aws.fresh("second")
     before = {"Changed": parameter("old"), "Replaced": queue(QueueName=first), "Removed": parameter("still here")}
     stack.create(before)
@@ -213,7 +213,7 @@ def test_a_failing_update_puts_back_what_it_changed_made_replaced_and_removed(lo
 def test_what_the_local_aws_does_not_know_is_refused_before_anything_is_made(
     local_aws: RunningAws, resources: dict[str, Any], complaint: str
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
 
     with pytest.raises(ClientError) as refused:
         stack.create(resources)
@@ -223,14 +223,14 @@ def test_what_the_local_aws_does_not_know_is_refused_before_anything_is_made(
 
 
 def test_an_unknown_function_in_a_value_fails_its_resource(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
 
     assert stack.create({"Odd": parameter({"Fn::Cidr": ["10.0.0.0/16", 1, 8]})}) == "ROLLBACK_COMPLETE"
     assert stack.reason("Odd") == "Template format error: the local AWS does not know Fn::Cidr"
 
 
 def test_functions_conditions_mappings_and_parameters_give_values(local_aws: RunningAws) -> None:
-    stack, setting = DeployedStack(local_aws), f"/{local_aws.fresh('setting')}"
+    stack, setting = StackUnderTest(local_aws), f"/{local_aws.fresh('setting')}"
     local_aws.client("ssm").put_parameter(Name=setting, Value="31", Type="String")
     written = {
         "Joined": {"Fn::Join": ["-", [ref("Name"), ref("AWS::Region"), ref("Version")]]},
@@ -261,7 +261,7 @@ def test_functions_conditions_mappings_and_parameters_give_values(local_aws: Run
 
 
 def test_a_resource_whose_condition_turns_false_is_deleted(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     resources = {"Always": parameter("1"), "Sometimes": queue() | {"Condition": "Wanted"}}
     want = {"Want": {"Type": "String", "Default": "yes"}}
     asked: dict[str, Any] = {"Parameters": want, "Conditions": {"Wanted": {"Fn::Equals": [ref("Want"), "yes"]}}}
@@ -273,7 +273,7 @@ def test_a_resource_whose_condition_turns_false_is_deleted(local_aws: RunningAws
 
 
 def test_a_rule_of_the_template_can_refuse_its_parameters(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     old = {"Fn::Contains": [["1", "2", "3"], ref("BootstrapVersion")]}
     rule = {"Assertions": [{"Assert": {"Fn::Not": [old]}, "AssertDescription": "bootstrap again"}]}
     parameters = {"BootstrapVersion": {"Type": "String", "Default": "3"}}
@@ -286,7 +286,7 @@ def test_a_rule_of_the_template_can_refuse_its_parameters(local_aws: RunningAws)
 
 
 def test_another_stack_imports_what_one_exports(local_aws: RunningAws) -> None:
-    giver, taker, name = DeployedStack(local_aws), DeployedStack(local_aws), local_aws.fresh("export")
+    giver, taker, name = StackUnderTest(local_aws), StackUnderTest(local_aws), local_aws.fresh("export")
     giver.create({"A": parameter("given")}, Outputs={"A": {"Value": att("A", "Value"), "Export": {"Name": name}}})
 
     assert (
@@ -297,7 +297,7 @@ def test_another_stack_imports_what_one_exports(local_aws: RunningAws) -> None:
 
 
 def test_templates_may_be_yaml_with_short_forms(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     text = """
 Resources:
   Queue:
@@ -314,7 +314,7 @@ Outputs:
 
 
 def test_retained_resources_stay_when_their_stack_goes(local_aws: RunningAws) -> None:
-    stack, name = DeployedStack(local_aws), local_aws.fresh("kept")
+    stack, name = StackUnderTest(local_aws), local_aws.fresh("kept")
     stack.create({"Kept": queue(QueueName=name) | {"DeletionPolicy": "Retain"}, "Gone": queue()})
 
     assert stack.delete() == "DELETE_COMPLETE"
@@ -323,7 +323,7 @@ def test_retained_resources_stay_when_their_stack_goes(local_aws: RunningAws) ->
 
 
 def test_a_bucket_with_something_in_it_keeps_its_stack_until_it_is_emptied(local_aws: RunningAws) -> None:
-    stack, s3 = DeployedStack(local_aws), local_aws.client("s3")
+    stack, s3 = StackUnderTest(local_aws), local_aws.client("s3")
     stack.create({"Bucket": {"Type": "AWS::S3::Bucket"}})
     bucket = stack.physical_id("Bucket")
     s3.put_object(Bucket=bucket, Key="snapshot", Body=b"{}")
@@ -335,7 +335,7 @@ def test_a_bucket_with_something_in_it_keeps_its_stack_until_it_is_emptied(local
 
 
 def test_a_resource_that_was_deleted_by_hand_is_no_obstacle(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create({"Parameter": parameter("1")})
     local_aws.client("ssm").delete_parameter(Name=stack.physical_id("Parameter"))
 
@@ -343,7 +343,7 @@ def test_a_resource_that_was_deleted_by_hand_is_no_obstacle(local_aws: RunningAw
 
 
 def test_a_change_set_shows_what_it_will_do_and_then_does_it(local_aws: RunningAws) -> None:
-    stack, cloudformation = DeployedStack(local_aws), local_aws.client("cloudformation")
+    stack, cloudformation = StackUnderTest(local_aws), local_aws.client("cloudformation")
 
     def propose(kind: str, name: str, resources: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps({"Resources": resources})

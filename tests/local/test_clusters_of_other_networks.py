@@ -24,7 +24,7 @@ V4 = {"serviceCidr": "10.100.0.0/16", "ipFamily": "ipv4"}
 V6 = {"serviceCidr": "fd12:3456:789a::/108", "ipFamily": "ipv6"}
 
 
-class Cluster:
+class EksCluster:
     """A cluster of the local EKS, whose network a test chooses."""
 
     def __init__(self, aws: RunningAws, network: Network, name: str) -> None:
@@ -35,7 +35,7 @@ class Cluster:
 
     def described(self) -> dict[str, str]:
         """Return the response of the deployment's custom resource to a template."""
-        answer = describe_cluster.describe(Request("Create", {"Cluster": self.name}))
+        answer = describe_cluster.describe(Request("Create", {"EksCluster": self.name}))
         return dict(answer.attributes)
 
     def facts(self) -> ClusterFacts:
@@ -63,7 +63,7 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[EksCluster]:
     name, table = local_aws.fresh("networks"), local_aws.table("memory")
     for variable, value in {
         "AWS_ENDPOINT_URL": local_aws.endpoint,
@@ -76,7 +76,7 @@ def cluster(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     }.items():
         monkeypatch.setenv(variable, value)
     _forget_clients()
-    yield Cluster(local_aws, seed_network(local_aws.endpoint, name), name)
+    yield EksCluster(local_aws, seed_network(local_aws.endpoint, name), name)
     _forget_clients()
 
 
@@ -85,7 +85,7 @@ def _forget_clients() -> None:
     environment._session.cache_clear()
 
 
-def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster) -> None:
+def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: EksCluster) -> None:
     assert cluster.described()["Version"] == "1.36"
     cluster.set(**V6)
 
@@ -108,7 +108,7 @@ def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: Cluster
     ],
 )
 def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(
-    cluster: Cluster, mode: str, reason: str
+    cluster: EksCluster, mode: str, reason: str
 ) -> None:
     if mode:
         cluster.set(controlPlaneEgressMode=mode)
@@ -119,15 +119,15 @@ def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(
     assert reason in egress
 
 
-def test_the_template_asks_for_what_the_function_answers(cluster: Cluster) -> None:
+def test_the_template_asks_for_what_the_function_answers(cluster: EksCluster) -> None:
     assert set(cluster.described()) == set(DESCRIBED_ATTRIBUTES)
 
 
-def test_the_clusters_own_subnets_are_what_the_permissions_get(cluster: Cluster) -> None:
+def test_the_clusters_own_subnets_are_what_the_permissions_get(cluster: EksCluster) -> None:
     assert set(cluster.described()["SubnetIds"].split(",")) == set(cluster.network.subnets.values())
 
 
-def test_every_function_gets_the_network_of_the_cluster(cluster: Cluster) -> None:
+def test_every_function_gets_the_network_of_the_cluster(cluster: EksCluster) -> None:
     cluster.set(**V4)
     four = cluster.facts()
     cluster.set(**V6)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.local.running_aws import RunningAws
-from tests.local.stacks import DeployedStack, att, parameter
+from tests.local.stacks import StackUnderTest, att, parameter
 
 # Does what its properties request, and records each request.
 FUNCTION = """
@@ -83,7 +83,7 @@ def forget_earlier_requests(installer: Installer) -> None:
 def test_it_is_asked_to_create_update_and_delete_and_its_data_reach_others(
     local_aws: RunningAws, installer: Installer
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     uses = parameter(att("Thing", "Value"))
 
     assert stack.create({"Thing": installer.resource(Value="one"), "Uses": uses}) == "CREATE_COMPLETE"
@@ -103,7 +103,7 @@ def test_it_is_asked_to_create_update_and_delete_and_its_data_reach_others(
 
 
 def test_every_scalar_arrives_as_a_string(local_aws: RunningAws, installer: Installer) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create({"Thing": installer.resource(Number=7, Flag=True, Nested={"List": [1, False]})})
 
     [request] = installer.requests()
@@ -114,7 +114,7 @@ def test_every_scalar_arrives_as_a_string(local_aws: RunningAws, installer: Inst
 def test_a_failure_fails_the_stack_with_its_reason_and_is_still_asked_to_delete(
     local_aws: RunningAws, installer: Installer
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
 
     assert stack.create({"Thing": installer.resource(Mode="failed", Name="half")}) == "ROLLBACK_COMPLETE"
     assert "Message returned: the cluster refused" in stack.reason("Thing")
@@ -122,7 +122,7 @@ def test_a_failure_fails_the_stack_with_its_reason_and_is_still_asked_to_delete(
 
 
 def test_a_failing_update_is_updated_back(local_aws: RunningAws, installer: Installer) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create({"Thing": installer.resource(Value="good")})
     installer.requests()
 
@@ -135,7 +135,7 @@ def test_a_failing_update_is_updated_back(local_aws: RunningAws, installer: Inst
 def test_another_physical_id_means_that_the_old_one_is_deleted_after_the_update(
     local_aws: RunningAws, installer: Installer
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create({"Thing": installer.resource(Name="a")})
     installer.requests()
 
@@ -155,7 +155,7 @@ def test_another_physical_id_means_that_the_old_one_is_deleted_after_the_update(
 def test_no_proper_answer_fails_the_stack(
     local_aws: RunningAws, installer: Installer, mode: str, complaint: str
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     thing = installer.resource(Mode=mode)
 
     assert stack.create({"Thing": thing}) == "ROLLBACK_COMPLETE"
@@ -165,7 +165,7 @@ def test_no_proper_answer_fails_the_stack(
 def test_a_function_that_crashes_is_tried_three_times_and_its_error_reported(
     local_aws: RunningAws, installer: Installer
 ) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
 
     assert stack.create({"Thing": installer.resource(Mode="crash")}) == "ROLLBACK_COMPLETE"
     assert "custom code broke" in stack.reason("Thing")
@@ -173,7 +173,7 @@ def test_a_function_that_crashes_is_tried_three_times_and_its_error_reported(
 
 
 def test_the_service_timeout_is_how_long_an_answer_may_take(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     name = local_aws.function(
         "import time\ndef handler(event, context): time.sleep(0 if event['RequestType'] == 'Delete' else 5)", Timeout=10
     )
@@ -184,7 +184,7 @@ def test_the_service_timeout_is_how_long_an_answer_may_take(local_aws: RunningAw
 
 
 def test_an_attribute_that_was_not_answered_fails_who_asks_for_it(local_aws: RunningAws, installer: Installer) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
 
     assert (
         stack.create({"Thing": installer.resource(), "Uses": parameter(att("Thing", "Missing"))}) == "ROLLBACK_COMPLETE"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.local.running_aws import RunningAws, eventually
-from tests.local.stacks import DeployedStack, att, ref
+from tests.local.stacks import StackUnderTest, att, ref
 
 ECHO = """
 import json
@@ -34,7 +34,7 @@ def handler(event, context):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReceivedResponse:
     status: int
     headers: Message
     body: bytes
@@ -49,7 +49,7 @@ class Api:
     """An HTTP API in a stack of its own, called over TLS with the endpoint's CA."""
 
     aws: RunningAws
-    stack: DeployedStack
+    stack: StackUnderTest
     trusted: ssl.SSLContext = field(init=False)
 
     def __post_init__(self) -> None:
@@ -60,15 +60,17 @@ class Api:
     def url(self) -> str:
         return self.stack.outputs["Url"].rstrip("/")
 
-    def call(self, method: str, path: str, body: bytes | None = None, timeout: float = 10, **headers: str) -> Answer:
+    def call(
+        self, method: str, path: str, body: bytes | None = None, timeout: float = 10, **headers: str
+    ) -> ReceivedResponse:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(f"{self.url}{path}", body, named, method=method)  # noqa: S310 - the local AWS
         try:
             with urllib.request.urlopen(request, context=self.trusted, timeout=timeout) as answer:  # noqa: S310
-                return Answer(answer.status, answer.headers, answer.read())
+                return ReceivedResponse(answer.status, answer.headers, answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                return Answer(error.code, error.headers, error.read())
+                return ReceivedResponse(error.code, error.headers, error.read())
 
 
 def api_resources(
@@ -133,7 +135,7 @@ def echo(local_aws: RunningAws) -> str:
 
 @pytest.fixture(scope="module")
 def api(local_aws: RunningAws, echo: str) -> Iterator[Api]:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     routes = ["POST /e/{id}", "ANY /p/{proxy+}", "GET /p/exact"]
     assert stack.create(api_resources(echo, routes), Outputs=URL) == "CREATE_COMPLETE"
     yield Api(local_aws, stack)
@@ -196,7 +198,7 @@ def test_a_function_that_raises_or_answers_nonsense_is_an_internal_error(api: Ap
 
 
 def test_each_route_has_its_own_throttle(local_aws: RunningAws, echo: str) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     tight = {"ThrottlingRateLimit": 0.5, "ThrottlingBurstLimit": 3}
     stage = {
         "RouteSettings": {"POST /pods": tight},
@@ -213,7 +215,7 @@ def test_each_route_has_its_own_throttle(local_aws: RunningAws, echo: str) -> No
 
 
 def test_a_function_that_does_not_let_the_api_in_is_not_called(local_aws: RunningAws, echo: str) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     stack.create(api_resources(echo, ["POST /pods"], permitted="${Api}/*/POST/nodes"), Outputs=URL)
 
     assert Api(local_aws, stack).call("POST", "/pods", b"{}").status == 500
@@ -221,7 +223,7 @@ def test_a_function_that_does_not_let_the_api_in_is_not_called(local_aws: Runnin
 
 
 def test_a_stage_writes_its_access_log_in_its_format(local_aws: RunningAws, echo: str) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     log = {"DestinationArn": att("Logs", "Arn"), "Format": '{"status":"$context.status","route":"$context.routeKey"}'}
     resources = api_resources(echo, ["POST /pods"], stage={"AccessLogSettings": log}) | {
         "Logs": {"Type": "AWS::Logs::LogGroup"}
@@ -236,7 +238,7 @@ def test_a_stage_writes_its_access_log_in_its_format(local_aws: RunningAws, echo
 
 
 def test_a_function_that_takes_too_long_is_unavailable(local_aws: RunningAws) -> None:
-    stack = DeployedStack(local_aws)
+    stack = StackUnderTest(local_aws)
     slow = function_arn(local_aws, "import time\ndef handler(event, context): time.sleep(3)")
     resources = api_resources(slow, ["POST /pods"])
     resources["Integration"]["Properties"]["TimeoutInMillis"] = 500
@@ -260,7 +262,7 @@ def test_a_function_that_takes_too_long_is_unavailable(local_aws: RunningAws) ->
 def test_what_the_door_cannot_do_fails_the_deployment(
     local_aws: RunningAws, echo: str, resource: str, changes: dict[str, str], complaint: str
 ) -> None:
-    stack, resources = DeployedStack(local_aws), api_resources(echo, ["POST /pods"])
+    stack, resources = StackUnderTest(local_aws), api_resources(echo, ["POST /pods"])
     resources[resource]["Properties"] |= changes
 
     assert stack.create(resources) == "ROLLBACK_COMPLETE"

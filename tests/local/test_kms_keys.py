@@ -26,7 +26,7 @@ LIVES = ("running", "")
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class KeyAccount:
     aws: RunningAws
     network: Network
 
@@ -70,13 +70,13 @@ class Account:
 
 
 @pytest.fixture
-def account(local_aws: RunningAws) -> Iterator[Account]:
-    yield Account(local_aws, seed_network(local_aws.endpoint, "keys"))
+def account(local_aws: RunningAws) -> Iterator[KeyAccount]:
+    yield KeyAccount(local_aws, seed_network(local_aws.endpoint, "keys"))
     local_aws.client("ec2").reset_ebs_default_kms_key_id()
     local_aws.client("ec2").disable_ebs_encryption_by_default()
 
 
-def test_without_a_grant_the_instance_ends_and_with_the_deployments_it_lives(account: Account) -> None:
+def test_without_a_grant_the_instance_ends_and_with_the_deployments_it_lives(account: KeyAccount) -> None:
     key = account.key()
     encrypted = {"Encrypted": True, "KmsKeyId": key}
 
@@ -85,7 +85,7 @@ def test_without_a_grant_the_instance_ends_and_with_the_deployments_it_lives(acc
     assert account.launch(encrypted, account.granted(key)) == LIVES
 
 
-def test_each_of_the_deployments_grants_is_needed(account: Account) -> None:
+def test_each_of_the_deployments_grants_is_needed(account: KeyAccount) -> None:
     key = account.key()
     using, granting = account.granted(key)
 
@@ -96,12 +96,12 @@ def test_each_of_the_deployments_grants_is_needed(account: Account) -> None:
         assert account.launch({"Encrypted": True, "KmsKeyId": key}, [fewer, granting]) == DIED, action
 
 
-def test_the_key_that_aws_manages_needs_no_grant(account: Account) -> None:
+def test_the_key_that_aws_manages_needs_no_grant(account: KeyAccount) -> None:
     assert account.launch({"Encrypted": True}, []) == LIVES
     assert account.launch({}, []) == LIVES
 
 
-def test_the_accounts_default_key_counts_where_a_volume_names_none(account: Account) -> None:
+def test_the_accounts_default_key_counts_where_a_volume_names_none(account: KeyAccount) -> None:
     key = account.key()
     ec2 = account.aws.client("ec2")
     ec2.modify_ebs_default_kms_key_id(KmsKeyId=key)
@@ -114,7 +114,7 @@ def test_the_accounts_default_key_counts_where_a_volume_names_none(account: Acco
     assert account.launch({}, []) == DIED
 
 
-def test_a_disabled_key_and_one_that_does_not_exist_end_the_instance_too(account: Account) -> None:
+def test_a_disabled_key_and_one_that_does_not_exist_end_the_instance_too(account: KeyAccount) -> None:
     key = account.key()
     account.aws.client("kms").disable_key(KeyId=key.rpartition("/")[2])
 
@@ -122,7 +122,7 @@ def test_a_disabled_key_and_one_that_does_not_exist_end_the_instance_too(account
     assert account.launch({"Encrypted": True, "KmsKeyId": "no-key"}, account.granted(key)) == DIED
 
 
-def test_a_key_policy_that_names_others_only_keeps_the_role_out(account: Account) -> None:
+def test_a_key_policy_that_names_others_only_keeps_the_role_out(account: KeyAccount) -> None:
     others = {
         "Effect": "Allow",
         "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:role/others"},

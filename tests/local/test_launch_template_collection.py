@@ -11,7 +11,7 @@ from joiner.launching import Launch
 from joiner.names import CLUSTER_NAME_TAG, NODEPOOL, cluster_tag
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.running_aws import RunningAws
-from tests.local.test_launching import Account
+from tests.local.test_launching import LaunchAccount
 
 pytestmark = pytest.mark.local
 
@@ -24,11 +24,11 @@ def network(local_aws: RunningAws) -> Network:
 
 
 @pytest.fixture
-def account(local_aws: RunningAws, network: Network) -> Account:
-    return Account(local_aws, network)
+def account(local_aws: RunningAws, network: Network) -> LaunchAccount:
+    return LaunchAccount(local_aws, network)
 
 
-def launched(account: Account, suffix: str = "a") -> Launch:
+def launched(account: LaunchAccount, suffix: str = "a") -> Launch:
     """Launch one instance; its outcome is recorded."""
     key, launch = account.launch(suffix)
     assert account.send(key)["launched"] == 1
@@ -36,15 +36,15 @@ def launched(account: Account, suffix: str = "a") -> Launch:
     return launch
 
 
-def names_of(account: Account) -> set[str]:
+def names_of(account: LaunchAccount) -> set[str]:
     return {each.name for each in account.ec2.launch_templates("launching")}
 
 
-def collected(account: Account, now: datetime) -> dict[str, Any]:
+def collected(account: LaunchAccount, now: datetime) -> dict[str, Any]:
     return collect_unused(account.ec2, account.ledger, "launching", now)
 
 
-def test_a_template_is_deleted_an_hour_after_its_last_launch_and_created_again(account: Account) -> None:
+def test_a_template_is_deleted_an_hour_after_its_last_launch_and_created_again(account: LaunchAccount) -> None:
     (template,) = launched(account).templates
 
     assert collected(account, datetime.now(UTC))["deleted"] == 0
@@ -55,7 +55,7 @@ def test_a_template_is_deleted_an_hour_after_its_last_launch_and_created_again(a
     assert template.name in names_of(account)
 
 
-def test_the_template_of_an_open_launch_stays(account: Account) -> None:
+def test_the_template_of_an_open_launch_stays(account: LaunchAccount) -> None:
     key, launch = account.launch("a")
     assert account.send(key)["launched"] == 1
 
@@ -64,7 +64,7 @@ def test_the_template_of_an_open_launch_stays(account: Account) -> None:
     assert {template.name for template in launch.templates} <= names_of(account)
 
 
-def test_templates_of_another_cluster_and_of_others_stay(account: Account) -> None:
+def test_templates_of_another_cluster_and_of_others_stay(account: LaunchAccount) -> None:
     ec2, fresh = account.aws.client("ec2"), account.aws.fresh("template")
     tags = {cluster_tag("other"): "owned", CLUSTER_NAME_TAG: "other", NODEPOOL: "default"}
     for name, tagged in ((f"{fresh}-other", tags), (f"{fresh}-plain", {})):
@@ -81,7 +81,7 @@ def test_templates_of_another_cluster_and_of_others_stay(account: Account) -> No
     assert {f"{fresh}-other", f"{fresh}-plain"} <= left
 
 
-def test_the_end_of_the_stack_deletes_templates_in_use_too(account: Account) -> None:
+def test_the_end_of_the_stack_deletes_templates_in_use_too(account: LaunchAccount) -> None:
     (template,) = launched(account).templates
     assert template.name in names_of(account)
 

@@ -11,7 +11,7 @@ import pytest
 from joiner.launching import Launch
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.running_aws import RunningAws
-from tests.local.test_launching import Account
+from tests.local.test_launching import LaunchAccount
 
 pytestmark = pytest.mark.local
 
@@ -24,8 +24,8 @@ def network(local_aws: RunningAws) -> Network:
 
 
 @pytest.fixture
-def account(local_aws: RunningAws, network: Network) -> Iterator[Account]:
-    account = Account(local_aws, network)
+def account(local_aws: RunningAws, network: Network) -> Iterator[LaunchAccount]:
+    account = LaunchAccount(local_aws, network)
     yield account
     ec2 = local_aws.client("ec2")
     for template in ec2.describe_launch_templates(MaxResults=200)["LaunchTemplates"]:
@@ -33,7 +33,7 @@ def account(local_aws: RunningAws, network: Network) -> Iterator[Account]:
             ec2.delete_launch_template(LaunchTemplateId=template["LaunchTemplateId"])
 
 
-def user_data(account: Account, launch: Launch) -> list[str]:
+def user_data(account: LaunchAccount, launch: Launch) -> list[str]:
     """Return the user data of the instances of a launch."""
     ec2 = account.aws.client("ec2")
     found = account.ec2.instances_of_launch(launch.id)
@@ -43,7 +43,7 @@ def user_data(account: Account, launch: Launch) -> list[str]:
     ]
 
 
-def foreign(account: Account, launch: Launch, **changes: Any) -> str:
+def foreign(account: LaunchAccount, launch: Launch, **changes: Any) -> str:
     """Create a template of the name that the launch wants, as another principal before it."""
     (template,) = launch.templates
     account.aws.client("ec2").create_launch_template(
@@ -52,20 +52,20 @@ def foreign(account: Account, launch: Launch, **changes: Any) -> str:
     return template.name
 
 
-def outcome(account: Account, launch: Launch) -> str:
+def outcome(account: LaunchAccount, launch: Launch) -> str:
     record = account.ledger.launch(launch.id)
     assert record is not None
     return record.outcome
 
 
-def test_two_launches_share_a_template_that_is_as_wanted(account: Account) -> None:
+def test_two_launches_share_a_template_that_is_as_wanted(account: LaunchAccount) -> None:
     first, _ = account.launch("a")
     second, _ = account.launch("b")
 
     assert [account.send(key)["launched"] for key in (first, second)] == [1, 1]
 
 
-def test_a_version_that_another_principal_added_is_not_used(account: Account) -> None:
+def test_a_version_that_another_principal_added_is_not_used(account: LaunchAccount) -> None:
     first, _ = account.launch("a")
     assert account.send(first)["launched"] == 1
     second, launch = account.launch("b")
@@ -90,7 +90,7 @@ def test_a_version_that_another_principal_added_is_not_used(account: Account) ->
     ids=lambda each: str(each)[:16],
 )
 def test_a_template_that_another_principal_made_launches_nothing(
-    account: Account, changes: dict[str, Any], field: str
+    account: LaunchAccount, changes: dict[str, Any], field: str
 ) -> None:
     key, launch = account.launch("a")
     name = foreign(account, launch, **changes)
@@ -105,7 +105,7 @@ def test_a_template_that_another_principal_made_launches_nothing(
     assert "delete that launch template" in message
 
 
-def test_a_template_that_is_deleted_is_made_again(account: Account) -> None:
+def test_a_template_that_is_deleted_is_made_again(account: LaunchAccount) -> None:
     key, launch = account.launch("a")
     name = foreign(account, launch, UserData=EVIL)
     assert account.send(key)["failed"] == 1

@@ -54,7 +54,7 @@ POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1"
 M5 = InstanceType("m5.large", {"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.large"})
 
 
-class Account:
+class LaunchAccount:
     """An account with a network, a table with a held lease, and a bucket."""
 
     def __init__(self, aws: RunningAws, network: Network) -> None:
@@ -140,12 +140,12 @@ def network(local_aws: RunningAws) -> Network:
 
 
 @pytest.fixture
-def account(local_aws: RunningAws, network: Network) -> Iterator[Account]:
-    yield Account(local_aws, network)
+def account(local_aws: RunningAws, network: Network) -> Iterator[LaunchAccount]:
+    yield LaunchAccount(local_aws, network)
     local_aws.knob("capacity", clear=True)
 
 
-def test_a_class_is_resolved_from_what_ec2_and_ssm_have(account: Account) -> None:
+def test_a_class_is_resolved_from_what_ec2_and_ssm_have(account: LaunchAccount) -> None:
     answer, classes = account.resolve()
     found = classes["EC2NodeClass/default"]
 
@@ -166,7 +166,7 @@ def test_a_class_is_resolved_from_what_ec2_and_ssm_have(account: Account) -> Non
     ids=["subnets", "security groups", "an instance profile"],
 )
 def test_a_class_for_which_something_is_missing_says_what(
-    account: Account, mistake: dict[str, Any], condition: str
+    account: LaunchAccount, mistake: dict[str, Any], condition: str
 ) -> None:
     answer, classes = account.resolve(**mistake)
 
@@ -176,7 +176,7 @@ def test_a_class_for_which_something_is_missing_says_what(
     ] == [condition]
 
 
-def test_a_launch_gives_each_claim_its_instance_with_its_tags(account: Account) -> None:
+def test_a_launch_gives_each_claim_its_instance_with_its_tags(account: LaunchAccount) -> None:
     key, launch = account.launch("a", "b")
 
     answer = account.send(key)
@@ -192,14 +192,14 @@ def test_a_launch_gives_each_claim_its_instance_with_its_tags(account: Account) 
     assert launch.id in {each.launch for each in account.ec2.instances_of_cluster("launching")}
 
 
-def test_a_launch_that_is_sent_again_launches_nothing_more(account: Account) -> None:
+def test_a_launch_that_is_sent_again_launches_nothing_more(account: LaunchAccount) -> None:
     key, launch = account.launch("a")
 
     assert account.send(key) == account.send(key)
     assert len(account.ec2.instances_of_launch(launch.id)) == 1
 
 
-def test_a_launch_whose_answer_was_lost_is_found_by_its_tag(account: Account) -> None:
+def test_a_launch_whose_answer_was_lost_is_found_by_its_tag(account: LaunchAccount) -> None:
     key, launch = account.launch("a")
     for template in launch.templates:
         account.ec2.ensure_launch_template(template.name, template.data, template.tags)
@@ -214,7 +214,7 @@ def test_a_launch_whose_answer_was_lost_is_found_by_its_tag(account: Account) ->
     assert len(account.ec2.instances_of_launch(launch.id)) == 1
 
 
-def test_nothing_is_launched_under_a_lease_that_moved_on(account: Account) -> None:
+def test_nothing_is_launched_under_a_lease_that_moved_on(account: LaunchAccount) -> None:
     key, launch = account.launch("a")
     account.take_lease("up-2")
 
@@ -223,7 +223,7 @@ def test_nothing_is_launched_under_a_lease_that_moved_on(account: Account) -> No
     assert account.ec2.instances_of_launch(launch.id) == []
 
 
-def test_an_offering_that_is_short_is_remembered_and_the_claim_may_be_planned_again(account: Account) -> None:
+def test_an_offering_that_is_short_is_remembered_and_the_claim_may_be_planned_again(account: LaunchAccount) -> None:
     for zone in ("us-east-1a", "us-east-1b"):
         account.aws.knob("capacity", instanceType="m5.large", zone=zone, available=0)
     key, _ = account.launch("a")
@@ -238,7 +238,7 @@ def test_an_offering_that_is_short_is_remembered_and_the_claim_may_be_planned_ag
     assert account.ledger.unavailable(int(NOON.timestamp()) + 181) == []
 
 
-def test_instances_are_ended_and_those_that_are_gone_already_are_no_error(account: Account) -> None:
+def test_instances_are_ended_and_those_that_are_gone_already_are_no_error(account: LaunchAccount) -> None:
     key, launch = account.launch("a")
     account.send(key)
     (instance,) = account.ec2.instances_of_launch(launch.id)
@@ -249,7 +249,7 @@ def test_instances_are_ended_and_those_that_are_gone_already_are_no_error(accoun
     assert account.ec2.instances_of_launch(launch.id) == []
 
 
-def test_a_missing_object_is_not_found(account: Account) -> None:
+def test_a_missing_object_is_not_found(account: LaunchAccount) -> None:
     with pytest.raises(InstanceNotFound):
         account.ec2.pages("describe_subnets", "Subnets", SubnetIds=["subnet-00000000000000000"])
     with pytest.raises(NoSuchDocument):

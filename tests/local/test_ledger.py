@@ -22,7 +22,7 @@ pytestmark = pytest.mark.local
 ME, OTHER = "arn:me", "arn:other"
 
 
-class Table:
+class LedgerTable:
     """A table for this test alone, and the writes of the state machine to it."""
 
     def __init__(self, aws: RunningAws) -> None:
@@ -53,8 +53,8 @@ class Table:
 
 
 @pytest.fixture
-def table(local_aws: RunningAws) -> Iterator[Table]:
-    made = Table(local_aws)
+def table(local_aws: RunningAws) -> Iterator[LedgerTable]:
+    made = LedgerTable(local_aws)
     yield made
     made.client.delete_table(TableName=made.name)
 
@@ -65,11 +65,11 @@ def a_launch(lease_number: int, *, launch_id: str = "l-1", request: str = "{}") 
     )
 
 
-def test_before_its_first_holder_the_lease_is_free(table: Table) -> None:
+def test_before_its_first_holder_the_lease_is_free(table: LedgerTable) -> None:
     assert table.ledger.lease() == Lease("", 0, 0, 0)
 
 
-def test_rings_are_counted_and_the_ringer_sees_who_holds_the_lease(table: Table) -> None:
+def test_rings_are_counted_and_the_ringer_sees_who_holds_the_lease(table: LedgerTable) -> None:
     assert table.ledger.ring() == Lease("", 0, 0, 1)
     table.take_lease(ME, until=100)
     rung = table.ledger.ring()
@@ -79,7 +79,7 @@ def test_rings_are_counted_and_the_ringer_sees_who_holds_the_lease(table: Table)
     assert not rung.living(now=100)
 
 
-def test_only_the_holder_renews_its_lease(table: Table) -> None:
+def test_only_the_holder_renews_its_lease(table: LedgerTable) -> None:
     number = table.take_lease(ME)
 
     assert table.ledger.renew(ME, number, 500).until == 500
@@ -89,7 +89,7 @@ def test_only_the_holder_renews_its_lease(table: Table) -> None:
         table.ledger.renew(ME, number - 1, 600)
 
 
-def test_a_dead_holder_loses_its_lease_and_a_new_one_does_not(table: Table) -> None:
+def test_a_dead_holder_loses_its_lease_and_a_new_one_does_not(table: LedgerTable) -> None:
     dead = table.take_lease(ME)
     assert table.ledger.break_lease(ME, dead)
     assert table.ledger.lease().holder == ""
@@ -99,7 +99,7 @@ def test_a_dead_holder_loses_its_lease_and_a_new_one_does_not(table: Table) -> N
     assert table.ledger.lease() == Lease(OTHER, 2, 100, 0)
 
 
-def test_a_launch_is_stored_before_it_is_sent_and_the_first_bytes_stand(table: Table) -> None:
+def test_a_launch_is_stored_before_it_is_sent_and_the_first_bytes_stand(table: LedgerTable) -> None:
     number = table.take_lease(ME)
     first = table.ledger.begin_launch(a_launch(number, request='{"n":1}'))
     again = table.ledger.begin_launch(a_launch(number, request='{"n":2}'))
@@ -108,7 +108,7 @@ def test_a_launch_is_stored_before_it_is_sent_and_the_first_bytes_stand(table: T
     assert again == first == table.ledger.launch("l-1")
 
 
-def test_no_launch_begins_under_a_lease_that_moved_on(table: Table) -> None:
+def test_no_launch_begins_under_a_lease_that_moved_on(table: LedgerTable) -> None:
     number = table.take_lease(ME)
     table.take_lease(OTHER)
 
@@ -117,7 +117,7 @@ def test_no_launch_begins_under_a_lease_that_moved_on(table: Table) -> None:
     assert table.ledger.launch("l-1") is None
 
 
-def test_a_new_holder_goes_on_with_the_launch_of_a_dead_one(table: Table) -> None:
+def test_a_new_holder_goes_on_with_the_launch_of_a_dead_one(table: LedgerTable) -> None:
     table.ledger.begin_launch(a_launch(table.take_lease(ME), request='{"n":1}'))
     number = table.take_lease(OTHER)
     mine = LaunchRecord("l-1", '{"n":2}', "other token", ("claim-a",), number, OTHER)
@@ -125,7 +125,7 @@ def test_a_new_holder_goes_on_with_the_launch_of_a_dead_one(table: Table) -> Non
     assert table.ledger.begin_launch(mine).request == '{"n":1}'
 
 
-def test_the_first_outcome_of_a_launch_stands(table: Table) -> None:
+def test_the_first_outcome_of_a_launch_stands(table: LedgerTable) -> None:
     table.ledger.begin_launch(a_launch(table.take_lease(ME)))
 
     assert table.ledger.close_launch("l-1", "launched") == "launched"
@@ -136,7 +136,7 @@ def test_the_first_outcome_of_a_launch_stands(table: Table) -> None:
     assert not stored.recorded
 
 
-def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: Table) -> None:
+def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: LedgerTable) -> None:
     number = table.take_lease(ME)
     for launch_id in ("l-2", "l-1"):
         table.ledger.begin_launch(a_launch(number, launch_id=launch_id))
@@ -151,7 +151,7 @@ def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: Table) ->
     assert (kept.recorded, kept.outcome, kept.request, kept.details) == (True, "{}", "", "")
 
 
-def test_the_first_word_says_whose_an_instance_is(table: Table) -> None:
+def test_the_first_word_says_whose_an_instance_is(table: LedgerTable) -> None:
     assert table.ledger.pair("i-1", "claim-a", "l-1") == Pairing("i-1", "claim-a", "l-1")
     assert table.ledger.pair("i-1", "claim-b", "l-2") == Pairing("i-1", "claim-a", "l-1")
     table.ledger.pair("i-2", "claim-b", "l-1")
@@ -163,14 +163,14 @@ def test_the_first_word_says_whose_an_instance_is(table: Table) -> None:
     assert len(recorded_pairings(table.client, table.name)) == 2
 
 
-def test_more_instances_are_looked_up_than_one_request_takes(table: Table) -> None:
+def test_more_instances_are_looked_up_than_one_request_takes(table: LedgerTable) -> None:
     for number in range(3):
         table.ledger.pair(f"i-{number * 100}", "claim", "l-1")
 
     assert sorted(table.ledger.pairings(f"i-{number}" for number in range(250))) == ["i-0", "i-100", "i-200"]
 
 
-def test_an_assignment_is_rewritten_by_its_lease_or_a_later_one_only(table: Table) -> None:
+def test_an_assignment_is_rewritten_by_its_lease_or_a_later_one_only(table: LedgerTable) -> None:
     table.ledger.assign("claim-a", {"web": 2}, lease_number=4)
     table.ledger.assign("claim-a", {"web": 3, "db": 1}, lease_number=5)
     with pytest.raises(LeaseLost):
@@ -180,7 +180,7 @@ def test_an_assignment_is_rewritten_by_its_lease_or_a_later_one_only(table: Tabl
     assert (assignment.claim, assignment.classes, assignment.version) == ("claim-a", {"web": 3, "db": 1}, 2)
 
 
-def test_an_assignment_that_is_done_is_gone(table: Table) -> None:
+def test_an_assignment_that_is_done_is_gone(table: LedgerTable) -> None:
     table.ledger.assign("claim-a", {"web": 2}, lease_number=4)
     table.ledger.unassign("claim-a")
     table.ledger.unassign("claim-a")
@@ -188,7 +188,7 @@ def test_an_assignment_that_is_done_is_gone(table: Table) -> None:
     assert table.ledger.assignments() == {}
 
 
-def test_an_assignment_of_a_later_lease_is_not_dropped_by_an_earlier_one(table: Table) -> None:
+def test_an_assignment_of_a_later_lease_is_not_dropped_by_an_earlier_one(table: LedgerTable) -> None:
     table.ledger.assign("claim-a", {"web": 2}, lease_number=5)
     table.ledger.unassign("claim-a", lease_number=4)
     assert set(table.ledger.assignments()) == {"claim-a"}
@@ -198,7 +198,7 @@ def test_an_assignment_of_a_later_lease_is_not_dropped_by_an_earlier_one(table: 
     assert table.ledger.assignments() == {}
 
 
-def test_an_offering_is_short_until_its_time_and_the_longer_mark_stands(table: Table) -> None:
+def test_an_offering_is_short_until_its_time_and_the_longer_mark_stands(table: LedgerTable) -> None:
     offering = OfferingKey("spot", "m5.large", "us-east-1a")
     table.ledger.mark_unavailable(offering, until=200, reason="InsufficientInstanceCapacity")
     table.ledger.mark_unavailable(offering, until=150, reason="spot interruption")
@@ -207,7 +207,7 @@ def test_an_offering_is_short_until_its_time_and_the_longer_mark_stands(table: T
     assert table.ledger.unavailable(now=200) == []
 
 
-def test_a_ring_takes_the_sleepers_token_once(table: Table) -> None:
+def test_a_ring_takes_the_sleepers_token_once(table: LedgerTable) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-b", "claim-a"], now=10)
     assert table.ledger.ring_wave("up-1", at=30.5) == ""
     table.sleep("up-1", "task-token")
@@ -219,7 +219,7 @@ def test_a_ring_takes_the_sleepers_token_once(table: Table) -> None:
     assert (wave.rings, wave.rung_at, wave.claims, wave.execution) == (3, 30.5, ("claim-a", "claim-b"), ME)
 
 
-def test_a_wave_that_is_written_again_keeps_its_rings(table: Table) -> None:
+def test_a_wave_that_is_written_again_keeps_its_rings(table: LedgerTable) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
     table.ledger.ring_wave("up-1", at=30.5)
     table.ledger.begin_wave("up-1", ME, ["claim-a", "claim-b"], now=20)
@@ -228,7 +228,7 @@ def test_a_wave_that_is_written_again_keeps_its_rings(table: Table) -> None:
     assert (wave.rings, wave.claims, wave.seen_at) == (1, ("claim-a", "claim-b"), 20)
 
 
-def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: Table) -> None:
+def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: LedgerTable) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
     seen = table.ledger.see_wave("up-1", now=30)
     assert seen is not None
@@ -241,7 +241,7 @@ def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: Table) ->
     assert table.ledger.waves() == []
 
 
-def test_placed_pods_add_up_over_the_checks_of_a_wave(table: Table) -> None:
+def test_placed_pods_add_up_over_the_checks_of_a_wave(table: LedgerTable) -> None:
     table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
     table.ledger.count_placed("up-1", planned=3, placed=2)
     table.ledger.count_placed("up-1", planned=1, placed=1)
@@ -251,7 +251,7 @@ def test_placed_pods_add_up_over_the_checks_of_a_wave(table: Table) -> None:
     assert (wave.planned, wave.placed) == (4, 3)
 
 
-def test_before_the_deployment_wrote_a_secret_the_doorbell_accepts_none(table: Table) -> None:
+def test_before_the_deployment_wrote_a_secret_the_doorbell_accepts_none(table: LedgerTable) -> None:
     assert table.ledger.doorbell_secrets() == DoorbellSecrets()
     table.client.put_item(
         TableName=table.name, Item={"kind": {"S": "DOORBELL"}, "id": {"S": "token"}, "value": {"S": "secret"}}

@@ -32,7 +32,7 @@ MACHINE = {
 
 
 @dataclass
-class Stage:
+class ItemWriter:
     """A table, and a state machine in whose name items are written to it."""
 
     aws: RunningAws
@@ -56,7 +56,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(local_aws: RunningAws) -> Iterator[Stage]:
+def stage(local_aws: RunningAws) -> Iterator[ItemWriter]:
     table, machine, role = local_aws.table(), local_aws.fresh("machine"), local_aws.role("states.amazonaws.com")
     arn = local_aws.client("stepfunctions").create_state_machine(
         name=machine, definition=json.dumps(MACHINE), roleArn=role
@@ -64,7 +64,7 @@ def stage(local_aws: RunningAws) -> Iterator[Stage]:
     lent = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="states")["Credentials"]
     session = boto3.Session(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], region_name="us-east-1")
     once = Config(retries={"total_max_attempts": 1}, read_timeout=5)
-    yield Stage(
+    yield ItemWriter(
         local_aws,
         table,
         machine,
@@ -76,7 +76,7 @@ def stage(local_aws: RunningAws) -> Iterator[Stage]:
     local_aws.knob("mishaps/pace", factor=1)
 
 
-def test_a_refused_call_has_done_nothing(stage: Stage) -> None:
+def test_a_refused_call_has_done_nothing(stage: ItemWriter) -> None:
     stage.mishap("refused")
     with pytest.raises(ClientError, match="AccessDenied"):
         stage.write("a")
@@ -84,21 +84,21 @@ def test_a_refused_call_has_done_nothing(stage: Stage) -> None:
     assert stage.struck() == 1
 
 
-def test_a_call_that_timed_out_has_done_nothing(stage: Stage) -> None:
+def test_a_call_that_timed_out_has_done_nothing(stage: ItemWriter) -> None:
     stage.mishap("timed out")
     with pytest.raises(BotoCoreError):
         stage.write("a")
     assert not stage.there("a")
 
 
-def test_a_call_whose_answer_is_lost_has_done_it(stage: Stage) -> None:
+def test_a_call_whose_answer_is_lost_has_done_it(stage: ItemWriter) -> None:
     stage.mishap("answer lost")
     with pytest.raises(BotoCoreError):
         stage.write("a")
     assert stage.there("a")
 
 
-def test_struck_are_the_nth_call_and_as_many_after_it_as_asked(stage: Stage) -> None:
+def test_struck_are_the_nth_call_and_as_many_after_it_as_asked(stage: ItemWriter) -> None:
     stage.mishap("refused", nth=2, times=2)
     for identity in "abcd":
         with suppress(ClientError):
@@ -107,7 +107,7 @@ def test_struck_are_the_nth_call_and_as_many_after_it_as_asked(stage: Stage) -> 
     assert stage.struck() == 2
 
 
-def test_calls_of_persons_are_neither_struck_nor_noted(stage: Stage) -> None:
+def test_calls_of_persons_are_neither_struck_nor_noted(stage: ItemWriter) -> None:
     stage.mishap("refused", times=None)
     stage.aws.knob("mishaps/record", on=True)
     stage.aws.client("dynamodb").put_item(TableName=stage.table, Item={"kind": {"S": "LEASE"}, "id": {"S": "a"}})
@@ -123,7 +123,7 @@ def test_a_mistake_in_the_knob_is_reported(local_aws: RunningAws) -> None:
 
 
 @pytest.mark.parametrize(("when", "entered"), [("entered", ["Wait"]), ("left", ["Wait"])])
-def test_an_execution_is_stopped_where_it_was_asked(stage: Stage, when: str, entered: list[str]) -> None:
+def test_an_execution_is_stopped_where_it_was_asked(stage: ItemWriter, when: str, entered: list[str]) -> None:
     stage.aws.knob("mishaps/pace", factor=0.01)
     stage.aws.knob("mishaps/stop", machine=stage.machine, state="Wait", when=when)
     client = stage.aws.client("stepfunctions")
@@ -137,7 +137,7 @@ def test_an_execution_is_stopped_where_it_was_asked(stage: Stage, when: str, ent
     assert stage.aws.knob("mishaps/stop")["stopped"] == [arn]
 
 
-def test_waits_take_the_part_of_their_time_that_was_asked(stage: Stage) -> None:
+def test_waits_take_the_part_of_their_time_that_was_asked(stage: ItemWriter) -> None:
     stage.aws.knob("mishaps/pace", factor=0.01)
     client, began = stage.aws.client("stepfunctions"), time.monotonic()
     arn = client.start_execution(stateMachineArn=stage.arn)["executionArn"]

@@ -22,7 +22,7 @@ HALF_AN_HOUR = 1800
 
 
 @dataclass
-class Memory:
+class FakeUnusedTimes:
     """The times since which resources have been unused."""
 
     known: dict[str, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Memory:
         self.known = {each: known.get(each, now) for each in seen}
 
 
-class World:
+class NodeAccessAccount:
     """A role that a deployment created, its profile below the deployment's path, and an access entry for its nodes."""
 
     def __init__(self, aws: RunningAws) -> None:
@@ -94,15 +94,17 @@ class World:
 
 
 @pytest.fixture
-def world(local_aws: RunningAws) -> World:
-    return World(local_aws)
+def world(local_aws: RunningAws) -> NodeAccessAccount:
+    return NodeAccessAccount(local_aws)
 
 
 ALL, NOTHING = (True, True, True), (False, False, False)
 
 
-def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after_its_end(world: World) -> None:
-    instance, memory = world.launch(), Memory()
+def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after_its_end(
+    world: NodeAccessAccount,
+) -> None:
+    instance, memory = world.launch(), FakeUnusedTimes()
     tidy = world.handler.remove_unused
 
     for now in (0, HALF_AN_HOUR, 100 * HALF_AN_HOUR):
@@ -121,8 +123,8 @@ def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after
     assert world.there() == NOTHING
 
 
-def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(world: World) -> None:
-    memory = Memory()
+def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(world: NodeAccessAccount) -> None:
+    memory = FakeUnusedTimes()
 
     world.handler.remove_unused(world.access, world.settings(), memory, 0)
     world.launch()  # by an execution that began before the deployment
@@ -132,28 +134,31 @@ def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(world: World)
     assert memory.known == {}
 
 
-def test_a_deleted_entry_is_created_again(world: World) -> None:
+def test_a_deleted_entry_is_created_again(world: NodeAccessAccount) -> None:
     wanted = world.settings(roles=(world.arn,), profile=world.profile)
     world.access.remove_entry(world.arn)
 
-    world.handler.remove_unused(world.access, wanted, Memory(), 0)
+    world.handler.remove_unused(world.access, wanted, FakeUnusedTimes(), 0)
 
     assert world.there() == ALL
     assert world.access.entries() == [world.arn]
 
 
-def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: World) -> None:
+def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: NodeAccessAccount) -> None:
     world.access.remove_entry(world.arn)
 
     world.handler.remove_unused(
-        world.access, world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile), Memory(), 0
+        world.access,
+        world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile),
+        FakeUnusedTimes(),
+        0,
     )
 
     assert world.access.entries() == []
 
 
-def test_what_the_settings_name_is_never_removed(world: World) -> None:
-    memory, wanted = Memory(), world.settings(roles=(world.arn,), profile=world.profile)
+def test_what_the_settings_name_is_never_removed(world: NodeAccessAccount) -> None:
+    memory, wanted = FakeUnusedTimes(), world.settings(roles=(world.arn,), profile=world.profile)
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
         assert world.handler.remove_unused(world.access, wanted, memory, now) == {
@@ -165,9 +170,9 @@ def test_what_the_settings_name_is_never_removed(world: World) -> None:
     assert world.there() == ALL
 
 
-def test_what_a_deployment_did_not_make_is_never_removed(world: World) -> None:
+def test_what_a_deployment_did_not_make_is_never_removed(world: NodeAccessAccount) -> None:
     """The entry and the role of another owner's nodes, although no settings name them and no instance uses them."""
-    iam, eks, memory = world.aws.client("iam"), world.aws.client("eks"), Memory()
+    iam, eks, memory = world.aws.client("iam"), world.aws.client("eks"), FakeUnusedTimes()
     foreign = world.network.node_role_arn
     assert not world.access.admit(foreign)  # it had an entry before
 
@@ -181,7 +186,7 @@ def test_what_a_deployment_did_not_make_is_never_removed(world: World) -> None:
     assert iam.get_instance_profile(InstanceProfileName=world.network.instance_profile)
 
 
-def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: World) -> None:
+def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: NodeAccessAccount) -> None:
     arn = world.aws.role("ec2.amazonaws.com")
     world.aws.client("eks").create_access_entry(clusterName=world.cluster, principalArn=arn, type="STANDARD")
 
@@ -193,14 +198,14 @@ def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: 
         world.access.admit(arn)
 
 
-def test_profiles_are_listed_by_their_path_only(world: World) -> None:
+def test_profiles_are_listed_by_their_path_only(world: NodeAccessAccount) -> None:
     listed = world.aws.client("iam").list_instance_profiles(PathPrefix=world.path)["InstanceProfiles"]
 
     assert [each["InstanceProfileName"] for each in listed] == [world.profile]
     assert set(world.access.profiles(world.path).values()) == {world.profile}
 
 
-def test_a_cluster_that_is_gone_has_no_entries(world: World) -> None:
+def test_a_cluster_that_is_gone_has_no_entries(world: NodeAccessAccount) -> None:
     access = NodeAccess(
         "nowhere", eks=world.aws.client("eks"), iam=world.aws.client("iam"), ec2=world.aws.client("ec2")
     )
@@ -208,8 +213,8 @@ def test_a_cluster_that_is_gone_has_no_entries(world: World) -> None:
     assert access.entries() == []
 
 
-def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(world: World) -> None:
-    iam, memory = world.aws.client("iam"), Memory()
+def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(world: NodeAccessAccount) -> None:
+    iam, memory = world.aws.client("iam"), FakeUnusedTimes()
     reading = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [reading]})
     iam.put_role_policy(RoleName=world.role, PolicyName="people", PolicyDocument=policy)

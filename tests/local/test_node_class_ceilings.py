@@ -8,7 +8,7 @@ import pytest
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.running_aws import RunningAws
-from tests.local.test_launching import Account
+from tests.local.test_launching import LaunchAccount
 
 pytestmark = pytest.mark.local
 
@@ -17,12 +17,12 @@ ANOTHER_KEY = "arn:aws:kms:us-east-1:123456789012:key/00000000-1111-2222-3333-44
 
 
 @pytest.fixture
-def account(local_aws: RunningAws) -> Iterator[Account]:
-    yield Account(local_aws, seed_network(local_aws.endpoint, "launching"))
+def account(local_aws: RunningAws) -> Iterator[LaunchAccount]:
+    yield LaunchAccount(local_aws, seed_network(local_aws.endpoint, "launching"))
     local_aws.client("ec2").reset_ebs_default_kms_key_id()
 
 
-def refusals(account: Account, **node_class: Any) -> list[tuple[str, str]]:
+def refusals(account: LaunchAccount, **node_class: Any) -> list[tuple[str, str]]:
     """Return reason and message of each error of the class."""
     answer, classes = account.resolve(**node_class)
     errors = [each for each in classes["EC2NodeClass/default"].problems if each.severity == "error"]
@@ -30,11 +30,11 @@ def refusals(account: Account, **node_class: Any) -> list[tuple[str, str]]:
     return [(each.reason, each.message) for each in errors]
 
 
-def test_the_discovery_tags_of_the_network_are_enough(account: Account) -> None:
+def test_the_discovery_tags_of_the_network_are_enough(account: LaunchAccount) -> None:
     assert refusals(account) == []
 
 
-def test_a_subnet_and_a_group_of_the_account_without_the_clusters_tags_are_refused(account: Account) -> None:
+def test_a_subnet_and_a_group_of_the_account_without_the_clusters_tags_are_refused(account: LaunchAccount) -> None:
     ec2 = account.aws.client("ec2")
     vpc = account.network.vpc
     subnet = ec2.create_subnet(VpcId=vpc, CidrBlock="172.31.250.0/24", AvailabilityZone="us-east-1a")["Subnet"][
@@ -54,7 +54,7 @@ def test_a_subnet_and_a_group_of_the_account_without_the_clusters_tags_are_refus
     assert tagged == []
 
 
-def test_a_subnet_of_another_cluster_is_refused(account: Account) -> None:
+def test_a_subnet_of_another_cluster_is_refused(account: LaunchAccount) -> None:
     ec2 = account.aws.client("ec2")
     subnet = ec2.create_subnet(VpcId=account.network.vpc, CidrBlock="172.31.251.0/24", AvailabilityZone="us-east-1a")[
         "Subnet"
@@ -66,7 +66,7 @@ def test_a_subnet_of_another_cluster_is_refused(account: Account) -> None:
         ec2.delete_subnet(SubnetId=subnet)
 
 
-def test_no_snapshot_of_the_account_can_be_mounted_unless_it_is_the_clusters(account: Account) -> None:
+def test_no_snapshot_of_the_account_can_be_mounted_unless_it_is_the_clusters(account: LaunchAccount) -> None:
     ec2 = account.aws.client("ec2")
     volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=8)["VolumeId"]
     snapshot = ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
@@ -80,7 +80,7 @@ def test_no_snapshot_of_the_account_can_be_mounted_unless_it_is_the_clusters(acc
     assert refusals(account, blockDeviceMappings=devices) == []
 
 
-def test_an_owner_that_is_not_allowed_never_selects_images_of_others(account: Account) -> None:
+def test_an_owner_that_is_not_allowed_never_selects_images_of_others(account: LaunchAccount) -> None:
     named = {"amiFamily": "AL2023", "amiSelectorTerms": [{"owner": CANONICAL, "name": "*"}]}
     amazon = {
         "amiFamily": "AL2023",
@@ -96,7 +96,7 @@ def test_an_owner_that_is_not_allowed_never_selects_images_of_others(account: Ac
     assert refusals(account, **amazon) == []
 
 
-def test_a_volume_that_ec2_would_refuse_is_refused_before_a_launch(account: Account) -> None:
+def test_a_volume_that_ec2_would_refuse_is_refused_before_a_launch(account: LaunchAccount) -> None:
     def message(**ebs: Any) -> str:
         ((reason, message),) = refusals(account, blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": ebs}])
         assert reason == "BlockDeviceInvalid"
@@ -110,7 +110,7 @@ def test_a_volume_that_ec2_would_refuse_is_refused_before_a_launch(account: Acco
     )
 
 
-def test_the_accounts_default_key_is_checked(account: Account) -> None:
+def test_the_accounts_default_key_is_checked(account: LaunchAccount) -> None:
     key = account.aws.client("kms").create_key()["KeyMetadata"]["Arn"]
     account.aws.client("ec2").modify_ebs_default_kms_key_id(KmsKeyId=key)
     allowed = replace(account.ceilings(), kms_keys=(key,))
@@ -123,7 +123,7 @@ def test_the_accounts_default_key_is_checked(account: Account) -> None:
     assert refusals(account, blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "40Gi"}}]) == []
 
 
-def test_a_key_beyond_the_settings_is_refused(account: Account) -> None:
+def test_a_key_beyond_the_settings_is_refused(account: LaunchAccount) -> None:
     devices = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "40Gi", "encrypted": True, "kmsKeyID": ANOTHER_KEY}}]
 
     assert [reason for reason, _ in refusals(account, blockDeviceMappings=devices)] == ["KMSKeyNotAllowed"]

@@ -39,7 +39,7 @@ except known_cluster.ForeignCluster as refused:
 
 
 @dataclass
-class World:
+class RecordedCluster:
     """A table with the record of a cluster, the cluster's API server, and a foreign server with a CA of its own."""
 
     aws: RunningAws
@@ -76,61 +76,61 @@ class World:
 
 
 @pytest.fixture
-def world(local_aws: RunningAws, tmp_path: Path) -> Iterator[World]:
+def world(local_aws: RunningAws, tmp_path: Path) -> Iterator[RecordedCluster]:
     dynamodb, table = local_aws.client("dynamodb"), local_aws.table("memory")
     own, foreign = (CertificateAuthority(tmp_path / each, now=dt.datetime.now(dt.UTC)) for each in ("own", "foreign"))
     with serving(own.server("own", "127.0.0.1")) as mine, serving(foreign.server("foreign", "127.0.0.1")) as theirs:
         ca, foreign_ca = (base64.b64encode(each.certificate.read_bytes()).decode() for each in (own, foreign))
-        yield World(local_aws, table, mine, ca, theirs, foreign_ca)
+        yield RecordedCluster(local_aws, table, mine, ca, theirs, foreign_ca)
     dynamodb.delete_table(TableName=table)
 
 
-def test_the_own_cluster_is_asked_with_a_token(world: World) -> None:
+def test_the_own_cluster_is_asked_with_a_token(world: RecordedCluster) -> None:
     assert world.ask() == "[]"
     assert [token.partition(".")[0] for token in world.own.tokens] == ["Bearer k8s-aws-v1"]
 
 
-def test_an_endpoint_of_the_callers_choice_gets_no_token(world: World) -> None:
+def test_an_endpoint_of_the_callers_choice_gets_no_token(world: RecordedCluster) -> None:
     message = world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca)
 
     assert message.startswith("refused: the payload names the endpoint")
     assert (world.foreign.tokens, world.own.tokens) == ([], [])
 
 
-def test_a_ca_of_the_callers_choice_is_refused(world: World) -> None:
+def test_a_ca_of_the_callers_choice_is_refused(world: RecordedCluster) -> None:
     message = world.ask(ca=world.foreign_ca)
 
     assert message.startswith("refused: the payload's CA is not the one that is recorded for own-cluster")
     assert world.own.tokens == []
 
 
-def test_another_clusters_name_is_refused(world: World) -> None:
+def test_another_clusters_name_is_refused(world: RecordedCluster) -> None:
     assert world.ask(name="other").startswith(
         "refused: the payload is for the cluster 'other'; this function serves 'own-cluster'"
     )
     assert world.own.tokens == []
 
 
-def test_without_a_record_nothing_is_asked(world: World) -> None:
+def test_without_a_record_nothing_is_asked(world: RecordedCluster) -> None:
     key = item_key(CLUSTER, DESCRIBED)
     world.aws.client("dynamodb").delete_item(TableName=world.table, Key=key)
 
     assert world.ask().startswith("refused: no endpoint is recorded for the cluster own-cluster")
 
 
-def test_a_loopback_endpoint_needs_the_setting_that_only_the_local_stack_has(world: World) -> None:
+def test_a_loopback_endpoint_needs_the_setting_that_only_the_local_stack_has(world: RecordedCluster) -> None:
     assert "is not the endpoint of an EKS cluster in us-east-1" in world.ask(loopback=False)
     assert world.own.tokens == []
 
 
-def test_with_that_setting_no_other_machine_is_asked(world: World) -> None:
+def test_with_that_setting_no_other_machine_is_asked(world: RecordedCluster) -> None:
     eks = "https://0123456789ABCDEF0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com"
     world.record(eks, world.own_ca)
 
     assert "is not of this machine" in world.ask(endpoint=eks)
 
 
-def test_an_exchanged_ca_is_trusted_as_soon_as_it_is_recorded(world: World) -> None:
+def test_an_exchanged_ca_is_trusted_as_soon_as_it_is_recorded(world: RecordedCluster) -> None:
     world.record(f"https://127.0.0.1:{world.foreign.port}", world.foreign_ca)
 
     assert world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca) == "[]"

@@ -48,7 +48,7 @@ DIVIDED_BY_THE_CALLER = {
 
 
 @dataclass
-class World:
+class FiveOfEachKind:
     """Five objects of each kind that a function lists."""
 
     aws: RunningAws
@@ -128,7 +128,7 @@ class World:
             self.ledger.pair(instance, f"claim-of-{instance}", "l-1")
 
 
-LISTS: dict[str, tuple[str, Callable[[World], Any]]] = {
+LISTS: dict[str, tuple[str, Callable[[FiveOfEachKind], Any]]] = {
     "instances of a cluster": ("ec2 DescribeInstances", lambda w: w.ec2.instances_of_cluster(w.cluster)),
     "instances left of a cluster": ("ec2 DescribeInstances", lambda w: w.ec2.instances_left_of_cluster(w.cluster)),
     "instances of a launch": ("ec2 DescribeInstances", lambda w: w.ec2.instances_of_launch("l-1")),
@@ -166,8 +166,8 @@ LISTS: dict[str, tuple[str, Callable[[World], Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def world(local_aws: RunningAws) -> World:
-    return World(local_aws, seed_network(local_aws.endpoint, local_aws.fresh("network")))
+def world(local_aws: RunningAws) -> FiveOfEachKind:
+    return FiveOfEachKind(local_aws, seed_network(local_aws.endpoint, local_aws.fresh("network")))
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def small_pages(local_aws: RunningAws) -> Iterator[Callable[[], set[str]]]:
 
 @pytest.mark.parametrize("listed", LISTS)
 def test_a_list_is_complete_although_it_has_several_pages(
-    world: World, small_pages: Callable[[], set[str]], listed: str
+    world: FiveOfEachKind, small_pages: Callable[[], set[str]], listed: str
 ) -> None:
     call, read = LISTS[listed]
     whole = read(world)
@@ -212,7 +212,7 @@ def test_a_bucket_of_several_pages_is_emptied(local_aws: RunningAws, small_pages
 
 
 def test_a_role_is_removed_with_all_its_policies(
-    local_aws: RunningAws, world: World, small_pages: Callable[[], set[str]]
+    local_aws: RunningAws, world: FiveOfEachKind, small_pages: Callable[[], set[str]]
 ) -> None:
     iam, role = local_aws.client("iam"), local_aws.role("ec2.amazonaws.com", []).rpartition("/")[2]
     for policy in ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"):
@@ -227,7 +227,7 @@ def test_a_role_is_removed_with_all_its_policies(
 
 
 def test_inline_policies_of_every_page_keep_a_role(
-    local_aws: RunningAws, world: World, small_pages: Callable[[], set[str]]
+    local_aws: RunningAws, world: FiveOfEachKind, small_pages: Callable[[], set[str]]
 ) -> None:
     iam, role = local_aws.client("iam"), local_aws.role("ec2.amazonaws.com", []).rpartition("/")[2]
     for name in "abc":
@@ -240,7 +240,7 @@ def test_inline_policies_of_every_page_keep_a_role(
 
 
 def test_old_access_on_the_second_page_is_revoked(
-    local_aws: RunningAws, world: World, small_pages: Callable[[], set[str]]
+    local_aws: RunningAws, world: FiveOfEachKind, small_pages: Callable[[], set[str]]
 ) -> None:
     eks, principal = local_aws.client("eks"), local_aws.role("lambda.amazonaws.com")
     entry = {"clusterName": world.cluster, "principalArn": principal}

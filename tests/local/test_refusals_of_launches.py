@@ -55,7 +55,7 @@ def tagged(*kinds: str) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LaunchRefusal:
     """A call that AWS refuses. `pool`: AWS refuses this pool of the fleet only, in the response's `Errors`."""
 
     what: str
@@ -112,7 +112,7 @@ def six_groups(bench: Bench) -> Any:
 
 
 ROWS: Final = (
-    Row(
+    LaunchRefusal(
         "more security groups than an interface may have",
         six_groups,
         "SecurityGroupsPerInterfaceLimitExceeded",
@@ -120,7 +120,7 @@ ROWS: Final = (
         "Amazon VPC user guide, Amazon VPC quotas; EC2 API reference, Error codes",
         pool=True,
     ),
-    Row(
+    LaunchRefusal(
         "tags for Spot requests in the template of an on-demand launch",
         fleet({"TagSpecifications": tagged("network-interface", "spot-instances-request")}),
         "InvalidParameterCombination",
@@ -128,7 +128,7 @@ ROWS: Final = (
         KARPENTER,
         pool=True,
     ),
-    Row(
+    LaunchRefusal(
         "tags for network interfaces where none is made",
         interface_of_its_own,
         "InvalidParameterCombination",
@@ -136,7 +136,7 @@ ROWS: Final = (
         "EC2 API reference, RunInstances",
         pool=True,
     ),
-    Row(
+    LaunchRefusal(
         "tags for a fleet in a launch template's data",
         fleet({"TagSpecifications": tagged("fleet")}),
         "InvalidParameterValue",
@@ -145,7 +145,7 @@ ROWS: Final = (
         pool=True,
     ),
     *(
-        Row(
+        LaunchRefusal(
             f"tags for {kind} in CreateFleet",
             fleet(spot=True, TagSpecifications=tagged(kind)),
             "InvalidParameterValue",
@@ -154,7 +154,7 @@ ROWS: Final = (
         )
         for kind in ("spot-instances-request", "network-interface")
     ),
-    Row(
+    LaunchRefusal(
         "a spot launch in an account without the service-linked role",
         without_spot_role,
         "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
@@ -162,14 +162,14 @@ ROWS: Final = (
         "EC2 user guide, service-linked role for Spot Instances",
         pool=True,
     ),
-    Row(
+    LaunchRefusal(
         "301 overrides",
         fleet(overrides=301),
         "InvalidParameterValue",
         "The number of overrides (301) exceeds the maximum of 300 for one fleet.",
         QUOTAS,
     ),
-    Row(
+    LaunchRefusal(
         "51 launch templates",
         many_templates,
         "InvalidParameterValue",
@@ -177,7 +177,7 @@ ROWS: Final = (
         QUOTAS,
     ),
     *(
-        Row(
+        LaunchRefusal(
             f"{what} of an instance a moment after its launch",
             call,
             "InvalidInstanceID.NotFound",
@@ -207,7 +207,7 @@ def bench(local_aws: RunningAws, network: Network) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
-def test_the_local_ec2_refuses(bench: Bench, row: Row) -> None:
+def test_the_local_ec2_refuses(bench: Bench, row: LaunchRefusal) -> None:
     if row.pool:
         answer = row.call(bench)
         assert launched(answer) == []

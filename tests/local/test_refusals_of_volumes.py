@@ -27,13 +27,13 @@ Ebs = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class VolumeRefusal:
     """One refusal. `ebs` is the volume, or creates it from resources of the account; `message` is a part of EC2's
     message.
     """
 
     what: str
-    ebs: Ebs | Callable[["Account"], Ebs]
+    ebs: Ebs | Callable[["VolumeAccount"], Ebs]
     code: str
     message: str
     source: str
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class VolumeAccount:
     aws: RunningAws
     pad: LaunchPad
 
@@ -70,78 +70,86 @@ MAPPING = "InvalidBlockDeviceMapping"
 VALUE = "InvalidParameterValue"
 COMBINATION = "InvalidParameterCombination"
 ROWS = (
-    Row(
+    VolumeRefusal(
         "gp2 larger than 16 TiB", sized(16_385, "gp2"), VALUE, "too large for volume type gp2; maximum is 16384GiB", API
     ),
-    Row("standard larger than 1 TiB", sized(1025, "standard"), VALUE, "maximum is 1024GiB", API),
-    Row("st1 smaller than 125 GiB", sized(124, "st1"), VALUE, "too small for volume type st1; minimum is 125GiB", API),
-    Row("sc1 smaller than 125 GiB", sized(1, "sc1"), VALUE, "minimum is 125GiB", API),
-    Row("io1 smaller than 4 GiB", sized(3, "io1", Iops=100), VALUE, "minimum is 4GiB", API),
-    Row("a type that there is not", sized(10, "gp9"), "UnknownVolumeType", "gp9", CODES),
-    Row(
+    VolumeRefusal("standard larger than 1 TiB", sized(1025, "standard"), VALUE, "maximum is 1024GiB", API),
+    VolumeRefusal(
+        "st1 smaller than 125 GiB", sized(124, "st1"), VALUE, "too small for volume type st1; minimum is 125GiB", API
+    ),
+    VolumeRefusal("sc1 smaller than 125 GiB", sized(1, "sc1"), VALUE, "minimum is 125GiB", API),
+    VolumeRefusal("io1 smaller than 4 GiB", sized(3, "io1", Iops=100), VALUE, "minimum is 4GiB", API),
+    VolumeRefusal("a type that there is not", sized(10, "gp9"), "UnknownVolumeType", "gp9", CODES),
+    VolumeRefusal(
         "neither size nor snapshot",
         {"VolumeType": "gp3"},
         MAPPING,
         "Either snapshot ID or volume size must be provided for: /dev/xvdb",
         "nortontruter/infracoders-workshop#3",
     ),
-    Row(
+    VolumeRefusal(
         "io1 without IOPS",
         sized(10, "io1"),
         COMBINATION,
         "iops must be specified for io1",
         "kubernetes-sigs/aws-ebs-csi-driver#766",
     ),
-    Row(
+    VolumeRefusal(
         "io2 without IOPS",
         sized(10, "io2"),
         COMBINATION,
         "iops must be specified for io2",
         "velero-io/velero-plugin-for-aws#119",
     ),
-    Row("gp2 with IOPS", sized(10, "gp2", Iops=300), COMBINATION, "iops is not supported for gp2", "boto/boto3#3653"),
-    Row("st1 with IOPS", sized(200, "st1", Iops=300), COMBINATION, "iops is not supported for st1", "boto/boto3#3653"),
-    Row("gp3 with too few IOPS", sized(100, Iops=2999), VALUE, "minimum is 3000", API),
-    Row("gp3 with too many IOPS", sized(1000, Iops=80_001), VALUE, "maximum is 80000", API),
-    Row("io1 with too many IOPS", sized(2000, "io1", Iops=64_001), VALUE, "maximum is 64000", API),
-    Row(
+    VolumeRefusal(
+        "gp2 with IOPS", sized(10, "gp2", Iops=300), COMBINATION, "iops is not supported for gp2", "boto/boto3#3653"
+    ),
+    VolumeRefusal(
+        "st1 with IOPS", sized(200, "st1", Iops=300), COMBINATION, "iops is not supported for st1", "boto/boto3#3653"
+    ),
+    VolumeRefusal("gp3 with too few IOPS", sized(100, Iops=2999), VALUE, "minimum is 3000", API),
+    VolumeRefusal("gp3 with too many IOPS", sized(1000, Iops=80_001), VALUE, "maximum is 80000", API),
+    VolumeRefusal("io1 with too many IOPS", sized(2000, "io1", Iops=64_001), VALUE, "maximum is 64000", API),
+    VolumeRefusal(
         "gp3: IOPS to size",
         sized(20, Iops=15_000),
         VALUE,
         "ratio of 750.000000 is too high; maximum is 500",
         "rocicorp/mono#4410",
     ),
-    Row(
+    VolumeRefusal(
         "io1: IOPS to size",
         sized(10, "io1", Iops=501),
         VALUE,
         "Iops to volume size ratio of 50.100000 is too high; maximum is 50",
         RATIO,
     ),
-    Row(
+    VolumeRefusal(
         "io2: IOPS to size",
         sized(4, "io2", Iops=4001),
         VALUE,
         "maximum is 1000",
         "EBS user guide, Provisioned IOPS SSD volumes",
     ),
-    Row(
+    VolumeRefusal(
         "throughput of another type than gp3",
         sized(10, "io2", Iops=100, Throughput=125),
         COMBINATION,
         "throughput can only be specified for volumeType gp3",
         "runs-on/runs-on#426",
     ),
-    Row("gp3 with too little throughput", sized(10, Throughput=124), VALUE, "minimum is 125", API),
-    Row("gp3 with too much throughput", sized(1000, Iops=80_000, Throughput=2001), VALUE, "maximum is 2000", API),
-    Row(
+    VolumeRefusal("gp3 with too little throughput", sized(10, Throughput=124), VALUE, "minimum is 125", API),
+    VolumeRefusal(
+        "gp3 with too much throughput", sized(1000, Iops=80_000, Throughput=2001), VALUE, "maximum is 2000", API
+    ),
+    VolumeRefusal(
         "gp3: throughput to IOPS",
         sized(10, Throughput=1000),
         VALUE,
         "Throughput (MiBps) to iops ratio of 0.333333 is too high; maximum is 0.250000 MiBps per iops",
         "runs-on/runs-on#260",
     ),
-    Row(
+    VolumeRefusal(
         "a root volume smaller than its image's snapshot",
         sized(8),
         MAPPING,
@@ -149,53 +157,55 @@ ROWS = (
         "aws/karpenter-provider-aws#3302",
         device="/dev/xvda",
     ),
-    Row(
+    VolumeRefusal(
         "a volume smaller than its snapshot",
         lambda account: sized(10, SnapshotId=account.snapshot(12)),
         MAPPING,
         "expect size >= 12GB",
         "scylladb/scylladb#6999",
     ),
-    Row(
+    VolumeRefusal(
         "an encrypted snapshot made unencrypted",
         lambda account: sized(10, SnapshotId=account.snapshot(8, encrypted=True), Encrypted=False),
         MAPPING,
         "the encrypted flag cannot be specified since device /dev/xvdb has a snapshot specified",
         ENCRYPTION,
     ),
-    Row(
+    VolumeRefusal(
         "no such snapshot",
         sized(10, SnapshotId="snap-00000000000000000"),
         "InvalidSnapshot.NotFound",
         "does not exist",
         CODES,
     ),
-    Row(
+    VolumeRefusal(
         "a snapshot that the account may not use",
         lambda account: sized(10, SnapshotId=account.foreign_snapshot()),
         "InvalidSnapshot.NotFound",
         "does not exist",
         "kvnn/OrdControl#2",
     ),
-    Row(
+    VolumeRefusal(
         "a key without encryption",
         sized(10, KmsKeyId="alias/aws/ebs"),
         "InvalidParameterDependency",
         "The parameter KmsKeyId requires the parameter Encrypted to be set.",
         "keithvassallomt/parsec-aws-automation#12",
     ),
-    Row("a device that there is not", sized(10), MAPPING, "Invalid device name /dev/disk7", CODES, device="/dev/disk7"),
+    VolumeRefusal(
+        "a device that there is not", sized(10), MAPPING, "Invalid device name /dev/disk7", CODES, device="/dev/disk7"
+    ),
 )
 
 
 @pytest.fixture
-def account(local_aws: RunningAws) -> Iterator[Account]:
+def account(local_aws: RunningAws) -> Iterator[VolumeAccount]:
     network = seed_network(local_aws.endpoint, "volumes")
     pad = LaunchPad.build(local_aws.client("ec2"), local_aws.client("ssm"), network, local_aws.fresh("volumes"))
-    yield Account(local_aws, pad)
+    yield VolumeAccount(local_aws, pad)
 
 
-def fleet_with(account: Account, device: str, ebs: Ebs) -> dict[str, Any]:
+def fleet_with(account: VolumeAccount, device: str, ebs: Ebs) -> dict[str, Any]:
     """Launch one instance with this volume, from a launch template of its own."""
     pad = account.pad
     name = account.aws.fresh("volumes")
@@ -208,7 +218,7 @@ def fleet_with(account: Account, device: str, ebs: Ebs) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what.replace(" ", "-"))
-def test_the_local_ec2_refuses_a_volume_with_the_error_of_ec2(row: Row, account: Account) -> None:
+def test_the_local_ec2_refuses_a_volume_with_the_error_of_ec2(row: VolumeRefusal, account: VolumeAccount) -> None:
     ebs = row.ebs(account) if callable(row.ebs) else row.ebs
 
     answer = fleet_with(account, row.device, ebs)
@@ -229,7 +239,7 @@ def test_the_local_ec2_refuses_a_volume_with_the_error_of_ec2(row: Row, account:
     ],
     ids=["as large as the image", "gp3 at its baseline", "st1 at its least", "no type", "io2 at its ratio"],
 )
-def test_what_ec2_takes_is_launched(device: str, ebs: Ebs, account: Account) -> None:
+def test_what_ec2_takes_is_launched(device: str, ebs: Ebs, account: VolumeAccount) -> None:
     answer = fleet_with(account, device, ebs)
 
     assert answer["Errors"] == []

@@ -11,7 +11,7 @@ from tests.local.running_aws import RunningAws, eventually
 pytestmark = pytest.mark.local
 
 
-class Table:
+class ItemTable:
     def __init__(self, aws: RunningAws) -> None:
         self.api = aws.client("dynamodb")
         self.name = aws.table()
@@ -47,11 +47,11 @@ class Table:
 
 
 @pytest.fixture
-def table(local_aws: RunningAws) -> Table:
-    return Table(local_aws)
+def table(local_aws: RunningAws) -> ItemTable:
+    return ItemTable(local_aws)
 
 
-def test_a_counter_that_many_increment_counts_all_and_returns_each_its_number(table: Table) -> None:
+def test_a_counter_that_many_increment_counts_all_and_returns_each_its_number(table: ItemTable) -> None:
     with ThreadPoolExecutor(16) as pool:
         numbers = list(
             pool.map(
@@ -61,7 +61,7 @@ def test_a_counter_that_many_increment_counts_all_and_returns_each_its_number(ta
     assert sorted(numbers) == list(range(1, 101))
 
 
-def test_of_many_who_want_the_lease_one_gets_it(table: Table) -> None:
+def test_of_many_who_want_the_lease_one_gets_it(table: ItemTable) -> None:
     def take(number: int) -> bool:
         try:
             table.update(
@@ -83,7 +83,7 @@ def test_of_many_who_want_the_lease_one_gets_it(table: Table) -> None:
     )
 
 
-def test_an_item_is_put_once(table: Table) -> None:
+def test_an_item_is_put_once(table: ItemTable) -> None:
     def put(number: int) -> bool:
         try:
             table.api.put_item(
@@ -99,7 +99,7 @@ def test_an_item_is_put_once(table: Table) -> None:
         assert sum(pool.map(put, range(60))) == 1
 
 
-def test_a_failed_condition_shows_the_item_if_asked(table: Table) -> None:
+def test_a_failed_condition_shows_the_item_if_asked(table: ItemTable) -> None:
     table.put("LEASE", holder={"S": "other"})
     with pytest.raises(table.api.exceptions.ConditionalCheckFailedException) as refused:
         table.update(
@@ -112,7 +112,7 @@ def test_a_failed_condition_shows_the_item_if_asked(table: Table) -> None:
     assert refused.value.response["Item"] == {**table.key("LEASE"), "holder": {"S": "other"}}
 
 
-def test_removing_the_token_gives_the_old_one_to_one_caller(table: Table) -> None:
+def test_removing_the_token_gives_the_old_one_to_one_caller(table: ItemTable) -> None:
     table.put("WAVE", wakeToken={"S": "t"})
 
     def take(_: int) -> str | None:
@@ -126,7 +126,7 @@ def test_removing_the_token_gives_the_old_one_to_one_caller(table: Table) -> Non
         assert sorted(filter(None, pool.map(take, range(20)))) == ["t"]
 
 
-def launch(table: Table, launch_id: str, lease_number: str) -> list[dict[str, Any]]:
+def launch(table: ItemTable, launch_id: str, lease_number: str) -> list[dict[str, Any]]:
     """Return the transaction that precedes CreateFleet: it succeeds only under the current lease, and only once."""
     return [
         {
@@ -147,7 +147,7 @@ def launch(table: Table, launch_id: str, lease_number: str) -> list[dict[str, An
     ]
 
 
-def test_a_transaction_under_an_old_lease_writes_nothing_and_says_which_condition_failed(table: Table) -> None:
+def test_a_transaction_under_an_old_lease_writes_nothing_and_says_which_condition_failed(table: ItemTable) -> None:
     table.put("LEASE", leaseNumber={"N": "4"})
     with pytest.raises(table.api.exceptions.TransactionCanceledException) as refused:
         table.api.transact_write_items(TransactItems=launch(table, "a", "3"))
@@ -167,7 +167,7 @@ def test_a_transaction_under_an_old_lease_writes_nothing_and_says_which_conditio
     ]
 
 
-def test_a_transaction_that_fails_half_way_leaves_everything_as_it_was(table: Table) -> None:
+def test_a_transaction_that_fails_half_way_leaves_everything_as_it_was(table: ItemTable) -> None:
     table.put("TEXT", value={"S": "no number"})
     update = {"TableName": table.name, "UpdateExpression": "ADD #v :one", "ExpressionAttributeNames": {"#v": "value"}}
     with pytest.raises(table.api.exceptions.ClientError):
@@ -180,7 +180,7 @@ def test_a_transaction_that_fails_half_way_leaves_everything_as_it_was(table: Ta
     assert (table.get("NEW"), table.get("TEXT")) == (None, {**table.key("TEXT"), "value": {"S": "no number"}})
 
 
-def test_transactions_against_each_other_are_isolated(table: Table) -> None:
+def test_transactions_against_each_other_are_isolated(table: ItemTable) -> None:
     """Concurrent transactions move money between two items: the sum is constant."""
     for name in ("A", "B"):
         table.put(name, sum={"N": "50"})
@@ -205,13 +205,13 @@ def test_transactions_against_each_other_are_isolated(table: Table) -> None:
     assert sums == [50, 50]
 
 
-def test_an_update_that_is_refused_leaves_no_empty_item_behind(table: Table) -> None:
+def test_an_update_that_is_refused_leaves_no_empty_item_behind(table: ItemTable) -> None:
     with pytest.raises(table.api.exceptions.ClientError):
         table.update("LEASE", "SET total = missing + :one", {":one": {"N": "1"}})
     assert table.get("LEASE") is None
 
 
-def test_expired_items_are_deleted(table: Table, local_aws: RunningAws) -> None:
+def test_expired_items_are_deleted(table: ItemTable, local_aws: RunningAws) -> None:
     table.api.update_time_to_live(
         TableName=table.name, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expires"}
     )

@@ -28,7 +28,7 @@ RETRIED = environment._CALLS.retries["max_attempts"]  # type: ignore[attr-define
 
 
 @dataclass
-class Caller:
+class ThrottledRole:
     """A role whose calls can fail, with clients as the functions have them."""
 
     aws: RunningAws
@@ -47,12 +47,12 @@ class Caller:
 
 
 @pytest.fixture
-def caller(local_aws: RunningAws) -> Iterator[Caller]:
+def caller(local_aws: RunningAws) -> Iterator[ThrottledRole]:
     name, role = local_aws.fresh("machine"), local_aws.role("states.amazonaws.com")
     local_aws.client("stepfunctions").create_state_machine(name=name, definition=json.dumps(PASS), roleArn=role)
     lent = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="states")["Credentials"]
     session = boto3.Session(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], region_name="us-east-1")
-    yield Caller(local_aws, name, session)
+    yield ThrottledRole(local_aws, name, session)
     local_aws.knob("mishaps/set")
 
 
@@ -60,7 +60,7 @@ def throttled(call: str, times: int | None = 2) -> dict[str, Any]:
     return {"call": call, "how": "throttled", "times": times}
 
 
-def test_a_ring_is_counted_once_although_the_table_is_throttled(caller: Caller) -> None:
+def test_a_ring_is_counted_once_although_the_table_is_throttled(caller: ThrottledRole) -> None:
     ledger = Ledger(caller.client("dynamodb"), caller.aws.table("memory"))
     caller.fails(throttled("dynamodb UpdateItem LEASE"))
 
@@ -69,7 +69,7 @@ def test_a_ring_is_counted_once_although_the_table_is_throttled(caller: Caller) 
     assert caller.struck() == [2]
 
 
-def test_lists_of_a_throttled_table_are_complete(caller: Caller) -> None:
+def test_lists_of_a_throttled_table_are_complete(caller: ThrottledRole) -> None:
     table = caller.aws.table("memory")
     whole = Ledger(caller.aws.client("dynamodb"), table)
     for number in range(3):
@@ -84,7 +84,7 @@ def test_lists_of_a_throttled_table_are_complete(caller: Caller) -> None:
     assert caller.struck() == [2, 2]
 
 
-def test_a_table_that_stays_throttled_is_an_error_after_the_retries(caller: Caller) -> None:
+def test_a_table_that_stays_throttled_is_an_error_after_the_retries(caller: ThrottledRole) -> None:
     ledger = Ledger(caller.client("dynamodb"), caller.aws.table("memory"))
     caller.fails(throttled("dynamodb UpdateItem LEASE", times=None))
 
@@ -94,7 +94,7 @@ def test_a_table_that_stays_throttled_is_an_error_after_the_retries(caller: Call
     assert caller.struck() == [RETRIED + 1]
 
 
-def test_a_document_is_stored_and_read_although_the_bucket_slows_down(caller: Caller) -> None:
+def test_a_document_is_stored_and_read_although_the_bucket_slows_down(caller: ThrottledRole) -> None:
     s3, bucket = caller.aws.client("s3"), caller.aws.fresh("bucket")
     s3.create_bucket(Bucket=bucket)
     store = Store(caller.client("s3"), bucket)
@@ -106,7 +106,7 @@ def test_a_document_is_stored_and_read_although_the_bucket_slows_down(caller: Ca
     assert caller.struck() == [2, 2]
 
 
-def test_a_request_limit_of_ec2_is_an_error_that_says_so(caller: Caller) -> None:
+def test_a_request_limit_of_ec2_is_an_error_that_says_so(caller: ThrottledRole) -> None:
     caller.fails(throttled("ec2 DescribeSubnets", times=None))
 
     with pytest.raises(Ec2Error, match="RequestLimitExceeded") as refused:
@@ -116,7 +116,7 @@ def test_a_request_limit_of_ec2_is_an_error_that_says_so(caller: Caller) -> None
     assert caller.struck() == [RETRIED + 1]
 
 
-def test_a_slow_answer_is_awaited_and_one_beyond_the_read_timeout_is_asked_for_again(caller: Caller) -> None:
+def test_a_slow_answer_is_awaited_and_one_beyond_the_read_timeout_is_asked_for_again(caller: ThrottledRole) -> None:
     ledger = Ledger(caller.client("dynamodb"), caller.aws.table("memory"))
     caller.fails({"call": "dynamodb UpdateItem LEASE", "how": "slow", "after": 1.0})
     began = time.monotonic()
@@ -131,7 +131,7 @@ def test_a_slow_answer_is_awaited_and_one_beyond_the_read_timeout_is_asked_for_a
     assert impatient.waves() == []
 
 
-def test_two_faults_at_once_are_both_retried(caller: Caller) -> None:
+def test_two_faults_at_once_are_both_retried(caller: ThrottledRole) -> None:
     """A write is throttled, then its answer is lost, while the bucket slows down."""
     s3, bucket = caller.aws.client("s3"), caller.aws.fresh("bucket")
     s3.create_bucket(Bucket=bucket)

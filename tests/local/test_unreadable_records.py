@@ -28,7 +28,7 @@ NEWER = {"schemaNumber": {"N": "2"}}
 Attributes = Mapping[str, Mapping[str, Any]]
 
 
-class Memory:
+class TableOfForeignItems:
     """A table, and items in it as another program or another version would write them."""
 
     def __init__(self, aws: RunningAws) -> None:
@@ -64,39 +64,39 @@ class Memory:
 
 
 @pytest.fixture
-def memory(local_aws: RunningAws) -> Memory:
-    return Memory(local_aws)
+def memory(local_aws: RunningAws) -> TableOfForeignItems:
+    return TableOfForeignItems(local_aws)
 
 
-def pairing(memory: Memory, name: str) -> None:
+def pairing(memory: TableOfForeignItems, name: str) -> None:
     memory.ledger.pair(name, f"claim-{name}", "l-1")
 
 
-def assignment(memory: Memory, name: str) -> None:
+def assignment(memory: TableOfForeignItems, name: str) -> None:
     memory.ledger.assign(name, {"class": 1}, 1)
 
 
-def wave(memory: Memory, name: str) -> None:
+def wave(memory: TableOfForeignItems, name: str) -> None:
     memory.ledger.begin_wave(name, f"arn:{name}", ["claim"], 10)
 
 
-def retirement(memory: Memory, name: str) -> None:
+def retirement(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Retirements).begin(name, "arn:retire", "deleted", 10)
 
 
-def absence(memory: Memory, name: str) -> None:
+def absence(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Absences).keep({name}, {}, 10)
 
 
-def emptiness(memory: Memory, name: str) -> None:
+def emptiness(memory: TableOfForeignItems, name: str) -> None:
     memory.part(EmptyNodes).begin(name, 10)
 
 
-def impairment(memory: Memory, name: str) -> None:
+def impairment(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Impairments).keep({name}, {}, 10)
 
 
-def recommendation(memory: Memory, name: str) -> None:
+def recommendation(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Recommendations).note(name, f"i-{name}", 10)
 
 
@@ -104,17 +104,19 @@ def disruption_of(name: str) -> DisruptionRecord:
     return DisruptionRecord(name, "arn:disrupt", "Drifted", "a sentence", (name,), workloads=(name,), since=10)
 
 
-def disruption(memory: Memory, name: str) -> None:
+def disruption(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Disruptions).begin(disruption_of(name))
 
 
-def move(memory: Memory, name: str) -> None:
+def move(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Disruptions).note_moves(disruption_of(name), 10)
 
 
-KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[DynamoTable], Callable[[Any], set[str]], Attributes]] = {
+KINDS: Mapping[
+    str, tuple[Callable[[TableOfForeignItems, str], None], type[DynamoTable], Callable[[Any], set[str]], Attributes]
+] = {
     "LAUNCH": (
-        Memory.launch,
+        TableOfForeignItems.launch,
         Ledger,
         lambda part: {one.id for one in part.unrecorded_launches() if not one.unreadable},
         {"request": {"S": "{"}},
@@ -145,7 +147,7 @@ KINDS: Mapping[str, tuple[Callable[[Memory, str], None], type[DynamoTable], Call
 @pytest.mark.parametrize("broken_by", ["its own attribute", "a newer schema number"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_broken_item_between_good_ones_is_left_out_and_named(
-    memory: Memory, kind: str, broken_by: str, caplog: pytest.LogCaptureFixture
+    memory: TableOfForeignItems, kind: str, broken_by: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     make, table, read, broken = KINDS[kind]
     for name in ("a", "b", "c"):
@@ -161,7 +163,7 @@ def test_a_broken_item_between_good_ones_is_left_out_and_named(
     assert ("its schema number is 2" in reason) == (broken_by == "a newer schema number")
 
 
-def test_an_offering_with_an_unreadable_mark_stops_no_other(memory: Memory) -> None:
+def test_an_offering_with_an_unreadable_mark_stops_no_other(memory: TableOfForeignItems) -> None:
     memory.ledger.mark_unavailable(OfferingKey("spot", "m5.large", "us-east-1a"), 100, "short")
     memory.put("UNAVAILABLE", "spot#m5.large", {"until": {"N": "100"}})
 
@@ -169,7 +171,7 @@ def test_an_offering_with_an_unreadable_mark_stops_no_other(memory: Memory) -> N
     assert memory.ledger.unreadable_ids("UNAVAILABLE") == {"spot#m5.large"}
 
 
-def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Memory) -> None:
+def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: TableOfForeignItems) -> None:
     for name in ("i-a", "i-b", "i-c"):
         pairing(memory, name)
     memory.spoil("INSTANCE", "i-b", {"claim": {"L": []}})
@@ -177,7 +179,7 @@ def test_pairings_that_are_asked_for_by_name_leave_out_the_broken_one(memory: Me
     assert set(memory.ledger.pairings(["i-a", "i-b", "i-c"])) == {"i-a", "i-c"}
 
 
-def test_a_back_off_that_cannot_be_read_counts_as_none_and_hides_no_other(memory: Memory) -> None:
+def test_a_back_off_that_cannot_be_read_counts_as_none_and_hides_no_other(memory: TableOfForeignItems) -> None:
     for name in ("class#v1#gpu", "class#v1#web"):
         memory.ledger.back_off(name, "the instance ended at its launch", 10)
     memory.spoil("BACKOFF", "class#v1#gpu", {"tries": {"S": "one"}})
@@ -187,7 +189,7 @@ def test_a_back_off_that_cannot_be_read_counts_as_none_and_hides_no_other(memory
     assert memory.ledger.back_off("class#v1#gpu", "the instance ended at its launch", 12).tries == 1
 
 
-def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
+def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memory: TableOfForeignItems) -> None:
     disruptions = memory.part(Disruptions)
     disruptions.note_proposal("digest", 10, idle=3)
     memory.spoil("PROPOSED", "last", {"idle": {"S": "three"}})
@@ -199,7 +201,7 @@ def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memo
     assert memory.part(Disruptions).last_proposal() == LastProposal("digest", 20, 0)
 
 
-def test_a_last_drift_check_that_cannot_be_read_counts_as_none_and_is_replaced(memory: Memory) -> None:
+def test_a_last_drift_check_that_cannot_be_read_counts_as_none_and_is_replaced(memory: TableOfForeignItems) -> None:
     drift = memory.part(DriftDetections)
     drift.note("digest", 10)
     memory.spoil("DRIFT", "last", {"at": {"S": "noon"}})
@@ -211,7 +213,7 @@ def test_a_last_drift_check_that_cannot_be_read_counts_as_none_and_is_replaced(m
     assert memory.part(DriftDetections).last() == LastDetection("digest", 20)
 
 
-def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memory) -> None:
+def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: TableOfForeignItems) -> None:
     answers = memory.part(PlanningBackOffs)
     memory.put("ANSWERED", "pods", {"classes": {"S": '{"class": [1]}'}})
     assert answers.all() == {}
@@ -226,7 +228,7 @@ def test_answers_that_cannot_be_read_count_as_none_and_are_replaced(memory: Memo
 
 @pytest.mark.parametrize("recorded", [None, {"BOOL": False}, {"S": "yes"}])
 def test_a_launch_that_cannot_be_read_is_unrecorded_and_keeps_its_claims(
-    memory: Memory, recorded: Mapping[str, Any] | None
+    memory: TableOfForeignItems, recorded: Mapping[str, Any] | None
 ) -> None:
     memory.launch("a")
     memory.launch("b")
@@ -242,7 +244,7 @@ def test_a_launch_that_cannot_be_read_is_unrecorded_and_keeps_its_claims(
     assert found["b"].unreadable
 
 
-def test_an_absence_that_cannot_be_read_begins_anew(memory: Memory) -> None:
+def test_an_absence_that_cannot_be_read_begins_anew(memory: TableOfForeignItems) -> None:
     absences = memory.part(Absences)
     memory.put("ABSENT", "claim-of/i-1", {"since": {"S": "yesterday"}})
 
@@ -251,7 +253,7 @@ def test_an_absence_that_cannot_be_read_begins_anew(memory: Memory) -> None:
     assert absences.since() == {"claim-of/i-1": 50}
 
 
-def test_an_emptiness_that_cannot_be_read_begins_anew(memory: Memory) -> None:
+def test_an_emptiness_that_cannot_be_read_begins_anew(memory: TableOfForeignItems) -> None:
     known = memory.part(EmptyNodes)
     memory.put("EMPTY", "claim-a", {"since": {"S": "yesterday"}})
     assert known.all() == {}
@@ -261,7 +263,7 @@ def test_an_emptiness_that_cannot_be_read_begins_anew(memory: Memory) -> None:
     assert known.all()["claim-a"].since == 50
 
 
-def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(memory: Memory) -> None:
+def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(memory: TableOfForeignItems) -> None:
     memory.put("LEASE", "scale-up", {"holder": {"N": "7"}})
 
     with pytest.raises(
@@ -271,7 +273,7 @@ def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(memory: Memory) -
         memory.ledger.lease()
 
 
-def test_every_item_is_written_with_its_schema_number(memory: Memory) -> None:
+def test_every_item_is_written_with_its_schema_number(memory: TableOfForeignItems) -> None:
     memory.launch("a")
     for make in (pairing, assignment, wave, retirement, absence, emptiness):
         make(memory, "a")
@@ -281,7 +283,7 @@ def test_every_item_is_written_with_its_schema_number(memory: Memory) -> None:
     assert memory.raw("LEASE", "scale-up")["schemaNumber"] == {"N": "1"}
 
 
-def test_a_newer_schema_number_is_not_overwritten(memory: Memory) -> None:
+def test_a_newer_schema_number_is_not_overwritten(memory: TableOfForeignItems) -> None:
     wave(memory, "a")
     memory.spoil("WAVE", "a", NEWER)
     wave(memory, "a")
@@ -291,7 +293,9 @@ def test_a_newer_schema_number_is_not_overwritten(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("spoiled", [{"deadline": {"S": "soon"}}, NEWER])
-def test_a_retirement_that_cannot_be_read_has_one_owner_all_the_same(memory: Memory, spoiled: Attributes) -> None:
+def test_a_retirement_that_cannot_be_read_has_one_owner_all_the_same(
+    memory: TableOfForeignItems, spoiled: Attributes
+) -> None:
     retirements = memory.part(Retirements)
     retirements.begin("claim-a", "arn:first", "deleted", 1000)
     memory.spoil("RETIREMENT", "claim-a", spoiled)

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.plan_checker.admitted import admitted, buffer_pods
 from tests.plan_checker.amounts import Json, Lists, Spot, amounts, key
-from tests.plan_checker.neighbours import Scene, check_neighbours
+from tests.plan_checker.neighbours import PlacedPods, check_neighbours
 from tests.plan_checker.nodes import HOST, check_node_rules, check_resources, owners
 from tests.plan_checker.offers import check_limits, check_offers
 from tests.plan_checker.volumes import check_volumes
@@ -43,7 +43,7 @@ def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 
     wrong += check_offers(lists, catalogue, plan, tolerance)
     wrong += check_limits(lists, catalogue, plan)
     placed = frozenset(key(pod) for pod in planned_in(plan, pods))
-    scene = Scene(
+    scene = PlacedPods(
         [(pod, spot) for spot in spots for pod in spot.pods],
         spots,
         placed,

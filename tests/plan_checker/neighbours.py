@@ -16,7 +16,7 @@ Everyone = Sequence[tuple[Json, Spot]]
 
 
 @dataclass(frozen=True)
-class Scene:
+class PlacedPods:
     """All pods on their nodes. ``placed`` are the keys of the pods that the plan places, ``buffer_pods`` the keys of
     the pods of capacity buffers."""
 
@@ -39,7 +39,7 @@ class Scene:
         return list(found.values())
 
     @cached_property
-    def without_buffer_pods(self) -> "Scene":
+    def without_buffer_pods(self) -> "PlacedPods":
         """Return the scene without pods of capacity buffers, as real pods see it."""
         there = [one for one in self.everyone if key(one[0]) not in self.buffer_pods]
         return self if len(there) == len(self.everyone) else replace(self, everyone=there, meant={}, counted={})
@@ -59,7 +59,7 @@ def as_key(what: Any) -> str:
     return json.dumps(what, sort_keys=True, default=str)
 
 
-def check_neighbours(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+def check_neighbours(pod: Json, spot: Spot, scene: PlacedPods) -> list[str]:
     """Check the pod's rules about other pods. Only pods of capacity buffers count pods of capacity buffers."""
     if key(pod) not in scene.buffer_pods:
         scene = scene.without_buffer_pods
@@ -103,7 +103,7 @@ def required(pod: Json, kind: str) -> list[Json]:
     return list((affinity.get(kind) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ())
 
 
-def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+def check_anti_affinity(pod: Json, spot: Spot, scene: PlacedPods) -> list[str]:
     """Check anti-affinity in both directions: a planned pod must not be in a domain with pods that its terms select,
     nor with pods whose terms select it."""
     wrong = []
@@ -116,7 +116,7 @@ def check_anti_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     return wrong
 
 
-def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+def check_affinity(pod: Json, spot: Spot, scene: PlacedPods) -> list[str]:
     terms = required(pod, "podAffinity")
     if not terms:
         return []
@@ -141,7 +141,7 @@ def check_affinity(pod: Json, spot: Spot, scene: Scene) -> list[str]:
     return [f"{key(pod)}: no pod that its affinity selects is near {spot.name}"]
 
 
-def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
+def check_spread(pod: Json, spot: Spot, scene: PlacedPods) -> list[str]:
     wrong = []
     constraints = pod["spec"].get("topologySpreadConstraints") or ()
     hard = [one for one in constraints if one.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"]
@@ -161,7 +161,7 @@ def check_spread(pod: Json, spot: Spot, scene: Scene) -> list[str]:
 
 
 def spread_of(
-    pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene
+    pod: Json, constraint: Json, hard: Sequence[Json], scene: PlacedPods
 ) -> tuple[Mapping[str | None, int], set[str | None]]:
     """Return the number of pods in each domain that the constraint counts, and the domains of the constraint."""
     name, spec = constraint["topologyKey"], {each: value for each, value in pod["spec"].items() if each != "nodeName"}
@@ -190,7 +190,7 @@ def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) ->
     return constraint.get("nodeTaintsPolicy", "Ignore") != "Honor" or tolerated(pod["spec"], spot.taints)
 
 
-def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: Scene) -> set[str | None]:
+def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: PlacedPods) -> set[str | None]:
     """Return the domains in which a pool could still launch a node that holds this pod. A domain that is possible only
     for other pods does not count until they are in it."""
     found: set[str | None] = set()

@@ -3,7 +3,7 @@
 from joiner import item_keys
 from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
 from tests.e2e.crash.ways import CONSOLIDATION, RETIRE, SCALE_UP, WAYS
-from tests.e2e.eviction_checker import Watched
+from tests.e2e.eviction_checker import EvictionRecord
 
 REPLACEMENT = next(way for way in WAYS if way.name == "consolidation with a replacement")
 
@@ -18,11 +18,13 @@ def test_a_double_launch_counts_though_its_instance_has_ended() -> None:
 
 def test_a_budget_that_was_broken_at_any_time_counts() -> None:
     said = "2 of 2 nodes of pool dense are disrupted, and its budgets allow 1"
-    broken = Watched(violations={said}, evicted={"web-1"})
+    broken = EvictionRecord(violations={said}, evicted={"web-1"})
 
     assert disrupted_wrongly(CONSOLIDATION, broken) == [said]
-    assert disrupted_wrongly(CONSOLIDATION, Watched(evicted={"web-1", "web-2"})) == ["2 pods were evicted, not 1"]
-    assert disrupted_wrongly(RETIRE, Watched(evicted={"web-1", "web-2", "db"})) == []
+    assert disrupted_wrongly(CONSOLIDATION, EvictionRecord(evicted={"web-1", "web-2"})) == [
+        "2 pods were evicted, not 1"
+    ]
+    assert disrupted_wrongly(RETIRE, EvictionRecord(evicted={"web-1", "web-2", "db"})) == []
 
 
 def test_a_disruption_ends_with_the_nodes_of_before_or_of_after() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.e2e.crash.stages import STAGES
 from tests.e2e.crash.ways import Way
-from tests.e2e.eviction_checker import Watched
+from tests.e2e.eviction_checker import EvictionRecord
 
 PODS: Final = 3
 NODES: Final = 3
@@ -71,7 +71,7 @@ def too_many_launches(way: Way, launched: Collection[str]) -> list[str]:
     return [f"{len(launched)} instances were launched, not {most}"] if len(launched) > most else []
 
 
-def disrupted_wrongly(way: Way, watched: Watched) -> list[str]:
+def disrupted_wrongly(way: Way, watched: EvictionRecord) -> list[str]:
     """Return a sentence for each rule that a disruption broke at any time."""
     most = STAGES[way.stage].evictions if way.stage else len(watched.evicted)
     more = [f"{len(watched.evicted)} pods were evicted, not {most}"] if len(watched.evicted) > most else []

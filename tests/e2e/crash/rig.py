@@ -14,7 +14,7 @@ from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
 from tests.e2e.crash.grants import not_struck
 from tests.e2e.crash.stages import STAGES
-from tests.e2e.crash.table import FOR_GOOD, Case, Verdict, cases
+from tests.e2e.crash.table import FOR_GOOD, FaultCase, Verdict, cases
 from tests.e2e.crash.troubles import Troubles, pod
 from tests.e2e.crash.ways import DISRUPT, DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
 from tests.e2e.eviction_checker import watch_evictions
@@ -65,9 +65,9 @@ class Rig:
 
     # --- one way up and down
 
-    def record(self, ways: Iterable[Way] = WAYS) -> list[Case]:
+    def record(self, ways: Iterable[Way] = WAYS) -> list[FaultCase]:
         """All cases there are, from one run of each of the ways."""
-        found: list[Case] = []
+        found: list[FaultCase] = []
         walked: dict[str, set[str]] = {}
         is_up = False
         for way in ways:
@@ -170,7 +170,7 @@ class Rig:
 
     # --- with something that goes wrong
 
-    def verdict(self, case: Case) -> Verdict:
+    def verdict(self, case: FaultCase) -> Verdict:
         """Do what the case is about while it goes wrong, and let the sweep find it; leaves things as they are then."""
         way = case.place.way
         self.troubles.forget_answers()
@@ -183,7 +183,7 @@ class Rig:
         ever = (*too_many_launches(way, self._launched() - known), *disrupted_wrongly(way, watched))
         return replace(verdict, wrong=(*verdict.wrong, *ever))
 
-    def _struck(self, case: Case) -> Verdict:
+    def _struck(self, case: FaultCase) -> Verdict:
         way = case.place.way
         self._arm(case)
         self._begin(way)
@@ -208,7 +208,7 @@ class Rig:
                 return Verdict(struck, sweep, stalled)
         return Verdict(struck, way.sweeps, (*stalled, *wrong))
 
-    def _arm(self, case: Case) -> None:
+    def _arm(self, case: FaultCase) -> None:
         place = case.place
         if case.stops:
             self.actor.knob(
@@ -222,7 +222,7 @@ class Rig:
             how, times = case.fault.partition(",")[0], None if case.fault in FOR_GOOD else 1
             self.actor.knob("mishaps/set", caller=place.caller, call=place.what, nth=place.nth, how=how, times=times)
 
-    def _disarm(self, case: Case) -> bool:
+    def _disarm(self, case: FaultCase) -> bool:
         """Did it strike?"""
         if case.stops:
             return bool(self.actor.knob("mishaps/stop")["stopped"])

@@ -21,7 +21,7 @@ TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class CrashScenario:
     """One cluster.
 
     `replicas` pods of `cpu` each stay. `fillers` say how much the pods ask for that come with them and leave before the
@@ -104,14 +104,14 @@ def _pod(name: str, cpu: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-STAGES: Final[Mapping[str, Stage]] = {
-    "nothing": Stage(
+STAGES: Final[Mapping[str, CrashScenario]] = {
+    "nothing": CrashScenario(
         ("m5.large",), NEVER_DISRUPTED, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0
     ),
-    "half-used nodes": Stage(
+    "half-used nodes": CrashScenario(
         ("m5.large",), UNUSED, replicas=2, cpu="800m", fillers=("1", "1"), nodes=2, least=1, launches=0, evictions=1
     ),
-    "an oversized node": Stage(
+    "an oversized node": CrashScenario(
         ("m5.large", "m5.xlarge"),
         UNUSED,
         replicas=1,
@@ -122,7 +122,7 @@ STAGES: Final[Mapping[str, Stage]] = {
         launches=1,
         evictions=1,
     ),
-    "a drifted node": Stage(
+    "a drifted node": CrashScenario(
         ("m5.large",),
         NEVER_DISRUPTED,
         replicas=1,
@@ -134,7 +134,7 @@ STAGES: Final[Mapping[str, Stage]] = {
         changed=True,
         detected=True,
     ),
-    "an outdated node": Stage(
+    "an outdated node": CrashScenario(
         ("m5.large",), NEVER_DISRUPTED, replicas=1, cpu="1500m", nodes=1, least=1, launches=1, evictions=1, changed=True
     ),
 }

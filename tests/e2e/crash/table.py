@@ -31,7 +31,7 @@ READS_ALIKE: Final = 2
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class FaultPlace:
     """A place on a way; of a call `caller` is a function's folder or a state machine's name, of a stop it is empty."""
 
     way: Way
@@ -45,10 +45,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Case:
+class FaultCase:
     """One cell: what goes wrong, and where."""
 
-    place: Place
+    place: FaultPlace
     fault: str
 
     @property
@@ -60,7 +60,9 @@ class Case:
         return f"{self.place.way}, {self.place}, {self.fault}"
 
 
-def cases(way: Way, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]) -> list[Case]:
+def cases(
+    way: Way, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]
+) -> list[FaultCase]:
     """All cells of a way, from the calls (caller and what) and the states of one run; `tasks` are those states that
     call something.
 
@@ -72,18 +74,20 @@ def cases(way: Way, calls: Iterable[tuple[str, str]], states: Iterable[str], *, 
     found = []
     for caller, what in calls:
         counted[caller, what] += 1
-        place, reads = Place(way, caller, what, counted[caller, what]), what.startswith(READS)
+        place, reads = FaultPlace(way, caller, what, counted[caller, what]), what.startswith(READS)
         if place.nth <= (1 if way.swept else READS_ALIKE if reads else ALIKE):
-            found += [Case(place, fault) for fault in ONCE]
+            found += [FaultCase(place, fault) for fault in ONCE]
         if place.nth == 1:
-            found += [Case(place, fault) for fault in (FOR_GOOD[:1] if reads else FOR_GOOD)]
+            found += [FaultCase(place, fault) for fault in (FOR_GOOD[:1] if reads else FOR_GOOD)]
     working = set(tasks)
     for state in dict.fromkeys(states):
-        found += [Case(Place(way, "", state), when) for when in STOPS if when != "working" or state in working]
+        found += [
+            FaultCase(FaultPlace(way, "", state), when) for when in STOPS if when != "working" or state in working
+        ]
     return found
 
 
-def in_a_seeded_order(all_cases: Sequence[Case], seed: int) -> list[Case]:
+def in_a_seeded_order(all_cases: Sequence[FaultCase], seed: int) -> list[FaultCase]:
     """The same cases in the same order every time, in an order that says nothing."""
     return random.Random(seed).sample(sorted(all_cases), len(all_cases))  # noqa: S311 - a choice of tests
 
@@ -100,7 +104,7 @@ class Verdict:
         return "not met" if not self.struck else "WRONG" if self.wrong else f"ok {self.sweeps}"
 
 
-def show(verdicts: Mapping[Case, Verdict]) -> str:
+def show(verdicts: Mapping[FaultCase, Verdict]) -> str:
     """The whole table, one line a place; ``ok 1`` is well after one sweep, ``.`` was not tried."""
     lines = []
     for way in WAYS:
@@ -110,7 +114,7 @@ def show(verdicts: Mapping[Case, Verdict]) -> str:
                 width = max(len(str(place)) for place in places)
                 lines += ["", f"{way.name.upper():{width}} " + " ".join(f"{fault:>26}" for fault in faults)]
                 for place in places:
-                    cells = [str(verdicts.get(Case(place, fault), ".")) for fault in faults]
+                    cells = [str(verdicts.get(FaultCase(place, fault), ".")) for fault in faults]
                     lines.append(f"{place!s:{width}} " + " ".join(f"{cell:>26}" for cell in cells))
     ended = Counter(
         "not met" if not verdict.struck else "wrong" if verdict.wrong else "ok" for verdict in verdicts.values()

@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import SHOWN
 from tests.e2e.crash.rig import PACE, Rig
-from tests.e2e.crash.table import Case, Place, Verdict, in_a_seeded_order, show
+from tests.e2e.crash.table import FaultCase, FaultPlace, Verdict, in_a_seeded_order, show
 from tests.e2e.crash.ways import CONSOLIDATION, RETIRE, SCALE_UP, WAYS
 from tests.e2e.invariants import failed_executions
 from tests.e2e.world import Actor
@@ -36,8 +36,8 @@ ALL_WAYS = "JOINER_CRASHES" in os.environ
 
 RECORDED = os.environ.get("JOINER_CRASH_WAYS", "")
 CONSOLIDATIONS = (
-    Case(Place(CONSOLIDATION, "", "Mark nodes"), "left"),
-    Case(Place(CONSOLIDATION, "", "Retire nodes"), "entered"),
+    FaultCase(FaultPlace(CONSOLIDATION, "", "Mark nodes"), "left"),
+    FaultCase(FaultPlace(CONSOLIDATION, "", "Retire nodes"), "entered"),
 )
 """Cases of DISRUPT that are tried each time: nodes are marked, and the execution ends before they are retired."""
 
@@ -62,7 +62,7 @@ def rig(deployed: Actor) -> Iterator[Rig]:
     made.clean()
 
 
-def chosen(found: list[Case]) -> list[Case]:
+def chosen(found: list[FaultCase]) -> list[FaultCase]:
     wanted = os.environ.get("JOINER_CRASHES", "")
     if not wanted:
         return in_a_seeded_order(found, SEED)
@@ -86,15 +86,15 @@ class Trial:
     tried: int
     """How many are to be tried, at most."""
 
-    verdicts: dict[Case, Verdict] = field(default_factory=dict)
+    verdicts: dict[FaultCase, Verdict] = field(default_factory=dict)
 
     @property
     def struck(self) -> int:
         return sum(verdict.struck for verdict in self.verdicts.values())
 
-    def walk(self, cases: Iterable[Case], go_on: Callable[[], bool]) -> None:
+    def walk(self, cases: Iterable[FaultCase], go_on: Callable[[], bool]) -> None:
         """Try cases of SCALE UP and RETIRE in turn, each from where the one before it ended."""
-        queues: dict[bool, deque[Case]] = {True: deque(), False: deque()}
+        queues: dict[bool, deque[FaultCase]] = {True: deque(), False: deque()}
         for case in cases:
             queues[case.place.way.goes_up].append(case)
         while any(queues.values()) and go_on():
@@ -106,13 +106,13 @@ class Trial:
                     if up:
                         self.rig.undisturbed(up=True)
 
-    def stage(self, cases: Iterable[Case]) -> None:
+    def stage(self, cases: Iterable[FaultCase]) -> None:
         """Try cases that begin in a cluster of their own."""
         for case in cases:
             self.try_one(case)
         self.rig.clean()
 
-    def try_one(self, case: Case) -> Verdict:
+    def try_one(self, case: FaultCase) -> Verdict:
         verdict = self.verdicts[case] = self.rig.verdict(case)
         if verdict.wrong or ALL_WAYS:
             self.say(f"{len(self.verdicts)}/{self.tried} {case}: {'; '.join([str(verdict), *verdict.wrong])}")

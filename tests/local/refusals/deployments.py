@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from tests.local.refusals.table import Refused, not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws
-from tests.local.stacks import DeployedStack, parameter
+from tests.local.stacks import StackUnderTest, parameter
 
 CLOUDFORMATION: Final = "cloudformation"
 APIS: Final = "apigatewayv2"
@@ -13,9 +13,9 @@ QUOTAS: Final = "CloudFormation user guide, CloudFormation quotas"
 HTTP_QUOTAS: Final = "API Gateway developer guide, Quotas for HTTP APIs"
 
 
-def create(aws: RunningAws, resources: dict[str, Any], **sections: Any) -> DeployedStack:
+def create(aws: RunningAws, resources: dict[str, Any], **sections: Any) -> StackUnderTest:
     """Create a stack; raise the reason for which a resource could not be created."""
-    stack = DeployedStack(aws)
+    stack = StackUnderTest(aws)
     stack.create(resources, **sections)
     if stack.status != "CREATE_COMPLETE":
         logical, reason = next(iter(stack.failures.items()))
@@ -61,7 +61,7 @@ def a_large_template_in_s3(aws: RunningAws) -> None:
     source=QUOTAS,
 )
 def many_resources(aws: RunningAws) -> None:
-    DeployedStack(aws).create({f"P{number}": parameter("a") for number in range(501)})
+    StackUnderTest(aws).create({f"P{number}": parameter("a") for number in range(501)})
 
 
 @refuses(
@@ -74,7 +74,7 @@ def many_resources(aws: RunningAws) -> None:
 )
 def many_parameters(aws: RunningAws) -> None:
     wanted = {f"P{number}": {"Type": "String", "Default": "a"} for number in range(201)}
-    DeployedStack(aws).create({"P": parameter("a")}, Parameters=wanted)
+    StackUnderTest(aws).create({"P": parameter("a")}, Parameters=wanted)
 
 
 @refuses(
@@ -86,7 +86,7 @@ def many_parameters(aws: RunningAws) -> None:
     source=QUOTAS,
 )
 def many_outputs(aws: RunningAws) -> None:
-    DeployedStack(aws).create({"P": parameter("a")}, Outputs={f"O{number}": {"Value": "a"} for number in range(201)})
+    StackUnderTest(aws).create({"P": parameter("a")}, Outputs={f"O{number}": {"Value": "a"} for number in range(201)})
 
 
 @refuses(
@@ -98,7 +98,7 @@ def many_outputs(aws: RunningAws) -> None:
     source=QUOTAS,
 )
 def a_long_description(aws: RunningAws) -> None:
-    DeployedStack(aws).create({"P": parameter("a")}, Description="x" * 1025)
+    StackUnderTest(aws).create({"P": parameter("a")}, Description="x" * 1025)
 
 
 @refuses(
@@ -109,7 +109,7 @@ def a_long_description(aws: RunningAws) -> None:
     source="CloudFormation API reference, CreateStack",
 )
 def a_stack_in_use(aws: RunningAws) -> None:
-    stack = DeployedStack(aws)
+    stack = StackUnderTest(aws)
     for _ in range(2):
         stack.create({"P": parameter("a")})
 

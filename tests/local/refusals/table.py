@@ -21,7 +21,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RefusedCall:
     """One refusal. `message` is a part of AWS's message, empty if no source quotes it. A row without `attempt` is not
     modelled.
     """
@@ -40,7 +40,7 @@ class Row:
         return f"{self.service} {self.call}: {self.what}"
 
 
-ROWS: Final[list[Row]] = []
+ROWS: Final[list[RefusedCall]] = []
 NOTHING_KNOWN: Final[dict[tuple[str, str], str]] = {}
 """Calls for which no refusal beyond their schema is known, and why none is expected."""
 
@@ -52,7 +52,7 @@ def refuses(service: str, *calls: str, code: str, source: str, message: str = ""
     call, what = calls
 
     def note(attempt: Attempt) -> Attempt:
-        ROWS.append(Row(service, call, what, code, message, source, attempt))
+        ROWS.append(RefusedCall(service, call, what, code, message, source, attempt))
         return attempt
 
     return note
@@ -60,7 +60,7 @@ def refuses(service: str, *calls: str, code: str, source: str, message: str = ""
 
 def not_modelled(service: str, call: str, what: str, *, code: str, source: str, why: str) -> None:
     """Add a row that the local AWS does not refuse; docs/local-stack.md lists it."""
-    ROWS.append(Row(service, call, what, code, "", source, None, why))
+    ROWS.append(RefusedCall(service, call, what, code, "", source, None, why))
 
 
 def nothing_known(service: str, *calls: str, why: str) -> None:
@@ -68,7 +68,7 @@ def nothing_known(service: str, *calls: str, why: str) -> None:
     NOTHING_KNOWN.update({(service, call): why for call in calls})
 
 
-def refusal_of(row: Row, aws: RunningAws) -> tuple[str, str]:
+def refusal_of(row: RefusedCall, aws: RunningAws) -> tuple[str, str]:
     """Return the code and the message with which the local AWS refuses a row, empty if it does not."""
     assert row.attempt is not None
     try:

@@ -4,7 +4,7 @@ import pytest
 
 from joiner.adapters.ec2_client import Ec2
 from tests.local.refusals import clusters, deployments, functions, machines, signals, state_machines, storage, tables
-from tests.local.refusals.table import ROWS, Row, refusal_of
+from tests.local.refusals.table import ROWS, RefusedCall, refusal_of
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -15,7 +15,7 @@ MODELLED = [row for row in ROWS if row.attempt is not None]
 
 
 @pytest.mark.parametrize("row", MODELLED, ids=lambda row: row.name.replace(" ", "-"))
-def test_the_local_aws_refuses_with_the_error_of_aws(row: Row, local_aws: RunningAws) -> None:
+def test_the_local_aws_refuses_with_the_error_of_aws(row: RefusedCall, local_aws: RunningAws) -> None:
     code, message = refusal_of(row, local_aws)
 
     assert code == row.code, message or "it was not refused"

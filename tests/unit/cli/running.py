@@ -14,7 +14,7 @@ AMD64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     exit_code: int
     out: str
     err: str
@@ -24,10 +24,10 @@ class Answer:
         return json.loads(self.out)
 
 
-def joiner(*arguments: object, stdin: str = "") -> Answer:
+def joiner(*arguments: object, stdin: str = "") -> CommandResult:
     """Run the command; exceptions are raised, so that a traceback fails the test."""
     result = CliRunner().invoke(app, [str(one) for one in arguments], input=stdin, catch_exceptions=False)
-    return Answer(result.exit_code, result.stdout, result.stderr)
+    return CommandResult(result.exit_code, result.stdout, result.stderr)
 
 
 def write(folder: Path, *manifests: Mapping[str, Any] | str) -> Path:

@@ -14,7 +14,7 @@ from tests.unit.cli.running import joiner
 MACHINE = {"Type": "AWS::SSM::Parameter", "Properties": {"Name": "/placeholder", "Type": "String", "Value": "x"}}
 
 
-class Account:
+class InstalledAccount:
     """An account in memory with a deployed Joiner for the cluster prod; no sweep runs in it."""
 
     def __init__(self) -> None:
@@ -68,13 +68,13 @@ class Account:
 
 
 @pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[InstalledAccount]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     with mock_aws():
-        account = Account()
+        account = InstalledAccount()
         yield account
         account.remove()
 
@@ -83,7 +83,7 @@ def uninstall(*arguments: Any) -> Any:
     return joiner("uninstall", "--cluster", "prod", *arguments)
 
 
-def test_keep_stops_joiner_and_reports_the_number_of_nodes(account: Account) -> None:
+def test_keep_stops_joiner_and_reports_the_number_of_nodes(account: InstalledAccount) -> None:
     account.launch("default-1")
 
     answer = uninstall("--nodes", "keep")
@@ -96,14 +96,14 @@ def test_keep_stops_joiner_and_reports_the_number_of_nodes(account: Account) -> 
     assert (account.value(), account.sweeps()) == (KEEPING, 0)
 
 
-def test_drain_without_nodes_ends_at_once(account: Account) -> None:
+def test_drain_without_nodes_ends_at_once(account: InstalledAccount) -> None:
     answer = uninstall("--nodes", "drain")
 
     assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
     assert (account.value(), account.sweeps()) == (DRAINING, 0)
 
 
-def test_drain_starts_a_sweep_names_the_nodes_that_are_left_and_exits_with_2(account: Account) -> None:
+def test_drain_starts_a_sweep_names_the_nodes_that_are_left_and_exits_with_2(account: InstalledAccount) -> None:
     for number in range(7):
         account.launch(f"default-{number}")
 
@@ -115,7 +115,7 @@ def test_drain_starts_a_sweep_names_the_nodes_that_are_left_and_exits_with_2(acc
     assert (account.value(), account.sweeps()) == (DRAINING, 1)
 
 
-def test_drain_waits_until_the_last_node_is_gone(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drain_waits_until_the_last_node_is_gone(account: InstalledAccount, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = account.launch("default-1")
 
     def end(_seconds: float) -> None:
@@ -127,7 +127,9 @@ def test_drain_waits_until_the_last_node_is_gone(account: Account, monkeypatch: 
     assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
 
 
-def test_the_drain_continues_after_an_interrupted_wait(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drain_continues_after_an_interrupted_wait(
+    account: InstalledAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
     account.launch("default-1")
 
     def interrupt(_seconds: float) -> None:
@@ -141,7 +143,7 @@ def test_the_drain_continues_after_an_interrupted_wait(account: Account, monkeyp
     assert account.value() == DRAINING
 
 
-def test_a_cluster_without_joiner_is_named_and_nothing_is_written(account: Account) -> None:
+def test_a_cluster_without_joiner_is_named_and_nothing_is_written(account: InstalledAccount) -> None:
     answer = joiner("uninstall", "--cluster", "prdo", "--nodes", "keep")
 
     assert (answer.exit_code, answer.out) == (1, "")
@@ -152,7 +154,7 @@ def test_a_cluster_without_joiner_is_named_and_nothing_is_written(account: Accou
     assert account.value() == "false"
 
 
-def test_resume_undoes_it(account: Account) -> None:
+def test_resume_undoes_it(account: InstalledAccount) -> None:
     uninstall("--nodes", "drain")
 
     assert joiner("resume", "prod").exit_code == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joiner import names
-from tests.unit.cli.running import Answer, joiner, pod, pool, write
+from tests.unit.cli.running import CommandResult, joiner, pod, pool, write
 
 ANY = {"a": "b"}
 IMAGE = [{"id": "ami-0123456789abcdef0"}]
@@ -42,7 +42,7 @@ def template(**spec: Any) -> dict[str, Any]:
     }
 
 
-def plan(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> Answer:
+def plan(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> CommandResult:
     return joiner("plan", "-f", write(folder, *manifests, pod("a")), "--catalogue", catalogue, "-o", "json")
 
 

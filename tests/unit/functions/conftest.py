@@ -13,9 +13,9 @@ from joiner.adapters.store import Store
 from joiner_local.aws.moto_patches.model_caches import cache_service_lookups
 from joiner_local.aws.moto_patches.response_writer import replace_response_serializers
 from tests.unit.functions.fake_kube import FakeKube
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 
-MakeWorld = Callable[[], World]
+MakeWorld = Callable[[], SimulatedCluster]
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def make_world() -> Iterator[MakeWorld]:
     with mock_aws():
         dynamodb, s3 = boto3.client("dynamodb"), boto3.client("s3")
 
-        def make() -> World:
+        def make() -> SimulatedCluster:
             name = f"joiner-{next(names)}"
             dynamodb.create_table(
                 TableName=name,
@@ -37,7 +37,7 @@ def make_world() -> Iterator[MakeWorld]:
                 KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
             )
             s3.create_bucket(Bucket=name)
-            return World(Ledger(dynamodb, name), Store(s3, name), FakeKube(), machine=Ledger(dynamodb, name))
+            return SimulatedCluster(Ledger(dynamodb, name), Store(s3, name), FakeKube(), machine=Ledger(dynamodb, name))
 
         yield make
     os.environ.clear()
@@ -45,5 +45,5 @@ def make_world() -> Iterator[MakeWorld]:
 
 
 @pytest.fixture
-def world(make_world: MakeWorld) -> World:
+def world(make_world: MakeWorld) -> SimulatedCluster:
     return make_world()

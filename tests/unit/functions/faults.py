@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ReadTimeoutError
 
 from joiner.adapters.kube_errors import Unreachable
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 
 
 class Fault(Enum):
@@ -32,7 +32,7 @@ class Fault(Enum):
 class Trouble:
     """Counts all calls, and makes call number `at` fail."""
 
-    world: World
+    world: SimulatedCluster
     fault: Fault | None = None
     at: int = -1
     calls: list[str] = field(default_factory=list)
@@ -45,8 +45,8 @@ class Trouble:
             name, do, lambda: ReadTimeoutError(endpoint_url="https://ec2")
         )
         self._clients = (self.world.ledger._client, self.world.store._client)
-        self.world.ledger._client = Watched(self._clients[0], self)
-        self.world.store._client = Watched(self._clients[1], self)
+        self.world.ledger._client = FaultyClient(self._clients[0], self)
+        self.world.store._client = FaultyClient(self._clients[1], self)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,7 +66,7 @@ class Trouble:
 
 
 @dataclass
-class Watched:
+class FaultyClient:
     """A boto3 client whose calls go through `Trouble`."""
 
     client: Any

@@ -6,11 +6,11 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.launching import PairedInstance
 from joiner.names import TERMINATION_FINALIZER
 from joiner.pools import NodeClaim, NodeClassRef, read_node_claim, write_claim_status, write_node_claim
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import NOON, World
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import NOON, SimulatedCluster
 
 
-def grow(world: World) -> World:
+def grow(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with two nodes that run a pod each, as a scale-up leaves them."""
     world.prepare()
     for number in (1, 2):
@@ -21,7 +21,7 @@ def grow(world: World) -> World:
     return world
 
 
-def add_node(world: World, name: str, instance: str, node: str) -> None:
+def add_node(world: SimulatedCluster, name: str, instance: str, node: str) -> None:
     made = NodeClaim(
         name,
         NodeClassRef("EC2NodeClass", "default"),
@@ -67,7 +67,7 @@ def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
     }
 
 
-def written(world: World) -> NodeClaim:
+def written(world: SimulatedCluster) -> NodeClaim:
     """Write a claim under lease 3 that is not launched."""
     claim = NodeClaim(
         "default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"}
@@ -76,23 +76,23 @@ def written(world: World) -> NodeClaim:
     return claim
 
 
-def lease_values(world: World) -> dict[str, Any]:
+def lease_values(world: SimulatedCluster) -> dict[str, Any]:
     return {":me": "arn:up", ":until": int(world.now.timestamp()) + 60, ":number": 3}
 
 
-def claims(world: World) -> list[NodeClaim]:
+def claims(world: SimulatedCluster) -> list[NodeClaim]:
     return [read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS)]
 
 
-def first(world: World) -> NodeClaim:
+def first(world: SimulatedCluster) -> NodeClaim:
     return claims(world)[0]
 
 
-def node_of(world: World, claim: NodeClaim) -> Any:
+def node_of(world: SimulatedCluster, claim: NodeClaim) -> Any:
     return world.kube.objects["nodes", "", claim.node_name]
 
 
-def pods_on(world: World, node: str) -> list[str]:
+def pods_on(world: SimulatedCluster, node: str) -> list[str]:
     return [each["metadata"]["name"] for each in world.kube.all(kinds.PODS) if each["spec"].get("nodeName") == node]
 
 
@@ -102,17 +102,17 @@ def daemon(node: str) -> dict[str, Any]:
     return {**found, "spec": {**found["spec"], "tolerations": [{"operator": "Exists"}]}}
 
 
-def empty(world: World, claim: NodeClaim) -> None:
+def empty(world: SimulatedCluster, claim: NodeClaim) -> None:
     """Make the node empty: its pods have ended."""
     for name in pods_on(world, claim.node_name):
         del world.kube.objects["pods", "default", name]
 
 
-def nothing_is_left_of(world: World, claim: NodeClaim) -> None:
+def nothing_is_left_of(world: SimulatedCluster, claim: NodeClaim) -> None:
     assert claim.name not in [each.name for each in claims(world)]
     assert ("nodes", "", claim.node_name) not in world.kube.objects
     assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
     assert claim.instance_id not in world.ledger.pairings([claim.instance_id])
-    assert claim.name not in Retirement(world, "").retirements.all()
+    assert claim.name not in RetirementExecution(world, "").retirements.all()
     assert claim.name not in world.ledger.assignments()
     assert pods_on(world, claim.node_name) == []

@@ -4,10 +4,10 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.names import FILLING, UNREGISTERED
 from joiner.pools import read_node_claim
 from tests.pairings import recorded_pairings
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 
 
-def nothing_is_left(world: World) -> None:
+def nothing_is_left(world: SimulatedCluster) -> None:
     """Assert one instance a claim, one claim an instance, all pods running, and no lease, wave, launch, assignment or
     taint of ours.
     """

@@ -1,4 +1,4 @@
-"""RETIRE in a test: the state machine's states in order, each by its real function, over the fakes of a `World`."""
+"""RETIRE in a test: the states in order, each by its real function, over the fakes of a `SimulatedCluster`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetiringClaim
 from tests.unit.functions.loading import load
-from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, World
+from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, SimulatedCluster
 
 PASSES = 12  # of one execution, before it ends and leaves the rest to the sweep
 GIVING_WAY = (
@@ -34,12 +34,12 @@ def express_arn(name: str) -> str:
 
 
 @dataclass
-class Retirement:
+class RetirementExecution:
     """One execution in a world, Standard or Express. `entries` is the result of its last wave; `left_out` are the
     claims that were not retired, with the reason.
     """
 
-    world: World
+    world: SimulatedCluster
     name: str
     entries: Entries = field(default_factory=list)
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Retirement:
     def execution(self) -> Execution:
         return Execution(self.name, self.arn, self.started.isoformat())
 
-    def run(self, *requests: RetirementRequest, passes: int = PASSES) -> "Retirement":
+    def run(self, *requests: RetirementRequest, passes: int = PASSES) -> "RetirementExecution":
         """Run from the start until the execution ends or fails."""
         self.started = self.world.now
         try:
@@ -174,9 +174,11 @@ class Retirement:
         return answer
 
 
-def retire(world: World, *requests: tuple[str, str], name: str = "retire-1", **more: Any) -> Retirement:
+def retire(
+    world: SimulatedCluster, *requests: tuple[str, str], name: str = "retire-1", **more: Any
+) -> RetirementExecution:
     """Retire these claims, each with its reason."""
     passes = more.pop("passes", PASSES)
-    return Retirement(world, name, **more).run(
+    return RetirementExecution(world, name, **more).run(
         *(RetirementRequest(claim, RetirementReason(reason)) for claim, reason in requests), passes=passes
     )

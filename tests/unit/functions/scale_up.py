@@ -137,7 +137,7 @@ class FakePause:
 
 
 @dataclass
-class World:
+class SimulatedCluster:
     """A cluster, an account and a deployment. The clock does not advance unless a test advances it. Executions are
     `dead` (failed) or have `ended` (succeeded).
     """
@@ -168,7 +168,7 @@ class World:
         """Return the back-offs of pods that no node helps, from the ledger's own table."""
         return PlanningBackOffs(self.ledger._client, self.ledger._table)
 
-    def prepare(self, *pods: Mapping[str, Any]) -> "World":
+    def prepare(self, *pods: Mapping[str, Any]) -> "SimulatedCluster":
         """Create a pool, its class, a catalogue, and these pods."""
         for manifest in (
             NODEPOOL,

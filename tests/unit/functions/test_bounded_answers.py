@@ -20,8 +20,8 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, World, arn, pending
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, SimulatedCluster, arn, pending
 
 MANY: Final = 5_000
 TASK: Final = Task(Execution("x", arn("x"), ""), CLUSTER, 0, 1)
@@ -56,7 +56,7 @@ def deleted_claim(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def crowded(world: World) -> World:
+def crowded(world: SimulatedCluster) -> SimulatedCluster:
     """Return a cluster in which all of 5,000 claims must be retired."""
     world.prepare()
     for number in range(MANY):
@@ -68,7 +68,7 @@ def size(answer: Any) -> int:
     return len(json.dumps(answer).encode())
 
 
-def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: World) -> None:
+def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: SimulatedCluster) -> None:
     cluster, instances = crowded.survey("s1")
 
     assert len(cluster["retire"]) == survey_cluster.RETIRED_AT_ONCE
@@ -79,7 +79,7 @@ def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(cr
     assert size(cluster) + size(instances) < 100_000
 
 
-def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: World) -> None:
+def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: SimulatedCluster) -> None:
     function, retirements = begin_retirement, Retirements(crowded.ledger._client, crowded.ledger._table)
     asked = [
         RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id)
@@ -98,14 +98,16 @@ def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crow
 
 
 @pytest.mark.parametrize(("reason", "waves"), [("empty", [100]), ("deleted", [20, 20, 20, 20, 20])])
-def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(world: World, reason: str, waves: list[int]) -> None:
+def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(
+    world: SimulatedCluster, reason: str, waves: list[int]
+) -> None:
     world.prepare()
     for number in range(100):
         manifest = deleted_claim(number)
         if reason == "empty":
             del manifest["metadata"]["deletionTimestamp"]
         world.kube.put(manifest)
-    retirement = Retirement(world, "retire-1")
+    retirement = RetirementExecution(world, "retire-1")
     requests = [
         RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)
         for claim in list_claims(world.kube).claims
@@ -117,7 +119,7 @@ def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(world: World, re
 
 
 def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of these pods selects a pool of its own, and claims of two pools share no launch."""
     most = record_node_claims.GROUPS_AT_ONCE
@@ -142,7 +144,7 @@ def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_exec
     assert len(list_claims(world.kube).claims) == len(pods)
 
 
-def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(world: World) -> None:
+def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(world: SimulatedCluster) -> None:
     function = record_launches
     names = [f"{'pool' * 30}-{number:05}" for number in range(MANY)]
 

@@ -13,11 +13,11 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.cluster import Pod
 from joiner.names import FILLING, INITIALIZED, NODEPOOL
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 from tests.unit.lifecycle.world import LINGERING
 
 
-def launched(world: World, *others: dict[str, Any]) -> World:
+def launched(world: SimulatedCluster, *others: dict[str, Any]) -> SimulatedCluster:
     """Return a world with one pod, and others, whose nodes were launched and have not booted; no check has run yet."""
     world.prepare(pending("web-1"), *others)
     world.stop_after = "record_launches"
@@ -26,12 +26,12 @@ def launched(world: World, *others: dict[str, Any]) -> World:
     return world
 
 
-def the_claim(world: World) -> NodeClaim:
+def the_claim(world: SimulatedCluster) -> NodeClaim:
     (claim,) = list_claims(world.kube).claims
     return claim
 
 
-def the_node(world: World) -> dict[str, Any]:
+def the_node(world: SimulatedCluster) -> dict[str, Any]:
     (node,) = world.kube.all(kinds.NODES)
     return node
 
@@ -40,7 +40,7 @@ def taints(node: dict[str, Any]) -> list[str]:
     return [taint["key"] for taint in node["spec"]["taints"]]
 
 
-def node_of(world: World, pod: str) -> str:
+def node_of(world: SimulatedCluster, pod: str) -> str:
     return str(world.kube.get(kinds.PODS, pod, namespace="default")["spec"].get("nodeName", ""))
 
 
@@ -53,7 +53,7 @@ def closed_node(name: str, created: str) -> dict[str, Any]:
     }
 
 
-def test_a_pod_that_cannot_be_read_closes_no_node(world: World) -> None:
+def test_a_pod_that_cannot_be_read_closes_no_node(world: SimulatedCluster) -> None:
     launched(world).boot()
     expression = {"key": "x", "operator": "Gt", "values": ["abc"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
@@ -67,7 +67,7 @@ def test_a_pod_that_cannot_be_read_closes_no_node(world: World) -> None:
     assert taints(the_node(world)) == []
 
 
-def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(world: World) -> None:
+def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(world: SimulatedCluster) -> None:
     """If the function is killed while it lists pods, the node is already open."""
     launched(world).boot()
     world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
@@ -78,7 +78,7 @@ def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(worl
     assert asked.index("PATCH /api/v1/nodes/forgotten") < asked.index("GET /api/v1/pods")
 
 
-def test_a_node_opens_in_time_even_if_filling_another_fails(world: World) -> None:
+def test_a_node_opens_in_time_even_if_filling_another_fails(world: SimulatedCluster) -> None:
     launched(world).boot()
     world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
 
@@ -95,7 +95,7 @@ def test_a_node_opens_in_time_even_if_filling_another_fails(world: World) -> Non
 
 
 @pytest.mark.parametrize("wave", ["up-1", "ended"])
-def test_nodes_of_ours_open_after_five_minutes_whatever_their_claim(world: World, wave: str) -> None:
+def test_nodes_of_ours_open_after_five_minutes_whatever_their_claim(world: SimulatedCluster, wave: str) -> None:
     launched(world)
     world.kube.put(closed_node("old", "2026-11-21T11:54:00Z"))
     world.kube.put(closed_node("young", "2026-11-21T11:58:00Z"))
@@ -106,7 +106,7 @@ def test_nodes_of_ours_open_after_five_minutes_whatever_their_claim(world: World
     assert taints(world.kube.get(kinds.NODES, "young")) == [FILLING]
 
 
-def test_a_claim_whose_node_never_comes_is_given_up_and_its_pod_planned_for_anew(world: World) -> None:
+def test_a_claim_whose_node_never_comes_is_given_up_and_its_pod_planned_for_anew(world: SimulatedCluster) -> None:
     launched(world)
     first = the_claim(world).name
     world.now += timedelta(minutes=16)
@@ -125,7 +125,7 @@ def test_a_claim_whose_node_never_comes_is_given_up_and_its_pod_planned_for_anew
     assert (quiet["pendingPods"], quiet["unwatchedClaims"], len(world.ec2.instances)) == (0, 0, 2)
 
 
-def test_a_claim_whose_node_is_gone_is_given_up(world: World) -> None:
+def test_a_claim_whose_node_is_gone_is_given_up(world: SimulatedCluster) -> None:
     launched(world).boot()
     the_node(world)["status"]["conditions"][0]["status"] = "False"
     assert world.check("up-1")["registered"] == 1
@@ -138,7 +138,7 @@ def test_a_claim_whose_node_is_gone_is_given_up(world: World) -> None:
     assert world.ledger.assignments() == {}
 
 
-def test_a_claim_whose_node_never_takes_pods_is_given_up_and_its_node_plans_no_pods(world: World) -> None:
+def test_a_claim_whose_node_never_takes_pods_is_given_up_and_its_node_plans_no_pods(world: SimulatedCluster) -> None:
     launched(world).boot()
     the_node(world)["status"]["conditions"][0]["status"] = "False"
     assert not world.check("up-1")["done"]
@@ -158,7 +158,7 @@ def test_a_claim_whose_node_never_takes_pods_is_given_up_and_its_node_plans_no_p
     assert bound != first.node_name
 
 
-def test_what_could_not_be_given_up_is_tried_again(world: World) -> None:
+def test_what_could_not_be_given_up_is_tried_again(world: SimulatedCluster) -> None:
     launched(world)
     world.now += timedelta(minutes=16)
 
@@ -175,7 +175,7 @@ def test_what_could_not_be_given_up_is_tried_again(world: World) -> None:
     assert the_claim(world).conditions["Registered"].reason == "RegistrationTimeout"
 
 
-def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World) -> None:
+def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: SimulatedCluster) -> None:
     launched(world).boot()
     the_node(world)["spec"]["taints"] = [
         taint for taint in the_node(world)["spec"]["taints"] if taint["key"] != FILLING
@@ -189,7 +189,9 @@ def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: World)
     assert world.ledger.assignments() == {}
 
 
-def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_opens_after(world: World) -> None:
+def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_opens_after(
+    world: SimulatedCluster,
+) -> None:
     patient, hasty = pending("patient"), pending("hasty")
     # as the API server writes it
     patient["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 300}]
@@ -216,7 +218,7 @@ def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_op
     assert [taints(node) for node in world.kube.all(kinds.NODES)] == [[], []]
 
 
-def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(world: World) -> None:
+def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(world: SimulatedCluster) -> None:
     launched(world).boot()
     the_node(world)["spec"]["taints"].append(LINGERING)
     assert not world.check("up-1")["done"]
@@ -226,7 +228,7 @@ def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(world: Wo
     assert LINGERING["key"] in the_claim(world).conditions["Initialized"].message
 
 
-def waits_for_another_node(world: World, manifest: dict[str, Any]) -> None:
+def waits_for_another_node(world: SimulatedCluster, manifest: dict[str, Any]) -> None:
     """Return a pod for which a node is in flight that does not boot in this test."""
     world.kube.put(manifest)
     world.ledger.assign("another", {Pod.from_kube(manifest).class_key: 1}, 1)
@@ -241,15 +243,15 @@ def urgent(created: str = "") -> dict[str, Any]:
     return manifest
 
 
-def now(world: World) -> str:
+def now(world: SimulatedCluster) -> str:
     return world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def ready_at(world: World, time: str) -> None:
+def ready_at(world: SimulatedCluster, time: str) -> None:
     the_node(world)["status"]["conditions"][0]["lastTransitionTime"] = time
 
 
-def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(world: World) -> None:
+def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(world: SimulatedCluster) -> None:
     launched(world).boot()
     written: list[str] = []
 
@@ -270,7 +272,9 @@ def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(world
     ]
 
 
-def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for_another(world: World) -> None:
+def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for_another(
+    world: SimulatedCluster,
+) -> None:
     launched(world).boot()
     ready_at(world, "2026-11-21T12:00:00Z")
     waits_for_another_node(world, pending("small", cpu="200m"))
@@ -289,7 +293,7 @@ def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for
 
 
 def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_would_push_out_what_runs(
-    world: World,
+    world: SimulatedCluster,
 ) -> None:
     launched(world).boot()
     ready_at(world, "2026-11-21T12:00:00Z")
@@ -304,7 +308,7 @@ def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_woul
 
 
 def test_a_filled_node_stays_closed_until_its_scheduler_may_have_seen_where_a_more_important_pod_went(
-    world: World,
+    world: SimulatedCluster,
 ) -> None:
     launched(world, urgent()).boot()
 
@@ -318,7 +322,9 @@ def test_a_filled_node_stays_closed_until_its_scheduler_may_have_seen_where_a_mo
     assert taints(world.kube.get(kinds.NODES, nodes["web-1"])) == []
 
 
-def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no_plan_has_seen(world: World) -> None:
+def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no_plan_has_seen(
+    world: SimulatedCluster,
+) -> None:
     launched(world).boot()
     ready_at(world, now(world))
     world.kube.put(urgent(now(world)))
@@ -331,7 +337,7 @@ def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no
     assert taints(the_node(world)) == []
 
 
-def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(world: World) -> None:
+def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(world: SimulatedCluster) -> None:
     launched(world).boot()
     ready_at(world, now(world))
     world.now += timedelta(seconds=31)
@@ -341,7 +347,7 @@ def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(world: World) ->
     assert taints(the_node(world)) == []
 
 
-def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: World) -> None:
+def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: SimulatedCluster) -> None:
     launched(world).boot()
     ready_at(world, "2026-11-21T12:00:00Z")
     waits_for_another_node(world, pending("large"))
@@ -350,7 +356,7 @@ def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: World) -> Non
     assert taints(the_node(world)) == []
 
 
-def test_a_node_gets_its_pods_while_another_launch_runs_and_counts_in_the_whole_wave(world: World) -> None:
+def test_a_node_gets_its_pods_while_another_launch_runs_and_counts_in_the_whole_wave(world: SimulatedCluster) -> None:
     bound: list[list[str]] = []
 
     def list_bound() -> None:
@@ -370,7 +376,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs_and_counts_in_the_whole_
     assert reasons.count(("Launched", "NodeClaim")) == reasons.count(("Initialized", "NodeClaim")) == 2
 
 
-def test_a_record_reports_whether_launches_of_its_round_may_still_run(world: World) -> None:
+def test_a_record_reports_whether_launches_of_its_round_may_still_run(world: SimulatedCluster) -> None:
     launching: list[bool] = []
 
     def end_launches() -> None:

@@ -9,27 +9,27 @@ from functions.install_manifests.releasing import release_objects
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import delete_claim, list_claims
 from joiner.names import CLASS_FINALIZER
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def node_class(world: World) -> dict[str, Any]:
+def node_class(world: SimulatedCluster) -> dict[str, Any]:
     (found,) = world.kube.all(kinds.EC2NODECLASSES)
     return found
 
 
 @pytest.fixture
-def running(world: World) -> World:
+def running(world: SimulatedCluster) -> SimulatedCluster:
     """One node runs."""
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     return world
 
 
-def test_a_class_gets_the_finalizer_with_its_first_claim(running: World) -> None:
+def test_a_class_gets_the_finalizer_with_its_first_claim(running: SimulatedCluster) -> None:
     assert node_class(running)["metadata"]["finalizers"] == [CLASS_FINALIZER]
 
 
-def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_claim(running: World) -> None:
+def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_claim(running: SimulatedCluster) -> None:
     running.kube.delete(kinds.EC2NODECLASSES, node_class(running)["metadata"]["name"])
     (claim,) = running.kube.all(kinds.NODECLAIMS)
 
@@ -44,7 +44,7 @@ def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_clai
     assert cluster["unsettledClasses"] == 0
 
 
-def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_starts(running: World) -> None:
+def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_starts(running: SimulatedCluster) -> None:
     name = node_class(running)["metadata"]["name"]
     running.kube.delete(kinds.EC2NODECLASSES, name)
     for claim in list_claims(running.kube).claims:
@@ -57,7 +57,7 @@ def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_st
     assert running.kube.all(kinds.EC2NODECLASSES) == []
 
 
-def test_an_empty_node_stays_while_the_class_of_its_pool_cannot_launch_another(running: World) -> None:
+def test_an_empty_node_stays_while_the_class_of_its_pool_cannot_launch_another(running: SimulatedCluster) -> None:
     for pod in running.kube.all(kinds.PODS):
         running.kube.delete(kinds.PODS, pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
     running.now += timedelta(minutes=2)
@@ -69,7 +69,7 @@ def test_an_empty_node_stays_while_the_class_of_its_pool_cannot_launch_another(r
     assert running.survey("s2")[0]["retire"] == []
 
 
-def test_the_removal_of_joiner_releases_the_classes(running: World) -> None:
+def test_the_removal_of_joiner_releases_the_classes(running: SimulatedCluster) -> None:
     release_objects(running.kube)
 
     assert "finalizers" not in node_class(running)["metadata"]

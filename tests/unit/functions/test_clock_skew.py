@@ -17,7 +17,7 @@ from joiner.names import TERMINATION_FINALIZER
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import NOON, World, pending
+from tests.unit.functions.scale_up import NOON, SimulatedCluster, pending
 
 SKEW = 30.0
 SEEDS = range(2)
@@ -26,7 +26,7 @@ PODS = (pending("web-1"), pending("web-2"), pending("db-1", cpu="3"))
 WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
 
 
-class SkewedWorld(World):
+class SkewedWorld(SimulatedCluster):
     """Each reading of the clock is up to half a minute early or late."""
 
     chance = random.Random(0)  # noqa: S311 - a course of events
@@ -105,7 +105,7 @@ def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_say(skewe
 
 
 @pytest.mark.parametrize("ahead", [HOUR, -HOUR], ids=["ec2 is an hour ahead", "ec2 is an hour behind"])
-def test_launch_times_of_another_clock_do_not_retire_nodes(world: World, ahead: timedelta) -> None:
+def test_launch_times_of_another_clock_do_not_retire_nodes(world: SimulatedCluster, ahead: timedelta) -> None:
     """The fake EC2 says that every instance was launched at noon."""
     world.now = NOON - ahead
     world.prepare(*PODS)
@@ -117,7 +117,7 @@ def test_launch_times_of_another_clock_do_not_retire_nodes(world: World, ahead: 
     nothing_is_left(world)
 
 
-def test_a_lease_that_ends_an_hour_from_now_does_not_outlive_its_holder(world: World) -> None:
+def test_a_lease_that_ends_an_hour_from_now_does_not_outlive_its_holder(world: SimulatedCluster) -> None:
     """Its holder read a clock that is an hour ahead, and died."""
     world.prepare(*PODS)
     world.now = NOON + HOUR
@@ -134,7 +134,7 @@ def test_a_lease_that_ends_an_hour_from_now_does_not_outlive_its_holder(world: W
     nothing_is_left(world)
 
 
-def test_pods_and_nodes_of_the_future_are_served_like_others(world: World) -> None:
+def test_pods_and_nodes_of_the_future_are_served_like_others(world: SimulatedCluster) -> None:
     """Created and rejected by the scheduler an hour from now, by the clock of the API server."""
     later = f"{NOON + HOUR:%Y-%m-%dT%H:%M:%SZ}"
     pods = [dict(pod) for pod in PODS]
@@ -165,5 +165,5 @@ def test_a_retirement_under_different_clocks_ends_with_its_node(skewed: SkewedWo
     assert skewed.ec2.instances[claim.instance_id]["State"]["Name"] in ("shutting-down", "terminated")
 
 
-def claim_finalizers(world: World, name: str) -> list[str]:
+def claim_finalizers(world: SimulatedCluster, name: str) -> list[str]:
     return list(world.kube.get(kinds.NODECLAIMS, name)["metadata"]["finalizers"])

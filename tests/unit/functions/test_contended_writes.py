@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from joiner.adapters.dynamodb_table import TRIES
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from tests.unit.functions.scale_up import World, arn
+from tests.unit.functions.scale_up import SimulatedCluster, arn
 
 
 @dataclass
@@ -43,19 +43,19 @@ class ContendedTable:
         raise ClientError(answer, operation)
 
 
-def contended(world: World, conflicts: int) -> tuple[Ledger, ContendedTable]:
+def contended(world: SimulatedCluster, conflicts: int) -> tuple[Ledger, ContendedTable]:
     table = ContendedTable(world.ledger._client, conflicts)
     return Ledger(table, world.ledger._table), table
 
 
-def test_a_ring_that_meets_a_launch_being_stored_is_counted_all_the_same(world: World) -> None:
+def test_a_ring_that_meets_a_launch_being_stored_is_counted_all_the_same(world: SimulatedCluster) -> None:
     ledger, table = contended(world, conflicts=2)
 
     assert ledger.ring().rings == 1
     assert table.asked == ["UpdateItem"] * 3
 
 
-def test_a_wave_that_is_rung_while_it_is_written_is_rung_once(world: World) -> None:
+def test_a_wave_that_is_rung_while_it_is_written_is_rung_once(world: SimulatedCluster) -> None:
     world.ledger.begin_wave("up-1", arn("up-1"), ["claim-a"], now=10)
     ledger, _ = contended(world, conflicts=1)
 
@@ -63,7 +63,7 @@ def test_a_wave_that_is_rung_while_it_is_written_is_rung_once(world: World) -> N
     assert [wave.rings for wave in world.ledger.waves()] == [1]
 
 
-def test_launches_that_are_stored_at_once_are_all_stored(world: World) -> None:
+def test_launches_that_are_stored_at_once_are_all_stored(world: SimulatedCluster) -> None:
     number = world._take_lease("up-1")
     assert number is not None
     launch = LaunchRecord("l-1", "{}", "token", ("claim-a",), number, arn("up-1"))
@@ -73,7 +73,7 @@ def test_launches_that_are_stored_at_once_are_all_stored(world: World) -> None:
     assert table.asked == ["TransactWriteItems"] * 2
 
 
-def test_a_permanent_conflict_in_the_table_is_reported(world: World) -> None:
+def test_a_permanent_conflict_in_the_table_is_reported(world: SimulatedCluster) -> None:
     ledger, table = contended(world, conflicts=100)
 
     with pytest.raises(ClientError, match="TransactionConflictException"):

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.invariants import nothing_is_left
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 TRIED = 8  # calls of each fault, of about a hundred
 SEED = 20261121
@@ -28,11 +28,11 @@ STATES = (
 )
 
 
-def a_world(make_world: MakeWorld) -> World:
+def a_world(make_world: MakeWorld) -> SimulatedCluster:
     return make_world().prepare(pending("web-1"), pending("web-2"), pending("db-1", cpu="3"))
 
 
-def two_sweeps(world: World) -> None:
+def two_sweeps(world: SimulatedCluster) -> None:
     for number in (1, 2):
         world.now += timedelta(seconds=60)
         world.sweep(f"up-sweep-{number}")

@@ -15,14 +15,14 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.launch_failures import back_off_id_of_class, find_launch_failure
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, World, arn, pending
+from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, SimulatedCluster, arn, pending
 from tests.unit.functions.test_handle_interruption import MINE, NOW, QueueRun, state_change
 
 KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
 DEFAULT = back_off_id_of_class("default", legacy=False)
 
 
-def die(world: World, code: str, message: str) -> list[str]:
+def die(world: SimulatedCluster, code: str, message: str) -> list[str]:
     """Terminate all instances; return their ids."""
     for instance in world.ec2.instances.values():
         instance["State"] = {"Name": "shutting-down"}
@@ -31,12 +31,12 @@ def die(world: World, code: str, message: str) -> list[str]:
     return sorted(world.ec2.instances)
 
 
-def at(world: World) -> int:
+def at(world: SimulatedCluster) -> int:
     return int(world.now.timestamp())
 
 
 @pytest.fixture
-def launched(world: World) -> World:
+def launched(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with two nodes in flight."""
     world.prepare(pending("web-1"), pending("web-2"))
     world.stop_after = "record_launches"
@@ -46,7 +46,7 @@ def launched(world: World) -> World:
     return world
 
 
-def test_the_class_of_instances_that_died_of_its_settings_waits(launched: World) -> None:
+def test_the_class_of_instances_that_died_of_its_settings_waits(launched: SimulatedCluster) -> None:
     first, _ = die(launched, *KMS)
 
     launched.survey("s1")
@@ -59,7 +59,7 @@ def test_the_class_of_instances_that_died_of_its_settings_waits(launched: World)
     assert "kms:CreateGrant" in wait.reason
 
 
-def test_another_failure_after_the_wait_waits_for_longer(launched: World) -> None:
+def test_another_failure_after_the_wait_waits_for_longer(launched: SimulatedCluster) -> None:
     waits = []
     for _ in range(7):
         wait = launched.ledger.back_off(DEFAULT, "of something", at(launched))
@@ -71,7 +71,7 @@ def test_another_failure_after_the_wait_waits_for_longer(launched: World) -> Non
     assert launched.ledger.back_off(DEFAULT, "of something", at(launched)).tries == 1
 
 
-def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(launched: World) -> None:
+def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(launched: SimulatedCluster) -> None:
     die(launched, "Server.InternalError", "Server.InternalError: Internal error on launch")
 
     launched.survey("s1")
@@ -93,7 +93,7 @@ def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(la
     ],
     ids=["ended by a person", "interrupted", "after an hour", "without a reason"],
 )
-def test_other_ends_hold_nothing_back(launched: World, code: str, after: int) -> None:
+def test_other_ends_hold_nothing_back(launched: SimulatedCluster, code: str, after: int) -> None:
     die(launched, code, code)
     for instance in launched.ec2.instances.values():
         instance["LaunchTime"] = launched.now - timedelta(seconds=after)
@@ -103,7 +103,7 @@ def test_other_ends_hold_nothing_back(launched: World, code: str, after: int) ->
     assert launched.ledger.back_offs(at(launched)) == {}
 
 
-def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(world: World) -> None:
+def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(world: SimulatedCluster) -> None:
     queue = QueueRun(world)
     queue.ended("shutting-down")
     world.ec2.instances[MINE] |= {
@@ -129,7 +129,7 @@ def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(world: W
         assert waits == {DEFAULT}
 
 
-def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: World) -> None:
+def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: SimulatedCluster) -> None:
     first, second = die(launched, *KMS)
     _, found = launched.survey("s1")
     assert {each["reason"] for each in found["retire"]} == {"lost"}
@@ -161,7 +161,7 @@ def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: World) -> 
     assert all("Client.InternalError: Client error on launch" in each["note"] for each in events)
 
 
-def test_a_class_with_a_back_off_launches_nothing_and_its_pods_get_the_reason(launched: World) -> None:
+def test_a_class_with_a_back_off_launches_nothing_and_its_pods_get_the_reason(launched: SimulatedCluster) -> None:
     launched.ledger.back_off(DEFAULT, "instance i-1 ended at its launch: Client.VolumeLimitExceeded", at(launched))
     held = resolve_node_classes.apply_back_offs
     queue = held(CLASS, launched.ledger.back_offs(at(launched)))

@@ -14,11 +14,11 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Conflict
 from joiner.adapters.payload import Execution, Task
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import CLUSTER, World, arn, pending
+from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn, pending
 
 
 @pytest.fixture
-def standing(world: World) -> World:
+def standing(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with two nodes with a pod each, two hours after they joined."""
     world.prepare(pending("web-1"), pending("web-2"))
     world.scale_up("up-1")
@@ -26,7 +26,7 @@ def standing(world: World) -> World:
     return world
 
 
-def detect(world: World, name: str) -> dict[str, Any] | None:
+def detect(world: SimulatedCluster, name: str) -> dict[str, Any] | None:
     """Run one sweep with its detection; None if none is due."""
     cluster, instances = world.survey(name)
     if not cluster["drift"]["due"]:
@@ -41,17 +41,17 @@ def detect(world: World, name: str) -> dict[str, Any] | None:
     return detect_drift.DriftDetection(world.kube, detections, world.store).answer(task, keys, world.now)
 
 
-def conditions(world: World) -> set[tuple[str, str]]:
+def conditions(world: SimulatedCluster) -> set[tuple[str, str]]:
     """Return status and reason of the condition Drifted of all claims."""
     found = (claim.conditions["Drifted"] for claim in claims(world))
     return {(each.status, each.reason) for each in found}
 
 
-def claims(world: World) -> list[NodeClaim]:
+def claims(world: SimulatedCluster) -> list[NodeClaim]:
     return list(list_claims(world.kube).claims)
 
 
-def change_pool(world: World, labels: dict[str, str | None]) -> None:
+def change_pool(world: SimulatedCluster, labels: dict[str, str | None]) -> None:
     pool = world.kube.get(kinds.NODEPOOLS, "default")
     generation = int(pool["metadata"].get("generation") or 0) + 1
     template = {"metadata": {"labels": labels}}
@@ -60,14 +60,14 @@ def change_pool(world: World, labels: dict[str, str | None]) -> None:
     )
 
 
-def test_nodes_as_they_would_be_launched_now_are_not_drifted_and_nothing_is_written(standing: World) -> None:
+def test_nodes_as_they_would_be_launched_now_are_not_drifted_and_nothing_is_written(standing: SimulatedCluster) -> None:
     before = claims(standing)
 
     assert detect(standing, "s1") == {"drifted": 0, "changed": 0, "stamped": 0, "notCompared": 0, "reasons": []}
     assert claims(standing) == before
 
 
-def test_it_is_due_every_five_minutes_and_when_a_pool_changes(standing: World) -> None:
+def test_it_is_due_every_five_minutes_and_when_a_pool_changes(standing: SimulatedCluster) -> None:
     assert detect(standing, "s1") is not None
     due = []
     for number in range(2, 8):
@@ -79,7 +79,7 @@ def test_it_is_due_every_five_minutes_and_when_a_pool_changes(standing: World) -
     assert due == [False, False, False, False, True, False, True]
 
 
-def test_a_changed_pool_drifts_its_nodes_until_it_is_changed_back(standing: World) -> None:
+def test_a_changed_pool_drifts_its_nodes_until_it_is_changed_back(standing: SimulatedCluster) -> None:
     change_pool(standing, {"team": "a"})
     found = detect(standing, "s1")
 
@@ -99,7 +99,7 @@ def test_a_changed_pool_drifts_its_nodes_until_it_is_changed_back(standing: Worl
     assert "NotDrifted" in {each["reason"] for each in standing.kube.all(kinds.EVENTS)}
 
 
-def test_a_new_image_drifts_nodes_within_five_minutes_without_a_sign_in_the_cluster(standing: World) -> None:
+def test_a_new_image_drifts_nodes_within_five_minutes_without_a_sign_in_the_cluster(standing: SimulatedCluster) -> None:
     detect(standing, "s1")
     for instance in standing.ec2.instances.values():
         instance["ImageId"] = "ami-of-yesterday"
@@ -110,7 +110,7 @@ def test_a_new_image_drifts_nodes_within_five_minutes_without_a_sign_in_the_clus
     assert conditions(standing) == {("True", "AMIDrift")}
 
 
-def test_claims_of_karpenter_get_digests_and_are_not_drifted(standing: World) -> None:
+def test_claims_of_karpenter_get_digests_and_are_not_drifted(standing: SimulatedCluster) -> None:
     theirs = {"karpenter.sh/nodepool-hash": "123", "karpenter.sh/nodepool-hash-version": "v3"}
     for claim in claims(standing):
         standing.kube.patch(kinds.NODECLAIMS, claim.name, {"metadata": {"annotations": theirs}})
@@ -123,7 +123,9 @@ def test_claims_of_karpenter_get_digests_and_are_not_drifted(standing: World) ->
     assert detect(standing, "s2") == {"drifted": 0, "changed": 0, "stamped": 0, "notCompared": 0, "reasons": []}
 
 
-def test_a_claim_that_changes_meanwhile_is_not_overwritten_and_the_next_sweep_detects_again(standing: World) -> None:
+def test_a_claim_that_changes_meanwhile_is_not_overwritten_and_the_next_sweep_detects_again(
+    standing: SimulatedCluster,
+) -> None:
     change_pool(standing, {"team": "a"})
     first = claims(standing)[0].name
 

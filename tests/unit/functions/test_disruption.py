@@ -29,7 +29,7 @@ from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import CLUSTER, World
+from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster
 
 NAME = "disrupt-20261121T120000-sweep"
 ARN = f"arn:aws:states:us-east-1:123456789012:execution:joiner-disrupt-demo:{NAME}"
@@ -37,7 +37,7 @@ REMOVED = DisruptionAction("Underutilized", ("default-1",), moves={"default/web-
 
 
 @pytest.fixture
-def grown(world: World) -> World:
+def grown(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with two nodes that run a pod each."""
     return grow(world)
 
@@ -46,11 +46,11 @@ def task(lease: int = 1) -> Task:
     return Task(Execution(NAME, ARN, ""), CLUSTER, lease, 2)
 
 
-def records(world: World) -> Disruptions:
+def records(world: SimulatedCluster) -> Disruptions:
     return Disruptions(world.ledger._client, world.ledger._table)
 
 
-def hold_lease(world: World) -> int:
+def hold_lease(world: SimulatedCluster) -> int:
     """Take the lease as the state machine does; return the number of rings."""
     values = {":me": ARN, ":until": int(world.now.timestamp()) + 120, ":one": 1, ":none": 0}
     update = "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none"
@@ -78,7 +78,7 @@ def planned(name: str = "n1") -> PlannedNode:
     )
 
 
-def marked(world: World, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
+def marked(world: SimulatedCluster, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
     """Mark the nodes of these actions under the lease."""
     key = documents.put_proposal(world.store, task(), Proposal(actions))
     hold_lease(world)
@@ -89,27 +89,27 @@ def marked(world: World, *actions: DisruptionAction, rings: int = 0) -> dict[str
     return answer
 
 
-def settled(world: World) -> dict[str, Any]:
+def settled(world: SimulatedCluster) -> dict[str, Any]:
     answer: dict[str, Any] = settle_disruptions.DisruptionSettling(world.kube, world.ledger, records(world)).answer(
         task(0), world.now
     )
     return answer
 
 
-def is_tainted(world: World, node: str) -> bool:
+def is_tainted(world: SimulatedCluster, node: str) -> bool:
     taints = world.kube.objects["nodes", "", node]["spec"].get("taints") or []
     return any(taint["key"] == DISRUPTED for taint in taints)
 
 
-def reason_of(world: World, claim: str) -> str:
+def reason_of(world: SimulatedCluster, claim: str) -> str:
     return read_node_claim(world.kube.objects["nodeclaims", "", claim]).conditions["DisruptionReason"].reason
 
 
-def events(world: World) -> set[tuple[str, str]]:
+def events(world: SimulatedCluster) -> set[tuple[str, str]]:
     return {(each["reason"], each["regarding"]["kind"]) for each in world.kube.all(kinds.EVENTS)}
 
 
-def test_a_removal_is_marked_requested_and_finished(grown: World) -> None:
+def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> None:
     answer = marked(grown, REMOVED)
 
     assert answer == {
@@ -142,7 +142,7 @@ def test_a_removal_is_marked_requested_and_finished(grown: World) -> None:
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
 
 
-def test_the_events_of_a_node_say_where_its_first_pods_go(grown: World) -> None:
+def test_the_events_of_a_node_say_where_its_first_pods_go(grown: SimulatedCluster) -> None:
     moves = {f"default/web-{number}": "node-2" for number in range(1, 6)}
 
     marked(grown, replace(REMOVED, moves=moves))
@@ -154,7 +154,9 @@ def test_the_events_of_a_node_say_where_its_first_pods_go(grown: World) -> None:
     }
 
 
-def test_replacements_keep_their_place_in_the_plan_when_an_action_before_them_is_dropped(grown: World) -> None:
+def test_replacements_keep_their_place_in_the_plan_when_an_action_before_them_is_dropped(
+    grown: SimulatedCluster,
+) -> None:
     """The pod on node-1 has no place in the first proposal, so its action is dropped after its record was written."""
     dropped = DisruptionAction("Drifted", ("default-1",), (planned("n1"),), {})
     stays = DisruptionAction("Drifted", ("default-2",), (planned("n2"),), {"default/web-2": "n2"})
@@ -172,7 +174,7 @@ def test_replacements_keep_their_place_in_the_plan_when_an_action_before_them_is
     assert record.pods == {"NodePool/default": 1}
 
 
-def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: World) -> None:
+def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: SimulatedCluster) -> None:
     marked(grown, REMOVED)
     grown.pause.paused = True
     grown.now += timedelta(seconds=60)
@@ -185,7 +187,7 @@ def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: World) ->
     assert ("DisruptionPaused", "NodeClaim") in events(grown)
 
 
-def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(grown: World) -> None:
+def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(grown: SimulatedCluster) -> None:
     action = DisruptionAction("Drifted", ("default-1",), (planned(),), {"default/web-1": "n1"})
     answer = marked(grown, action)
     plan = documents.get_plan(grown.store, answer["plan"])
@@ -202,7 +204,7 @@ def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(gro
     assert [(each["claim"], each["reason"]) for each in settled(grown)["retire"]] == [("default-1", "drifted")]
 
 
-def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(grown: World) -> None:
+def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(grown: SimulatedCluster) -> None:
     marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
 
     answer = settled(grown)
@@ -216,7 +218,7 @@ def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(g
     assert until == grown.now + timedelta(seconds=60)
 
 
-def test_a_pod_that_was_bound_meanwhile_has_no_place_and_undoes_the_mark(grown: World) -> None:
+def test_a_pod_that_was_bound_meanwhile_has_no_place_and_undoes_the_mark(grown: SimulatedCluster) -> None:
     answer = marked(grown, DisruptionAction("Underutilized", ("default-1",), moves={"default/other": "node-2"}))
 
     assert answer["marked"] == []
@@ -226,7 +228,7 @@ def test_a_pod_that_was_bound_meanwhile_has_no_place_and_undoes_the_mark(grown: 
     assert (is_tainted(grown, "node-1"), reason_of(grown, "default-1"), records(grown).all()) == (False, "", [])
 
 
-def test_a_ring_after_the_snapshot_drops_everything(grown: World) -> None:
+def test_a_ring_after_the_snapshot_drops_everything(grown: SimulatedCluster) -> None:
     grown.machine.ring()
 
     assert marked(grown, REMOVED, rings=0)["dropped"] == [
@@ -235,7 +237,7 @@ def test_a_ring_after_the_snapshot_drops_everything(grown: World) -> None:
     assert not is_tainted(grown, "node-1")
 
 
-def test_an_empty_node_about_to_be_removed_counts_against_the_budgets(grown: World) -> None:
+def test_an_empty_node_about_to_be_removed_counts_against_the_budgets(grown: SimulatedCluster) -> None:
     emptiness = EmptyNodes(grown.ledger._client, grown.ledger._table)
     emptiness.begin("default-2", int(grown.now.timestamp()))
     emptiness.ask("default-2", int(grown.now.timestamp()) + 60, by="sweep-1")
@@ -245,7 +247,9 @@ def test_an_empty_node_about_to_be_removed_counts_against_the_budgets(grown: Wor
     assert "counts against the budgets" in dropped["why"]
 
 
-def test_an_empty_node_stays_if_disrupt_has_used_the_budget_since_the_sweep_asked_for_it(grown: World) -> None:
+def test_an_empty_node_stays_if_disrupt_has_used_the_budget_since_the_sweep_asked_for_it(
+    grown: SimulatedCluster,
+) -> None:
     one = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "1"}]}
     grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": one}})
     marked(grown, REMOVED)
@@ -261,7 +265,7 @@ def test_an_empty_node_stays_if_disrupt_has_used_the_budget_since_the_sweep_aske
     assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (True, False)
 
 
-def test_an_action_whose_node_is_being_removed_is_dropped_and_others_are_not(grown: World) -> None:
+def test_an_action_whose_node_is_being_removed_is_dropped_and_others_are_not(grown: SimulatedCluster) -> None:
     both = (REMOVED, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
     grown.kube.objects["nodeclaims", "", "default-1"]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
 
@@ -271,7 +275,7 @@ def test_an_action_whose_node_is_being_removed_is_dropped_and_others_are_not(gro
     assert answer["dropped"] == [{"claims": ["default-1"], "why": "node node-1 is being removed"}]
 
 
-def test_nothing_is_marked_without_the_lease(grown: World) -> None:
+def test_nothing_is_marked_without_the_lease(grown: SimulatedCluster) -> None:
     key = documents.put_proposal(grown.store, task(), Proposal((REMOVED,)))
     parts = (grown.kube, grown.ledger, records(grown), EmptyNodes(grown.ledger._client, grown.ledger._table))
 
@@ -327,7 +331,7 @@ def test_an_action_without_a_place_for_a_pod_is_undone_whichever_call_of_its_mar
     assert any(left_over), "the mark failed after its record was written"
 
 
-def test_a_listing_counts_the_nodes_that_may_be_candidates_and_stores_them(grown: World) -> None:
+def test_a_listing_counts_the_nodes_that_may_be_candidates_and_stores_them(grown: SimulatedCluster) -> None:
     listing = find_candidates.CandidateListing(
         ListedCluster(grown.kube, find_candidates.DISRUPTED),
         grown.ledger,

@@ -12,12 +12,12 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.pause import Pause
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import ACTING, DRAINING, KEEPING, PAUSED, pause_parameter
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
 @pytest.fixture
-def standing(world: World) -> World:
+def standing(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with three nodes with a pod each, whose pool allows no disruption."""
     world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
     never = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
@@ -27,12 +27,14 @@ def standing(world: World) -> World:
     return world
 
 
-def retired(world: World, number: int) -> list[dict[str, Any]]:
+def retired(world: SimulatedCluster, number: int) -> list[dict[str, Any]]:
     world.now += timedelta(seconds=60)
     return list(world.survey(f"s{number}")[1]["retire"])
 
 
-def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_before(standing: World) -> None:
+def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_before(
+    standing: SimulatedCluster,
+) -> None:
     assert retired(standing, 1) == []
 
     standing.pause.draining = True
@@ -46,11 +48,13 @@ def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_be
 
 
 def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_is_stopped_goes_no_further(
-    standing: World,
+    standing: SimulatedCluster,
 ) -> None:
     first, *others = list_claims(standing.kube).claims
     standing.pause.draining = True
-    Retirement(standing, "retire-1").run(RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id))
+    RetirementExecution(standing, "retire-1").run(
+        RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id)
+    )
 
     assert [each["claim"] for each in retired(standing, 1)] == [claim.name for claim in others]
 
@@ -58,10 +62,12 @@ def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_i
     assert retired(standing, 2) == []
 
 
-def test_the_event_says_why_the_node_goes(standing: World) -> None:
+def test_the_event_says_why_the_node_goes(standing: SimulatedCluster) -> None:
     first = list_claims(standing.kube).claims[0]
 
-    Retirement(standing, "retire-1").run(RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id))
+    RetirementExecution(standing, "retire-1").run(
+        RetirementRequest(first.name, RetirementReason.UNINSTALLED, first.instance_id)
+    )
 
     notes = {each["note"] for each in standing.kube.all(kinds.EVENTS) if each["regarding"]["name"] == first.name}
     assert "Retiring: Joiner is being uninstalled (joiner uninstall --nodes drain)" in notes

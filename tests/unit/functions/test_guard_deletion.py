@@ -13,7 +13,7 @@ from joiner.names import ACTING, DELETING, DRAINING, KEEPING, NODECLAIM, NODEPOO
 
 
 @dataclass(frozen=True)
-class Instance:
+class TaggedInstance:
     id: str
     tags: Mapping[str, str]
 
@@ -34,13 +34,13 @@ class Switch:
 
 
 @dataclass
-class World:
+class GuardedDeployment:
     """`leases` has one answer for each check whether a scale-up runs; `launched` appears when it ends."""
 
     switch: Switch = field(default_factory=Switch)
-    running: list[Instance] = field(default_factory=list)
+    running: list[TaggedInstance] = field(default_factory=list)
     leases: list[bool] = field(default_factory=list)
-    launched: Sequence[Instance] = ()
+    launched: Sequence[TaggedInstance] = ()
     at: float = 0.0
 
     def lease_is_held(self) -> bool:
@@ -64,12 +64,12 @@ class World:
         return str(refused.value)
 
 
-def instance(number: int) -> Instance:
-    return Instance(f"i-{number}", {NODECLAIM: f"default-{number}", NODEPOOL: "default"})
+def instance(number: int) -> TaggedInstance:
+    return TaggedInstance(f"i-{number}", {NODECLAIM: f"default-{number}", NODEPOOL: "default"})
 
 
 def test_without_instances_launches_are_stopped_and_the_stack_goes() -> None:
-    world = World()
+    world = GuardedDeployment()
 
     world.guard()
 
@@ -77,7 +77,7 @@ def test_without_instances_launches_are_stopped_and_the_stack_goes() -> None:
 
 
 def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_again() -> None:
-    world = World(running=[instance(number) for number in range(5)])
+    world = GuardedDeployment(running=[instance(number) for number in range(5)])
 
     assert world.refusal() == (
         "5 instances of Joiner run: default-0 (i-0, default), default-1 (i-1, default), default-2 (i-2, "
@@ -95,7 +95,7 @@ def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_ag
 
 def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
     tags = {NODECLAIM: "n" * 63, NODEPOOL: "p" * 57}
-    running = [Instance("i-0123456789abcdef0", tags)] * 5000
+    running = [TaggedInstance("i-0123456789abcdef0", tags)] * 5000
 
     message = guard_deletion.refusal_reason("c" * 64, "ap-southeast-3", running, draining=False)[:REASON_LIMIT]
 
@@ -106,20 +106,20 @@ def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
 
 
 def test_an_instance_that_a_running_scale_up_launches_meanwhile_is_seen() -> None:
-    world = World(leases=[True, True, False], launched=[instance(1)])
+    world = GuardedDeployment(leases=[True, True, False], launched=[instance(1)])
 
     assert "default-1 (i-1, default)" in world.refusal()
 
 
 def test_a_scale_up_that_does_not_end_is_a_refusal_too() -> None:
-    world = World(leases=[True] * 1000)
+    world = GuardedDeployment(leases=[True] * 1000)
 
     assert world.refusal("ScaleUpRuns").startswith("a scale-up still runs after 120 s")
     assert world.switch.current == ACTING
 
 
 def test_nodes_that_are_kept_are_no_hindrance() -> None:
-    world = World(Switch(KEEPING), running=[instance(1)])
+    world = GuardedDeployment(Switch(KEEPING), running=[instance(1)])
 
     world.guard()
 
@@ -128,7 +128,7 @@ def test_nodes_that_are_kept_are_no_hindrance() -> None:
 
 @pytest.mark.parametrize("before", [DRAINING, PAUSED])
 def test_a_value_that_a_user_wrote_stays_as_it_was(before: str) -> None:
-    world = World(Switch(before), running=[instance(1)])
+    world = GuardedDeployment(Switch(before), running=[instance(1)])
 
     message = world.refusal()
 
@@ -138,7 +138,7 @@ def test_a_value_that_a_user_wrote_stays_as_it_was(before: str) -> None:
 
 @pytest.mark.parametrize("value", [PAUSED, DRAINING, KEEPING])
 def test_a_value_that_a_user_writes_during_the_check_stays_after_a_refusal(value: str) -> None:
-    world = World(running=[instance(1)], leases=[True])
+    world = GuardedDeployment(running=[instance(1)], leases=[True])
     look = world.lease_is_held
 
     def meanwhile() -> bool:

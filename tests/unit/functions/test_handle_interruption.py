@@ -18,7 +18,7 @@ from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.loading import FUNCTIONS
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 
 NOW = datetime(2026, 11, 21, 5, 17, 30, tzinfo=UTC)
 BATCH: Mapping[str, Any] = json.loads((FUNCTIONS / "handle_interruption" / "event.json").read_text())
@@ -28,7 +28,7 @@ RETIREMENT = "retire-20261121T051730-interrupted"
 NEXT_SECOND = "retire-20261121T051731-interrupted"
 
 
-class FakeStepFunctions:
+class FakeRetirementStarts:
     """Executions by machine and name, in the order of their start; `ended` are names of those that have ended."""
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class FakeStepFunctions:
 class QueueRun:
     """An interruption desk over a ledger, and the effects of the messages that it got."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         module = handle_interruption
         self.world = world
         table = (world.ledger._client, world.ledger._table)
         self.retirements, self.recommendations = Retirements(*table), Recommendations(*table)
-        self.states = FakeStepFunctions()
+        self.states = FakeRetirementStarts()
         memory, machines = (
             module.InterruptionRecords(world.ledger, self.retirements, self.recommendations),
             module.InterruptionMachines(scale_up="scale-up", retire="retire"),
@@ -89,7 +89,7 @@ class QueueRun:
 
 
 @pytest.fixture
-def queue(world: World) -> QueueRun:
+def queue(world: SimulatedCluster) -> QueueRun:
     return QueueRun(world)
 
 

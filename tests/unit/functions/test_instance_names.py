@@ -11,22 +11,22 @@ from botocore.exceptions import EndpointConnectionError
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import NAME_TAG, NODECLAIM
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def names(world: World) -> dict[str, tuple[str, str]]:
+def names(world: SimulatedCluster) -> dict[str, tuple[str, str]]:
     """Return the two tags of each instance."""
     tags = {name: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for name, each in world.ec2.instances.items()}
     return {name: (each.get(NODECLAIM, ""), each.get(NAME_TAG, "")) for name, each in tags.items()}
 
 
-def claimed(world: World) -> dict[str, tuple[str, str]]:
+def claimed(world: SimulatedCluster) -> dict[str, tuple[str, str]]:
     """Return the same as `names`, from the claims."""
     claims = world.kube.all(kinds.NODECLAIMS)
     return {each["status"]["providerID"].rpartition("/")[2]: (each["metadata"]["name"],) * 2 for each in claims}
 
 
-def refuse_tags(world: World, code: str, *instances: str) -> None:
+def refuse_tags(world: SimulatedCluster, code: str, *instances: str) -> None:
     """Make CreateTags fail for these instances, or for all."""
     tag = world.ec2._tag
 
@@ -45,7 +45,7 @@ def refuse_tags(world: World, code: str, *instances: str) -> None:
 
 
 @pytest.fixture
-def nameless(world: World) -> World:
+def nameless(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with three nodes whose instances EC2 did not find when they were to be tagged."""
     world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
     refuse_tags(world, "InvalidInstanceID.NotFound")
@@ -56,7 +56,7 @@ def nameless(world: World) -> World:
     return world
 
 
-def test_the_next_sweep_tags_what_the_launch_could_not(nameless: World) -> None:
+def test_the_next_sweep_tags_what_the_launch_could_not(nameless: SimulatedCluster) -> None:
     nameless.ec2.fault = None
 
     nameless.survey("s1")
@@ -64,7 +64,7 @@ def test_the_next_sweep_tags_what_the_launch_could_not(nameless: World) -> None:
     assert names(nameless) == claimed(nameless)
 
 
-def test_what_has_its_name_is_not_tagged_again(nameless: World) -> None:
+def test_what_has_its_name_is_not_tagged_again(nameless: SimulatedCluster) -> None:
     nameless.ec2.fault = None
     nameless.survey("s1")
     before = nameless.ec2.asked.count("CreateTags")
@@ -74,7 +74,7 @@ def test_what_has_its_name_is_not_tagged_again(nameless: World) -> None:
     assert nameless.ec2.asked.count("CreateTags") == before
 
 
-def test_one_instance_that_cannot_be_tagged_keeps_no_other_from_its_name(nameless: World) -> None:
+def test_one_instance_that_cannot_be_tagged_keeps_no_other_from_its_name(nameless: SimulatedCluster) -> None:
     nameless.ec2.fault = None
     first = min(nameless.ec2.instances)
     refuse_tags(nameless, "InvalidInstanceID.NotFound", first)
@@ -84,7 +84,7 @@ def test_one_instance_that_cannot_be_tagged_keeps_no_other_from_its_name(nameles
     assert {name for name, each in names(nameless).items() if each == ("", "")} == {first}
 
 
-def test_a_throttle_ends_the_tagging_of_this_sweep_and_not_the_sweep(nameless: World) -> None:
+def test_a_throttle_ends_the_tagging_of_this_sweep_and_not_the_sweep(nameless: SimulatedCluster) -> None:
     refuse_tags(nameless, "RequestLimitExceeded")
     before = nameless.ec2.asked.count("CreateTags")
 
@@ -93,7 +93,7 @@ def test_a_throttle_ends_the_tagging_of_this_sweep_and_not_the_sweep(nameless: W
     assert nameless.ec2.asked.count("CreateTags") == before + 1
 
 
-def test_an_answer_that_is_lost_ends_the_tagging_and_nothing_else(nameless: World) -> None:
+def test_an_answer_that_is_lost_ends_the_tagging_and_nothing_else(nameless: SimulatedCluster) -> None:
     nameless.ec2.fault = _lost
 
     before = nameless.ec2.asked.count("CreateTags")
@@ -103,7 +103,7 @@ def test_an_answer_that_is_lost_ends_the_tagging_and_nothing_else(nameless: Worl
     assert answer["instances"] == 3
 
 
-def test_a_paused_joiner_tags_nothing(nameless: World) -> None:
+def test_a_paused_joiner_tags_nothing(nameless: SimulatedCluster) -> None:
     nameless.ec2.fault = None
     nameless.pause.paused = True
 

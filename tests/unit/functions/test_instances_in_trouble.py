@@ -14,13 +14,13 @@ from joiner.adapters.retirements import Retirements
 from joiner.pools import NodeClaim, read_manifests
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 IMPAIRED = {"InstanceStatus": {"Status": "impaired"}, "SystemStatus": {"Status": "ok"}}
 
 
 @pytest.fixture
-def standing(world: World) -> World:
+def standing(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with two nodes with a pod each, an hour after they joined."""
     world.prepare(pending("web-1"), pending("web-2"))
     world.scale_up("up-1")
@@ -28,15 +28,15 @@ def standing(world: World) -> World:
     return world
 
 
-def first(world: World) -> NodeClaim:
+def first(world: SimulatedCluster) -> NodeClaim:
     return next(iter(list_claims(world.kube).claims))
 
 
-def memory(world: World, kind: Any) -> Any:
+def memory(world: SimulatedCluster, kind: Any) -> Any:
     return kind(world.ledger._client, world.ledger._table)
 
 
-def swept(world: World, number: int, *, after: int = 60) -> dict[str, Any]:
+def swept(world: SimulatedCluster, number: int, *, after: int = 60) -> dict[str, Any]:
     """Run the surveys of one sweep, some seconds after the last; return the answer of the survey of instances."""
     world.now += timedelta(seconds=after)
     return world.survey(f"s{number}")[1]
@@ -51,7 +51,9 @@ def scheduled(code: str, description: str, starts: datetime) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("failing", ["InstanceStatus", "SystemStatus"])
-def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(standing: World, failing: str) -> None:
+def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(
+    standing: SimulatedCluster, failing: str
+) -> None:
     claim = first(standing)
     standing.ec2.statuses[claim.instance_id] = {failing: {"Status": "impaired"}}
 
@@ -67,7 +69,9 @@ def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(standi
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
 
 
-def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the_pool_fail(world: World) -> None:
+def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the_pool_fail(
+    world: SimulatedCluster,
+) -> None:
     world.prepare(*(pending(f"web-{number}") for number in range(6)))
     world.scale_up("up-1")
     world.now += timedelta(hours=1)
@@ -87,7 +91,7 @@ def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the
     assert sorted(reason for _, reason in retired(swept(world, 4))) == ["impaired", "impaired"]
 
 
-def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(standing: World) -> None:
+def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(standing: SimulatedCluster) -> None:
     claim = first(standing)
     standing.ec2.statuses[claim.instance_id] = IMPAIRED
     swept(standing, 1)
@@ -105,7 +109,7 @@ def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(stan
 @pytest.mark.parametrize(
     "code", ["instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"]
 )
-def test_a_scheduled_event_drains_the_node_until_its_start(standing: World, code: str) -> None:
+def test_a_scheduled_event_drains_the_node_until_its_start(standing: SimulatedCluster, code: str) -> None:
     claim, starts = first(standing), standing.now + timedelta(days=3)
     standing.ec2.statuses[claim.instance_id] = scheduled(code, "The instance is running on degraded hardware", starts)
 
@@ -118,7 +122,7 @@ def test_a_scheduled_event_drains_the_node_until_its_start(standing: World, code
     assert memory(standing, Retirements).of(claim.name).deadline == int(starts.timestamp())
 
 
-def test_a_scheduled_event_that_has_started_sets_no_limit(standing: World) -> None:
+def test_a_scheduled_event_that_has_started_sets_no_limit(standing: SimulatedCluster) -> None:
     claim = first(standing)
     standing.ec2.statuses[claim.instance_id] = scheduled("system-maintenance", "", standing.now - timedelta(hours=1))
 
@@ -127,7 +131,7 @@ def test_a_scheduled_event_that_has_started_sets_no_limit(standing: World) -> No
 
 
 @pytest.mark.parametrize("description", ["[Completed] The instance was rebooted", "[Canceled] The instance is fine"])
-def test_an_event_that_is_over_changes_nothing(standing: World, description: str) -> None:
+def test_an_event_that_is_over_changes_nothing(standing: SimulatedCluster, description: str) -> None:
     starts = standing.now + timedelta(days=3)
     standing.ec2.statuses[first(standing).instance_id] = scheduled("instance-reboot", description, starts)
 
@@ -135,7 +139,7 @@ def test_an_event_that_is_over_changes_nothing(standing: World, description: str
     assert memory(standing, Retirements).all() == {}
 
 
-def test_a_repeated_report_does_not_end_the_back_off_of_a_blocked_retirement(standing: World) -> None:
+def test_a_repeated_report_does_not_end_the_back_off_of_a_blocked_retirement(standing: SimulatedCluster) -> None:
     claim, starts = first(standing), standing.now + timedelta(days=3)
     standing.ec2.statuses[claim.instance_id] = scheduled("instance-stop", "", starts)
     swept(standing, 1)
@@ -150,7 +154,7 @@ def test_a_repeated_report_does_not_end_the_back_off_of_a_blocked_retirement(sta
     assert memory(standing, Retirements).of(claim.name).rests_until > standing.now.timestamp()
 
 
-def test_while_joiner_is_paused_only_the_start_of_an_impairment_is_recorded(standing: World) -> None:
+def test_while_joiner_is_paused_only_the_start_of_an_impairment_is_recorded(standing: SimulatedCluster) -> None:
     claim = first(standing)
     standing.ec2.statuses[claim.instance_id] = IMPAIRED
     standing.pause.paused = True
@@ -162,7 +166,7 @@ def test_while_joiner_is_paused_only_the_start_of_an_impairment_is_recorded(stan
     assert retired(swept(standing, 9)) == [(claim.name, "impaired")]
 
 
-def test_a_missing_permission_is_reported_and_stops_no_other_check(standing: World) -> None:
+def test_a_missing_permission_is_reported_and_stops_no_other_check(standing: SimulatedCluster) -> None:
     claim = first(standing)
     standing.ec2.instances[claim.instance_id]["State"] = {"Name": "terminated"}
 
@@ -181,7 +185,7 @@ def test_a_missing_permission_is_reported_and_stops_no_other_check(standing: Wor
     )
 
 
-def test_instances_of_others_are_ignored(standing: World) -> None:
+def test_instances_of_others_are_ignored(standing: SimulatedCluster) -> None:
     standing.ec2.instances["i-stranger"] = {"State": {"Name": "running"}, "Tags": [], "InstanceId": "i-stranger"}
     standing.ec2.statuses["i-stranger"] = {**IMPAIRED, **scheduled("instance-stop", "", standing.now)}
 
@@ -190,7 +194,7 @@ def test_instances_of_others_are_ignored(standing: World) -> None:
     assert memory(standing, Impairments).since() == {}
 
 
-def choose(world: World, choice: str | None) -> None:
+def choose(world: SimulatedCluster, choice: str | None) -> None:
     annotations = {"joiner.dev/rebalance": choice} if choice is not None else {}
     world.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": annotations}})
 
@@ -199,7 +203,7 @@ def choose(world: World, choice: str | None) -> None:
     ("choice", "drains"), [(None, False), ("ignore", False), ("Drain", False), ("replace", False), ("drain", True)]
 )
 def test_the_pool_decides_what_follows_a_rebalance_recommendation(
-    standing: World, choice: str | None, *, drains: bool
+    standing: SimulatedCluster, choice: str | None, *, drains: bool
 ) -> None:
     claim = first(standing)
     choose(standing, choice)
@@ -208,7 +212,7 @@ def test_the_pool_decides_what_follows_a_rebalance_recommendation(
     assert retired(swept(standing, 1)) == ([(claim.name, "rebalance")] if drains else [])
 
 
-def test_a_proposal_for_a_recommended_node_is_due_at_once(standing: World) -> None:
+def test_a_proposal_for_a_recommended_node_is_due_at_once(standing: SimulatedCluster) -> None:
     choose(standing, "replace")
     looks, claim = memory(standing, Disruptions), first(standing)
     before = standing.survey("s1")[0]["disruption"]
@@ -248,7 +252,7 @@ def test_a_choice_without_meaning_is_a_problem_of_the_pool_with_the_remedy() -> 
     ]
 
 
-def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(standing: World) -> None:
+def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(standing: SimulatedCluster) -> None:
     claim = first(standing)
     [pod] = [each for each in standing.kube.all(kinds.PODS) if each["spec"].get("nodeName") == claim.node_name]
     standing.kube.held.add(pod["metadata"]["name"])

@@ -16,16 +16,16 @@ from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcome, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
-from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, World, arn
+from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, SimulatedCluster, arn
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 NODE_CLASS = NodeClass("default", uid="class-1")
 
 
-class LaunchPad:
+class LaunchOfTwoClaims:
     """A held lease, and the launch of two equal claims."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SimulatedCluster) -> None:
         self.world = world
         lease = world._take_lease("up-1")
         assert lease is not None
@@ -76,8 +76,8 @@ class LaunchPad:
 
 
 @pytest.fixture
-def pad(world: World) -> LaunchPad:
-    return LaunchPad(world)
+def pad(world: SimulatedCluster) -> LaunchOfTwoClaims:
+    return LaunchOfTwoClaims(world)
 
 
 def show_only(ec2: FakeEc2Client, *shown: str) -> None:
@@ -100,7 +100,9 @@ def paired(launch: Launch, outcome: LaunchOutcome) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shown", [(), ("i-0000",), ("i-0001",), ("i-0000", "i-0001")], ids=len)
-def test_a_lost_answer_is_found_however_few_of_its_instances_are_shown(pad: LaunchPad, shown: tuple[str, ...]) -> None:
+def test_a_lost_answer_is_found_however_few_of_its_instances_are_shown(
+    pad: LaunchOfTwoClaims, shown: tuple[str, ...]
+) -> None:
     pad.lose_the_answer()
     show_only(pad.world.ec2, *shown)
 
@@ -109,7 +111,7 @@ def test_a_lost_answer_is_found_however_few_of_its_instances_are_shown(pad: Laun
     assert len(pad.world.ec2.instances) == 2
 
 
-def test_an_instance_that_was_paired_before_keeps_its_claim(pad: LaunchPad) -> None:
+def test_an_instance_that_was_paired_before_keeps_its_claim(pad: LaunchOfTwoClaims) -> None:
     pad.lose_the_answer()
     pad.world.ledger.pair("i-0001", "default-a", pad.launch.id)
 
@@ -117,7 +119,7 @@ def test_an_instance_that_was_paired_before_keeps_its_claim(pad: LaunchPad) -> N
     assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0001", "default-b": "i-0000"}
 
 
-def test_instances_whose_names_ec2_throttles_are_launched_all_the_same(pad: LaunchPad) -> None:
+def test_instances_whose_names_ec2_throttles_are_launched_all_the_same(pad: LaunchOfTwoClaims) -> None:
     pad.refuse("CreateTags", refused("CreateTags", "RequestLimitExceeded"))
 
     assert pad.send()["launched"] == 2
@@ -125,7 +127,7 @@ def test_instances_whose_names_ec2_throttles_are_launched_all_the_same(pad: Laun
     assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0000", "default-b": "i-0001"}
 
 
-def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchPad) -> None:
+def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchOfTwoClaims) -> None:
     pad.lose_the_answer()
     pad.refuse("CreateFleet", refused("CreateFleet", "RequestLimitExceeded", status=503))
     pad.world.ec2.instances, there = {}, pad.world.ec2.instances
@@ -137,7 +139,7 @@ def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchPad
 
 
 @pytest.mark.parametrize("operation", ["CreateLaunchTemplate", "CreateFleet"])
-def test_whatever_ec2_refuses_closes_the_launch_with_its_reason(pad: LaunchPad, operation: str) -> None:
+def test_whatever_ec2_refuses_closes_the_launch_with_its_reason(pad: LaunchOfTwoClaims, operation: str) -> None:
     pad.refuse(operation, refused(operation, "UnauthorizedOperation", "not so"))
 
     assert pad.send() == {
@@ -150,14 +152,14 @@ def test_whatever_ec2_refuses_closes_the_launch_with_its_reason(pad: LaunchPad, 
     assert [failure.reason for failure in pad.outcome().failed] == ["Unauthorized"]
 
 
-def test_a_request_that_boto3_does_not_send_is_refused_and_not_lost(pad: LaunchPad) -> None:
+def test_a_request_that_boto3_does_not_send_is_refused_and_not_lost(pad: LaunchOfTwoClaims) -> None:
     pad.refuse("CreateFleet", ParamValidationError(report="Unknown parameter in input: Colour"))
 
     assert pad.send()["errors"] == ["InvalidRequest"]
     assert "Colour" in pad.outcome().failed[0].message
 
 
-def test_a_template_without_an_answer_leaves_the_launch_open(pad: LaunchPad) -> None:
+def test_a_template_without_an_answer_leaves_the_launch_open(pad: LaunchOfTwoClaims) -> None:
     pad.refuse("CreateLaunchTemplate", lost("CreateLaunchTemplate"))
     with pytest.raises(NoAnswer):
         pad.send()
@@ -167,7 +169,7 @@ def test_a_template_without_an_answer_leaves_the_launch_open(pad: LaunchPad) -> 
     assert pad.world.ec2.asked.count("CreateFleet") == 1
 
 
-def test_the_fleet_is_asked_once_and_patiently(pad: LaunchPad) -> None:
+def test_the_fleet_is_asked_once_and_patiently(pad: LaunchOfTwoClaims) -> None:
     config = environment.fleet_client().meta.config
     assert (config.read_timeout, config.retries["total_max_attempts"]) == (40, 1)
 

@@ -20,19 +20,19 @@ from joiner.adapters.parallel import TimeLeft
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 LATE = TimeLeft(lambda: 1.0)
 """The time left of a function that Lambda is about to stop."""
 
 
-def asked(world: World, what: str) -> list[int]:
+def asked(world: SimulatedCluster, what: str) -> list[int]:
     """Return the positions of these among the requests of this world."""
     return [position for position, each in enumerate(world.kube.asked) if each.startswith(what)]
 
 
-def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World) -> None:
+def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: SimulatedCluster) -> None:
     world.prepare(*(pending(f"web-{number:05d}", cpu="10m") for number in range(24_000)))
     world.stop_after = "record_launches"
     began = time.process_time()
@@ -56,7 +56,7 @@ def test_a_round_with_24_000_pending_pods_ends_within_its_timeouts(world: World)
 
 
 def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.prepare(*(pending(f"web-{number}") for number in range(3)))
     late: list[Any] = []
@@ -74,7 +74,9 @@ def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
     assert all(pod["spec"].get("nodeName") for pod in world.kube.all(kinds.PODS))
 
 
-def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_node_stays_closed(world: World) -> None:
+def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_node_stays_closed(
+    world: SimulatedCluster,
+) -> None:
     world.prepare(pending("web-1"))
     world.stop_after = "record_launches"
     world.scale_up("up-1")
@@ -89,11 +91,11 @@ def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_nod
     assert [pod["spec"]["nodeName"] for pod in world.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
 
 
-def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(world: World) -> None:
+def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
-    retiring = Retirement(world, "retire-1")
+    retiring = RetirementExecution(world, "retire-1")
     beginning = begin_retirement.RetirementStart(
         world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube), LATE
     )
@@ -105,11 +107,11 @@ def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(
     assert list_claims(world.kube).claims == (claim,)
 
 
-def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: World) -> None:
+def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     assert world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
-    retiring = Retirement(world, "retire-1")
+    retiring = RetirementExecution(world, "retire-1")
     begun = begin_retirement.RetirementStart(
         world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube)
     )
@@ -130,7 +132,7 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: W
     assert list_claims(world.kube).claims == ()
 
 
-def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its_pools(world: World) -> None:
+def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its_pools(world: SimulatedCluster) -> None:
     nodes = (
         {
             "apiVersion": "v1",
@@ -149,7 +151,7 @@ def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its
     assert not isinstance(events, KubeError)
 
 
-def _task(retiring: Retirement) -> Any:
+def _task(retiring: RetirementExecution) -> Any:
     from joiner.adapters.payload import Task
     from tests.unit.functions.scale_up import CLUSTER
 

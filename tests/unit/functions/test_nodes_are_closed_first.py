@@ -5,11 +5,11 @@ closed first.
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED
 from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import SimulatedCluster
 
 
-def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_deleted(world: World) -> None:
+def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_deleted(world: SimulatedCluster) -> None:
     claim = first(grow(world))
     [pod] = pods_on(world, claim.node_name)
     world.ec2.instances[claim.instance_id]["State"] = {"Name": "stopped"}
@@ -21,7 +21,7 @@ def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_delet
             taints.clear()
             world.kube.asked.clear()
 
-    done = Retirement(world, "opened", before_state=open_again).run(
+    done = RetirementExecution(world, "opened", before_state=open_again).run(
         RetirementRequest(claim.name, RetirementReason.LOST), passes=1
     )
 

@@ -5,14 +5,14 @@ from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
-from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, World, pending
+from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, SimulatedCluster, pending
 
 
-def notes_on(world: World, kind: str) -> list[str]:
+def notes_on(world: SimulatedCluster, kind: str) -> list[str]:
     return [each["note"] for each in world.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == kind]
 
 
-def test_a_claim_that_a_person_wrote_says_that_nothing_is_launched(world: World) -> None:
+def test_a_claim_that_a_person_wrote_says_that_nothing_is_launched(world: SimulatedCluster) -> None:
     world.prepare()
     spec = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}
     metadata = {"name": "mine", "labels": {"karpenter.sh/nodepool": "default"}}
@@ -26,7 +26,7 @@ def test_a_claim_that_a_person_wrote_says_that_nothing_is_launched(world: World)
     ]
 
 
-def test_a_capacity_buffer_says_that_no_capacity_is_kept_and_nothing_is_launched(world: World) -> None:
+def test_a_capacity_buffer_says_that_no_capacity_is_kept_and_nothing_is_launched(world: SimulatedCluster) -> None:
     world.prepare()
     buffer = {
         "apiVersion": "autoscaling.x-k8s.io/v1beta1",
@@ -45,7 +45,7 @@ def test_a_capacity_buffer_says_that_no_capacity_is_kept_and_nothing_is_launched
     ]
 
 
-def test_an_invalid_node_overlay_says_what_is_wrong(world: World) -> None:
+def test_an_invalid_node_overlay_says_what_is_wrong(world: SimulatedCluster) -> None:
     world.prepare()
     spec = {"requirements": [{"key": "a.example/b", "operator": "Exists"}], "price": "cheap"}
     world.kube.put(
@@ -57,7 +57,7 @@ def test_an_invalid_node_overlay_says_what_is_wrong(world: World) -> None:
     assert notes_on(world, "NodeOverlay") == ['spec.price is cheap: give $/h as a text, such as "0.25"']
 
 
-def test_a_pool_that_no_instance_type_meets_is_not_ready(world: World) -> None:
+def test_a_pool_that_no_instance_type_meets_is_not_ready(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     node = NODEPOOL["spec"]["template"]["spec"]
     wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.lrge"]}]
@@ -72,7 +72,7 @@ def test_a_pool_that_no_instance_type_meets_is_not_ready(world: World) -> None:
     assert "m5.lrge: the catalogue has no such instance type" in ready.message
 
 
-def test_a_pause_is_shown_on_every_pool_once_in_ten_minutes(world: World) -> None:
+def test_a_pause_is_shown_on_every_pool_once_in_ten_minutes(world: SimulatedCluster) -> None:
     world.prepare()
     world.pause.paused = True
 
@@ -84,7 +84,9 @@ def test_a_pause_is_shown_on_every_pool_once_in_ten_minutes(world: World) -> Non
     ]
 
 
-def test_an_empty_node_of_a_consolidating_pool_stays_with_the_annotation_do_not_consolidate(world: World) -> None:
+def test_an_empty_node_of_a_consolidating_pool_stays_with_the_annotation_do_not_consolidate(
+    world: SimulatedCluster,
+) -> None:
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     for pod in world.kube.all(kinds.PODS):

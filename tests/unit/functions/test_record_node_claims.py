@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def test_a_recording_that_outlived_its_lease_drops_no_assignment_of_its_successor(world: World) -> None:
+def test_a_recording_that_outlived_its_lease_drops_no_assignment_of_its_successor(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.machine.assign("default-of-a-later-lease", {"x": 1}, lease_number=99)
     world.machine.assign("default-of-nobody", {"x": 1}, lease_number=1)

@@ -12,12 +12,12 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.lifecycle.other_autoscalers import DEFINITIONS
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import NOON, World, pending
+from tests.unit.functions.scale_up import NOON, SimulatedCluster, pending
 
 FLEET = "CreateFleet"
 
 
-def events(world: World, kind: str) -> list[tuple[str, str]]:
+def events(world: SimulatedCluster, kind: str) -> list[tuple[str, str]]:
     """Return reason and note of the events on objects of a kind."""
     return [
         (event["reason"], event["note"]) for event in world.kube.all(kinds.EVENTS) if event["regarding"]["kind"] == kind
@@ -46,7 +46,9 @@ OURS = {"app.kubernetes.io/managed-by": "joiner"}
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "karpenter"])
-def test_beside_a_running_karpenter_nothing_is_written_and_its_pools_say_why(world: World, namespace: str) -> None:
+def test_beside_a_running_karpenter_nothing_is_written_and_its_pools_say_why(
+    world: SimulatedCluster, namespace: str
+) -> None:
     world.prepare(pending("web-1"), lease("karpenter-leader-election", namespace=namespace))
 
     assert world.scale_up("up-1")
@@ -60,7 +62,7 @@ def test_beside_a_running_karpenter_nothing_is_written_and_its_pools_say_why(wor
     assert not [call for call in world.kube.asked if not call.startswith("GET") and "/events" not in call]
 
 
-def test_joiner_acts_as_soon_as_karpenter_has_been_gone_for_a_minute(world: World) -> None:
+def test_joiner_acts_as_soon_as_karpenter_has_been_gone_for_a_minute(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"), lease("karpenter-leader-election"))
     world.scale_up("up-1")
 
@@ -70,7 +72,7 @@ def test_joiner_acts_as_soon_as_karpenter_has_been_gone_for_a_minute(world: Worl
     assert len(world.ec2.instances) == 1
 
 
-def test_definitions_that_somebody_else_manages_refuse_and_ours_do_not(world: World) -> None:
+def test_definitions_that_somebody_else_manages_refuse_and_ours_do_not(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     for name in DEFINITIONS:
         world.kube.put(definition(name, **OURS))
@@ -84,7 +86,7 @@ def test_definitions_that_somebody_else_manages_refuse_and_ours_do_not(world: Wo
     assert len(world.ec2.instances) == 1
 
 
-def test_our_own_definitions_cost_one_request_a_look(world: World) -> None:
+def test_our_own_definitions_cost_one_request_a_look(world: SimulatedCluster) -> None:
     """A look that finds no pending pod is repeated once."""
     world.prepare()
     for name in DEFINITIONS:
@@ -95,7 +97,7 @@ def test_our_own_definitions_cost_one_request_a_look(world: World) -> None:
     assert sum("customresourcedefinitions" in call for call in world.kube.asked) == 2
 
 
-def test_a_sweep_beside_karpenter_reports_it_and_looks_no_further(world: World) -> None:
+def test_a_sweep_beside_karpenter_reports_it_and_looks_no_further(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"), lease("karpenter-leader-election"))
 
     cluster, _ = world.survey("sweep-1")
@@ -105,7 +107,7 @@ def test_a_sweep_beside_karpenter_reports_it_and_looks_no_further(world: World) 
     assert [reason for reason, _ in events(world, "NodePool")] == ["KarpenterRuns"]
 
 
-def test_beside_cluster_autoscaler_joiner_acts_and_warns_once(world: World) -> None:
+def test_beside_cluster_autoscaler_joiner_acts_and_warns_once(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"), lease("cluster-autoscaler"))
 
     world.scale_up("up-1")
@@ -120,7 +122,7 @@ def test_beside_cluster_autoscaler_joiner_acts_and_warns_once(world: World) -> N
 
 
 def test_whoever_pauses_before_the_launch_finds_nothing_launched_and_whoever_resumes_finds_it_launched_once(
-    world: World,
+    world: SimulatedCluster,
 ) -> None:
     world.prepare(pending("web-1"))
     world.pause.paused = True
@@ -139,7 +141,7 @@ def test_whoever_pauses_before_the_launch_finds_nothing_launched_and_whoever_res
 
 
 def test_a_pod_without_hope_is_planned_after_one_two_four_eight_minutes_and_costs_two_small_looks_between(
-    world: World,
+    world: SimulatedCluster,
 ) -> None:
     world.prepare(pending("huge", cpu="64"))
     planned = []
@@ -154,7 +156,7 @@ def test_a_pod_without_hope_is_planned_after_one_two_four_eight_minutes_and_cost
     assert planned == [0, 1, 3, 7, 15, 25]
 
 
-def test_a_hopeless_pod_that_rings_again_is_neither_kept_nor_planned(world: World) -> None:
+def test_a_hopeless_pod_that_rings_again_is_neither_kept_nor_planned(world: SimulatedCluster) -> None:
     world.prepare(pending("huge", cpu="64"))
     world.scale_up("up-1")
     world.answers.clear()
@@ -166,7 +168,7 @@ def test_a_hopeless_pod_that_rings_again_is_neither_kept_nor_planned(world: Worl
     assert world.answers == {}
 
 
-def test_another_pod_is_helped_at_once_and_the_hopeless_one_waits_no_longer_for_it(world: World) -> None:
+def test_another_pod_is_helped_at_once_and_the_hopeless_one_waits_no_longer_for_it(world: SimulatedCluster) -> None:
     world.prepare(pending("huge", cpu="64"))
     world.scale_up("up-1")
 
@@ -177,7 +179,7 @@ def test_another_pod_is_helped_at_once_and_the_hopeless_one_waits_no_longer_for_
     assert len(world.ec2.instances) == 1
 
 
-def test_a_pool_that_is_edited_makes_a_hopeless_pod_asked_for_at_once(world: World) -> None:
+def test_a_pool_that_is_edited_makes_a_hopeless_pod_asked_for_at_once(world: SimulatedCluster) -> None:
     world.prepare(pending("huge", cpu="64"))
     world.scale_up("up-1")
     wider = {**machine.NODEPOOL, "metadata": {**machine.NODEPOOL["metadata"], "generation": 2}}
@@ -190,7 +192,9 @@ def test_a_pool_that_is_edited_makes_a_hopeless_pod_asked_for_at_once(world: Wor
     assert "plan_capacity" in world.answers
 
 
-def test_a_pool_without_capacity_is_asked_again_when_its_offerings_are_no_longer_known_as_short(world: World) -> None:
+def test_a_pool_without_capacity_is_asked_again_when_its_offerings_are_no_longer_known_as_short(
+    world: SimulatedCluster,
+) -> None:
     world.prepare(pending("web-1"))
     world.ec2.short = {(name, zone) for name in ("m5.large", "m5.xlarge") for zone in ("us-east-1a", "us-east-1b")}
     world.scale_up("up-1")
@@ -210,7 +214,9 @@ def test_a_pool_without_capacity_is_asked_again_when_its_offerings_are_no_longer
     assert len(world.ec2.instances) == 1
 
 
-def test_a_launch_that_ec2_refuses_for_good_is_tried_less_and_less_and_told_once_in_ten_minutes(world: World) -> None:
+def test_a_launch_that_ec2_refuses_for_good_is_tried_less_and_less_and_told_once_in_ten_minutes(
+    world: SimulatedCluster,
+) -> None:
     world.prepare(pending("web-1"))
     tries = []
 
@@ -231,7 +237,7 @@ def test_a_launch_that_ec2_refuses_for_good_is_tried_less_and_less_and_told_once
     assert list_claims(world.kube).claims == ()
 
 
-def test_a_claim_that_cannot_be_made_is_tried_less_and_less(world: World) -> None:
+def test_a_claim_that_cannot_be_made_is_tried_less_and_less(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     family = {**machine.NODECLASS, "spec": {**machine.NODECLASS["spec"], "userData": "#!/bin/sh\n" + "x" * 20_000}}
     world.kube.put(family)

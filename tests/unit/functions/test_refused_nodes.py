@@ -11,8 +11,8 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, NODEPOOL
 from joiner.pools import NodeClaim
 from tests.unit.functions.grown_cluster import claims, first, grow, node_of, nothing_is_left_of, pods_on
-from tests.unit.functions.retire import Retirement, retire
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.retire import RetirementExecution, retire
+from tests.unit.functions.scale_up import SimulatedCluster
 
 NOT_OURS = (
     "node node-1 is not Joiner's: it has neither the label karpenter.sh/nodepool nor karpenter.sh/provisioner-name"
@@ -20,7 +20,7 @@ NOT_OURS = (
 SUFFIX = "ValidatingAdmissionPolicy 'joiner-nodes' with binding 'joiner-nodes' denied request: "
 
 
-def enforced(world: World) -> None:
+def enforced(world: SimulatedCluster) -> None:
     """Make the API server refuse what `manifests/policies` refuse: changes of nodes without a pool label, and pod
     deletions from open nodes.
     """
@@ -41,7 +41,7 @@ def enforced(world: World) -> None:
     world.kube.fault = fault
 
 
-def unregistered(world: World, **labels: str) -> NodeClaim:
+def unregistered(world: SimulatedCluster, **labels: str) -> NodeClaim:
     """Return a claim whose node exists and has not registered: it has no pool label, no owner and no finalizer."""
     grow(world)
     claim = first(world)
@@ -58,7 +58,7 @@ def unregistered(world: World, **labels: str) -> NodeClaim:
 @pytest.mark.parametrize("labels", [{}, {"eks.amazonaws.com/nodegroup": "system"}])
 @pytest.mark.parametrize("reason", ["deleted", "never-joined", "lost", "spot"])
 def test_an_instance_whose_node_never_registered_is_terminated_without_a_drain(
-    world: World, reason: str, labels: dict[str, str]
+    world: SimulatedCluster, reason: str, labels: dict[str, str]
 ) -> None:
     claim = unregistered(world, **labels)
 
@@ -72,7 +72,7 @@ def test_an_instance_whose_node_never_registered_is_terminated_without_a_drain(
     assert ("nodes", "", "node-1") in world.kube.objects  # the cloud controller manager deletes it
 
 
-def test_the_refusal_stands_on_the_node_and_on_its_claim(world: World) -> None:
+def test_the_refusal_stands_on_the_node_and_on_its_claim(world: SimulatedCluster) -> None:
     claim = unregistered(world)
 
     retire(world, (claim.name, "deleted"))
@@ -82,7 +82,7 @@ def test_the_refusal_stands_on_the_node_and_on_its_claim(world: World) -> None:
     assert all("is terminated without a drain" in each["note"] and NOT_OURS in each["note"] for each in events)
 
 
-def test_a_registered_node_that_may_not_be_closed_keeps_its_instance_and_its_claim(world: World) -> None:
+def test_a_registered_node_that_may_not_be_closed_keeps_its_instance_and_its_claim(world: SimulatedCluster) -> None:
     """Its pods were never evicted. A user removed the node's pool label, and the execution reports that."""
     grow(world)
     claim = first(world)
@@ -94,7 +94,7 @@ def test_a_registered_node_that_may_not_be_closed_keeps_its_instance_and_its_cla
     assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
 
 
-def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(world: World) -> None:
+def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(world: SimulatedCluster) -> None:
     grow(world)
     claim = first(world)
     [refused] = pods_on(world, claim.node_name)
@@ -109,7 +109,7 @@ def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(
 
     world.kube.fault = fault
 
-    done = Retirement(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), passes=1)
+    done = RetirementExecution(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), passes=1)
 
     assert [each["stage"] for each in done.entries] == ["forgotten"]
     assert pods_on(world, claim.node_name) == [refused]  # the pod garbage collector deletes it later

@@ -16,7 +16,7 @@ from joiner.disruption.proposal import KeptNode, Proposal
 from joiner.planning import Snapshot
 from joiner.pools import read_node_claim
 from tests.unit.functions.grown_cluster import grow
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.test_disruption import task
 
 BUDGET = "PodDisruptionBudget default/web allows no eviction of pod default/web-1"
@@ -27,7 +27,7 @@ KEPT = (
 
 
 @pytest.fixture
-def grown(world: World) -> World:
+def grown(world: SimulatedCluster) -> SimulatedCluster:
     """Return a world with two nodes that run a pod each, an hour after they joined."""
     grow(world)
     policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m"}
@@ -36,7 +36,7 @@ def grown(world: World) -> World:
     return world
 
 
-def report(world: World, *kept: KeptNode) -> dict[str, int]:
+def report(world: SimulatedCluster, *kept: KeptNode) -> dict[str, int]:
     view = ListedCluster(world.kube, find_candidates.DISRUPTED)
     listing = find_candidates.CandidateListing(view, world.ledger, world.store, AutoscalerDetection(world.kube))
     snapshot = listing.answer(task(0), world.now, 0)["snapshot"]
@@ -46,12 +46,12 @@ def report(world: World, *kept: KeptNode) -> dict[str, int]:
     return answer
 
 
-def consolidatable(world: World) -> dict[str, str]:
+def consolidatable(world: SimulatedCluster) -> dict[str, str]:
     claims = (read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS))
     return {claim.name: claim.conditions["Consolidatable"].status for claim in claims}
 
 
-def note_event(world: World, claim: str, minutes_ago: int) -> None:
+def note_event(world: SimulatedCluster, claim: str, minutes_ago: int) -> None:
     """Record that a pod last came to a node, or left it, so many minutes ago."""
     lists = ListedCluster(world.kube, find_candidates.DISRUPTED).lists()
     digests = digest_snapshot(Snapshot.from_lists(lists))
@@ -60,7 +60,7 @@ def note_event(world: World, claim: str, minutes_ago: int) -> None:
     documents.put_pod_events(world.store, seen)
 
 
-def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_after(grown: World) -> None:
+def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_after(grown: SimulatedCluster) -> None:
     note_event(grown, "default-1", 9)
     assert report(grown) == {"conditions": 1, "events": 0}
     assert consolidatable(grown) == {"default-1": "Unknown", "default-2": "True"}
@@ -75,7 +75,7 @@ def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_
     assert report(grown) == {"conditions": 0, "events": 0}
 
 
-def test_the_reason_of_each_node_that_stays_is_reported_once_in_fifteen_minutes(grown: World) -> None:
+def test_the_reason_of_each_node_that_stays_is_reported_once_in_fifteen_minutes(grown: SimulatedCluster) -> None:
     grown.now = grown.now.replace(minute=0, second=0, microsecond=0)
     for minutes in (0, 7, 14):
         grown.now = grown.now.replace(minute=minutes)

@@ -13,7 +13,7 @@ from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused
-from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, World, arn
+from tests.unit.functions.scale_up import CLUSTER, NODECLASS, NODEPOOL, NOON, SimulatedCluster, arn
 
 FOUND = {
     "describe_subnets": {
@@ -52,7 +52,7 @@ class FakeAccount:
         return {"InstanceProfile": {"Roles": [{"RoleName": "nodes"}]}}
 
 
-def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
+def answer(world: SimulatedCluster, account: FakeAccount) -> tuple[dict[str, Any], Any]:
     """Return the response for two classes, of which one names a profile with a slash."""
     lease = world._take_lease("up-1")
     assert lease is not None
@@ -86,7 +86,7 @@ def answer(world: World, account: FakeAccount) -> tuple[dict[str, Any], Any]:
     return summary, documents.get_node_classes(world.store, summary["classes"])
 
 
-def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: World) -> None:
+def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: SimulatedCluster) -> None:
     summary, classes = answer(world, FakeAccount())
 
     assert (summary["ready"], summary["refused"]) == (1, 1)
@@ -102,7 +102,7 @@ def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: Wor
     ids=["throttled", "no answer"],
 )
 def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(
-    world: World, error: Exception, raised: type[Ec2Error]
+    world: SimulatedCluster, error: Exception, raised: type[Ec2Error]
 ) -> None:
     with pytest.raises(raised):
         answer(world, FakeAccount(error))

@@ -21,8 +21,8 @@ from tests.unit.functions.grown_cluster import (
     nothing_is_left_of,
     pods_on,
 )
-from tests.unit.functions.retire import Retirement, arn, retire
-from tests.unit.functions.scale_up import NOON, World
+from tests.unit.functions.retire import RetirementExecution, arn, retire
+from tests.unit.functions.scale_up import NOON, SimulatedCluster
 
 TRIED = 6  # calls of each fault and reason, of about thirty; `JOINER_CRASHES=all` tries all of them
 
@@ -31,11 +31,11 @@ SEED = 20261121
 
 
 @pytest.fixture
-def grown(world: World) -> World:
+def grown(world: SimulatedCluster) -> SimulatedCluster:
     return grow(world)
 
 
-def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: World) -> None:
+def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: SimulatedCluster) -> None:
     claim, others = first(grown), claims(grown)[1:]
     grown.kube.put(daemon(claim.node_name))
     assert TERMINATION_FINALIZER in node_of(grown, claim)["metadata"]["finalizers"]
@@ -52,7 +52,7 @@ def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: World) -> No
 
 
 def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_claim_says_what_it_waits_for(
-    grown: World,
+    grown: SimulatedCluster,
 ) -> None:
     claim = first(grown)
     [pod] = pods_on(grown, claim.node_name)
@@ -72,7 +72,7 @@ def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_cl
     assert {"DisruptionTerminating", "FailedDraining"} <= reasons
 
 
-def test_an_execution_goes_on_where_another_ended(grown: World) -> None:
+def test_an_execution_goes_on_where_another_ended(grown: SimulatedCluster) -> None:
     claim = first(grown)
     [pod] = pods_on(grown, claim.node_name)
     grown.kube.held.add(pod)
@@ -81,14 +81,14 @@ def test_an_execution_goes_on_where_another_ended(grown: World) -> None:
 
     owned = retire(grown, (claim.name, "deleted"), name="retire-2")
     assert owned.left_out == {claim.name: "another execution retires it"}
-    assert Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
+    assert RetirementExecution(grown, "").retirements.disown(claim.name, arn("retire-1"))
 
     retire(grown, (claim.name, "deleted"), name="retire-3")
 
     nothing_is_left_of(grown, claim)
 
 
-def test_a_lost_instance_is_not_drained_and_its_pods_go_at_once(grown: World) -> None:
+def test_a_lost_instance_is_not_drained_and_its_pods_go_at_once(grown: SimulatedCluster) -> None:
     claim = first(grown)
     [pod] = pods_on(grown, claim.node_name)
     grown.ec2.instances[claim.instance_id]["State"] = {"Name": "stopped"}
@@ -101,11 +101,11 @@ def test_a_lost_instance_is_not_drained_and_its_pods_go_at_once(grown: World) ->
     assert f"DELETE /api/v1/namespaces/default/pods/{pod}" in grown.kube.asked
 
 
-def test_a_spot_warning_ends_a_drain_that_is_blocked(grown: World) -> None:
+def test_a_spot_warning_ends_a_drain_that_is_blocked(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     now = int(grown.now.timestamp())
-    Retirement(grown, "").retirements.hurry(claim.name, "spot", now + 120, now)
+    RetirementExecution(grown, "").retirements.hurry(claim.name, "spot", now + 120, now)
 
     done = retire(grown, (claim.name, "spot"), passes=20)
 
@@ -114,7 +114,7 @@ def test_a_spot_warning_ends_a_drain_that_is_blocked(grown: World) -> None:
     assert int(grown.now.timestamp()) - now <= 122
 
 
-def test_the_time_that_a_pool_allows_for_the_drain_counts_from_the_deletion(grown: World) -> None:
+def test_the_time_that_a_pool_allows_for_the_drain_counts_from_the_deletion(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = "5m"
     grown.kube.held.update(pods_on(grown, claim.node_name))
@@ -125,12 +125,12 @@ def test_the_time_that_a_pool_allows_for_the_drain_counts_from_the_deletion(grow
     assert timestamp == "2026-11-21T12:05:00Z"  # the fake deletes at noon
 
     grown.now += timedelta(minutes=5)
-    assert Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
+    assert RetirementExecution(grown, "").retirements.disown(claim.name, arn("retire-1"))
     retire(grown, (claim.name, "deleted"), name="retire-2")
     nothing_is_left_of(grown, claim)
 
 
-def attach_volume(grown: World, node: str) -> None:
+def attach_volume(grown: SimulatedCluster, node: str) -> None:
     attachment = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "VolumeAttachment",
@@ -140,7 +140,7 @@ def attach_volume(grown: World, node: str) -> None:
     grown.kube.put(attachment)
 
 
-def test_volumes_are_waited_for_without_limit_if_the_claim_sets_none(grown: World) -> None:
+def test_volumes_are_waited_for_without_limit_if_the_claim_sets_none(grown: SimulatedCluster) -> None:
     claim = first(grown)
     attach_volume(grown, claim.node_name)
 
@@ -151,17 +151,17 @@ def test_volumes_are_waited_for_without_limit_if_the_claim_sets_none(grown: Worl
     assert first(grown).conditions["VolumesDetached"].reason == "AwaitingVolumeDetachment"
 
     grown.now += timedelta(hours=6)
-    Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
+    RetirementExecution(grown, "").retirements.disown(claim.name, arn("retire-1"))
     later = retire(grown, (claim.name, "deleted"), name="retire-2", passes=2)
     assert (later.entries[0]["stage"], later.entries[0]["why"]) == ("draining", "volumes are detached: pv-1")
 
     del grown.kube.objects["volumeattachments", "", "csi-1"]
-    Retirement(grown, "").retirements.disown(claim.name, arn("retire-2"))
+    RetirementExecution(grown, "").retirements.disown(claim.name, arn("retire-2"))
     retire(grown, (claim.name, "deleted"), name="retire-3")
     nothing_is_left_of(grown, claim)
 
 
-def test_volumes_are_not_waited_for_past_the_termination_grace_period(grown: World) -> None:
+def test_volumes_are_not_waited_for_past_the_termination_grace_period(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = "5m"
     attach_volume(grown, claim.node_name)
@@ -170,12 +170,14 @@ def test_volumes_are_not_waited_for_past_the_termination_grace_period(grown: Wor
     assert waiting.entries[0]["why"] == "volumes are detached: pv-1"
 
     grown.now = NOON + timedelta(minutes=5)
-    Retirement(grown, "").retirements.disown(claim.name, arn("retire-1"))
+    RetirementExecution(grown, "").retirements.disown(claim.name, arn("retire-1"))
     retire(grown, (claim.name, "deleted"), name="retire-2")
     nothing_is_left_of(grown, claim)
 
 
-def test_an_agent_that_does_not_tolerate_the_taint_is_evicted_after_the_pods_that_it_serves(grown: World) -> None:
+def test_an_agent_that_does_not_tolerate_the_taint_is_evicted_after_the_pods_that_it_serves(
+    grown: SimulatedCluster,
+) -> None:
     claim = first(grown)
     agent = {
         "apiVersion": "v1",
@@ -209,7 +211,7 @@ def test_an_agent_that_does_not_tolerate_the_taint_is_evicted_after_the_pods_tha
     nothing_is_left_of(grown, claim)
 
 
-def test_an_instance_that_does_not_carry_our_tags_is_not_touched(grown: World) -> None:
+def test_an_instance_that_does_not_carry_our_tags_is_not_touched(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.ec2.instances[claim.instance_id]["Tags"] = [{"Key": "Name", "Value": "somebody else's"}]
 
@@ -223,7 +225,7 @@ def test_an_instance_that_does_not_carry_our_tags_is_not_touched(grown: World) -
     assert first(grown).deleting
 
 
-def test_while_joiner_is_paused_nothing_is_terminated(grown: World) -> None:
+def test_while_joiner_is_paused_nothing_is_terminated(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.pause.paused = True
 
@@ -236,7 +238,7 @@ def test_while_joiner_is_paused_nothing_is_terminated(grown: World) -> None:
 @pytest.mark.parametrize("reason", ["deleted", "empty", "lost"])
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
 def test_whatever_call_fails_the_next_execution_finishes_it(make_world: MakeWorld, fault: Fault, reason: str) -> None:
-    def prepared() -> tuple[World, NodeClaim]:
+    def prepared() -> tuple[SimulatedCluster, NodeClaim]:
         world = grow(make_world())
         if reason == "empty":
             empty(world, first(world))
@@ -265,10 +267,10 @@ def test_whatever_call_fails_the_next_execution_finishes_it(make_world: MakeWorl
     assert wrong == []
 
 
-def _as_the_sweep_would(world: World, claim: NodeClaim, reason: str, attempt: int) -> None:
+def _as_the_sweep_would(world: SimulatedCluster, claim: NodeClaim, reason: str, attempt: int) -> None:
     """Do what the sweep does: release what ended owners and holders have; retire a claim that still exists again."""
     world.now += timedelta(seconds=60)
-    retirements, lease = Retirement(world, "").retirements, world.machine.lease()
+    retirements, lease = RetirementExecution(world, "").retirements, world.machine.lease()
     if lease.holder:
         world.machine.break_lease(lease.holder, lease.number)
     for one in retirements.all().values():

@@ -16,22 +16,22 @@ from joiner.names import DISRUPTED, TERMINATION_FINALIZER
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.grown_cluster import claims, empty, first, grow, node_of, nothing_is_left_of, pods_on
 from tests.unit.functions.loading import load
-from tests.unit.functions.retire import Retirement, arn, retire
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.retire import RetirementExecution, arn, retire
+from tests.unit.functions.scale_up import SimulatedCluster
 
 Answers = Callable[[], Any]
 
 
 @pytest.fixture
-def grown(world: World) -> World:
+def grown(world: SimulatedCluster) -> SimulatedCluster:
     return grow(world)
 
 
-def evictions(world: World) -> list[str]:
+def evictions(world: SimulatedCluster) -> list[str]:
     return [asked for asked in world.kube.asked if asked.endswith("/eviction")]
 
 
-def failing(world: World, error: KubeError, *options: tuple[str, str]) -> None:
+def failing(world: SimulatedCluster, error: KubeError, *options: tuple[str, str]) -> None:
     """Make calls of these methods fail for paths that end like this."""
 
     def fault(method: str, path: str, do: Answers) -> Any:
@@ -42,7 +42,7 @@ def failing(world: World, error: KubeError, *options: tuple[str, str]) -> None:
     world.kube.fault = fault
 
 
-def may_only_end_what_it_sees(world: World) -> None:
+def may_only_end_what_it_sees(world: SimulatedCluster) -> None:
     """Allow terminating only instances that EC2 shows: the IAM policy requires tags, and an instance that does not
     exist has none.
     """
@@ -58,7 +58,7 @@ def may_only_end_what_it_sees(world: World) -> None:
 # Losses
 
 
-def test_an_instance_that_was_called_lost_and_runs_is_drained_first(grown: World) -> None:
+def test_an_instance_that_was_called_lost_and_runs_is_drained_first(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
 
@@ -75,10 +75,10 @@ def test_an_instance_that_was_called_lost_and_runs_is_drained_first(grown: World
     nothing_is_left_of(grown, claim)
 
 
-def test_a_loss_that_comes_during_the_drain_ends_it(grown: World) -> None:
+def test_a_loss_that_comes_during_the_drain_ends_it(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
     wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     grown.now += timedelta(seconds=10)
     wave = execution._evict(wave, 1)["claims"]
@@ -93,7 +93,7 @@ def test_a_loss_that_comes_during_the_drain_ends_it(grown: World) -> None:
     nothing_is_left_of(grown, claim)
 
 
-def test_an_instance_that_ec2_does_not_know_is_gone_without_a_request(grown: World) -> None:
+def test_an_instance_that_ec2_does_not_know_is_gone_without_a_request(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.now += timedelta(minutes=5)
     del grown.ec2.instances[claim.instance_id]
@@ -105,7 +105,7 @@ def test_an_instance_that_ec2_does_not_know_is_gone_without_a_request(grown: Wor
     assert "TerminateInstances" not in grown.ec2.asked
 
 
-def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: World) -> None:
+def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: SimulatedCluster) -> None:
     claim = first(grown)
     hidden = grown.ec2.instances.pop(claim.instance_id)
     empty(grown, claim)
@@ -122,7 +122,7 @@ def test_an_instance_that_ec2_does_not_know_yet_is_not_gone(grown: World) -> Non
     nothing_is_left_of(grown, claim)
 
 
-def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World) -> None:
+def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: SimulatedCluster) -> None:
     since = int(grown.now.timestamp())
     entry = RetiringClaim(
         "default-1",
@@ -132,7 +132,7 @@ def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World
         since=since,
         stage=RetirementStage.TERMINATING,
     )
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
 
     def confirmed() -> str:
         answer = execution._confirm(confirm_termination, [entry])
@@ -143,7 +143,7 @@ def test_the_end_of_an_instance_is_confirmed_once_ec2_could_know_it(grown: World
     assert confirmed() == "terminated"
 
 
-def test_an_instance_that_is_gone_may_have_lost_its_tags(grown: World) -> None:
+def test_an_instance_that_is_gone_may_have_lost_its_tags(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.ec2.instances[claim.instance_id] |= {"State": {"Name": "terminated"}, "Tags": []}
 
@@ -152,7 +152,7 @@ def test_an_instance_that_is_gone_may_have_lost_its_tags(grown: World) -> None:
     nothing_is_left_of(grown, claim)
 
 
-def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown: World) -> None:
+def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown: SimulatedCluster) -> None:
     claim = first(grown)
     node_of(grown, claim)["spec"]["providerID"] = "aws:///us-east-1a/i-new"
     there = pods_on(grown, claim.node_name)
@@ -165,7 +165,7 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
         stage=RetirementStage.TERMINATED,
     )
 
-    forgetting = forget_nodes.NodeRemoval(grown.kube, grown.ledger, Retirement(grown, "").retirements)
+    forgetting = forget_nodes.NodeRemoval(grown.kube, grown.ledger, RetirementExecution(grown, "").retirements)
     done = forgetting.answer(arn("retire-1"), [entry], grown.now)
 
     assert done["claims"][0]["stage"] == "forgotten"
@@ -176,10 +176,10 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
 # Owners
 
 
-def test_a_claim_whose_retirement_could_not_begin_has_no_owner(grown: World) -> None:
+def test_a_claim_whose_retirement_could_not_begin_has_no_owner(grown: SimulatedCluster) -> None:
     bad, good = claims(grown)
     failing(grown, Unreachable("no answer"), ("PATCH", f"/nodes/{bad.node_name}"))
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
 
     begun = execution._begin([RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0)
 
@@ -192,10 +192,10 @@ def test_a_claim_whose_retirement_could_not_begin_has_no_owner(grown: World) -> 
     assert [each["claim"] for each in grown.survey("s1")[1]["retire"]] == [bad.name]
 
 
-def test_an_owner_that_makes_passes_keeps_its_claims_and_a_silent_one_loses_them(grown: World) -> None:
+def test_an_owner_that_makes_passes_keeps_its_claims_and_a_silent_one_loses_them(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
     wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     for _ in range(4):
         grown.now += timedelta(seconds=60)
@@ -210,9 +210,9 @@ def test_an_owner_that_makes_passes_keeps_its_claims_and_a_silent_one_loses_them
 
 
 @pytest.mark.parametrize("stage", ["drained", "terminating", "terminated"])
-def test_every_function_records_that_its_execution_runs(grown: World, stage: str) -> None:
+def test_every_function_records_that_its_execution_runs(grown: SimulatedCluster, stage: str) -> None:
     claim = first(grown)
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
     entry = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0][0] | {
         "stage": stage
     }
@@ -238,9 +238,11 @@ def test_every_function_records_that_its_execution_runs(grown: World, stage: str
     ("method", "path"),
     [("PATCH", "/nodeclaims/default-1/status"), ("GET", "/nodeclaims/default-1"), ("GET", "/nodes/node-1")],
 )
-def test_what_is_refused_for_one_node_keeps_no_other_of_its_wave(grown: World, method: str, path: str) -> None:
+def test_what_is_refused_for_one_node_keeps_no_other_of_its_wave(
+    grown: SimulatedCluster, method: str, path: str
+) -> None:
     other = claims(grown)[1]
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
     wave = execution._begin(
         [
             RetirementRequest("default-1", RetirementReason.DELETED),
@@ -255,7 +257,7 @@ def test_what_is_refused_for_one_node_keeps_no_other_of_its_wave(grown: World, m
     nothing_is_left_of(grown, other)
 
 
-def test_a_status_that_is_never_written_ends_no_drain(grown: World) -> None:
+def test_a_status_that_is_never_written_ends_no_drain(grown: SimulatedCluster) -> None:
     claim = first(grown)
     failing(grown, Invalid("no"), ("PATCH", f"/nodeclaims/{claim.name}/status"))
 
@@ -264,9 +266,9 @@ def test_a_status_that_is_never_written_ends_no_drain(grown: World) -> None:
     nothing_is_left_of(grown, claim)
 
 
-def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World) -> None:
+def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: SimulatedCluster) -> None:
     bad, good = claims(grown)
-    wave = Retirement(grown, "retire-1")._begin(
+    wave = RetirementExecution(grown, "retire-1")._begin(
         [RetirementRequest(each.name, RetirementReason.DELETED) for each in (bad, good)], 0
     )["waves"][0]
     list_of = grown.kube.packed
@@ -277,7 +279,7 @@ def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World)
         return list_of(kind, **options)
 
     grown.kube.packed = unlisted  # type: ignore[method-assign]  # the fake's paths do not contain the pods' selector
-    answer = Retirement(grown, "retire-1")._evict(wave, 1)
+    answer = RetirementExecution(grown, "retire-1")._evict(wave, 1)
 
     assert [each["why"] for each in answer["claims"]] == ["no answer", "1 pods leave"]
     assert answer["evicted"] == 1
@@ -286,10 +288,10 @@ def test_pods_of_one_node_that_cannot_be_listed_keep_no_other_node(grown: World)
 # Nodes and claims
 
 
-def test_a_node_whose_taint_was_removed_is_tainted_again_while_it_drains(grown: World) -> None:
+def test_a_node_whose_taint_was_removed_is_tainted_again_while_it_drains(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
     wave = execution._begin([RetirementRequest(claim.name, RetirementReason.DELETED)], 0)["waves"][0]
     node_of(grown, claim)["spec"]["taints"] = []
 
@@ -301,10 +303,10 @@ def test_a_node_whose_taint_was_removed_is_tainted_again_while_it_drains(grown: 
 
 
 @pytest.mark.parametrize("reason", ["empty", "expired"])
-def test_what_may_go_does_not_go_without_its_claim(grown: World, reason: str) -> None:
+def test_what_may_go_does_not_go_without_its_claim(grown: SimulatedCluster, reason: str) -> None:
     claim = first(grown)
     del grown.kube.objects["nodeclaims", "", claim.name]
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
 
     begun = execution._begin(
         [RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)], execution._take_the_lease()
@@ -313,7 +315,7 @@ def test_what_may_go_does_not_go_without_its_claim(grown: World, reason: str) ->
     assert begun["leftOut"] == [{"claim": claim.name, "why": "its claim is gone"}]
 
 
-def test_a_node_whose_room_cannot_be_read_is_drained_like_any_other(grown: World) -> None:
+def test_a_node_whose_room_cannot_be_read_is_drained_like_any_other(grown: SimulatedCluster) -> None:
     claim = first(grown)
     node_of(grown, claim)["status"]["allocatable"]["vendor.io/x"] = "a lot"
 
@@ -323,7 +325,7 @@ def test_a_node_whose_room_cannot_be_read_is_drained_like_any_other(grown: World
     nothing_is_left_of(grown, claim)
 
 
-def test_a_node_that_cannot_be_read_at_all_is_left_alone(grown: World) -> None:
+def test_a_node_that_cannot_be_read_at_all_is_left_alone(grown: SimulatedCluster) -> None:
     claim = first(grown)
     node_of(grown, claim)["spec"]["taints"] = [{"key": "", "effect": "Sometimes"}]
 
@@ -333,7 +335,7 @@ def test_a_node_that_cannot_be_read_at_all_is_left_alone(grown: World) -> None:
     assert not first(grown).deleting
 
 
-def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: World) -> None:
+def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: SimulatedCluster) -> None:
     claim = first(grown)
     source = {"persistentVolumeName": "pv-1"}
     grown.kube.put(
@@ -347,7 +349,7 @@ def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: World
     del grown.kube.objects["nodeclaims", "", claim.name]
     began = grown.now
 
-    done = Retirement(grown, "retire-1").run(
+    done = RetirementExecution(grown, "retire-1").run(
         RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), passes=20
     )
 
@@ -355,7 +357,7 @@ def test_volumes_of_a_node_without_a_claim_are_not_awaited_for_ever(grown: World
     assert timedelta(minutes=6) <= grown.now - began < timedelta(minutes=8)
 
 
-def test_a_claim_of_the_same_name_that_is_another_one_is_not_forgotten(grown: World) -> None:
+def test_a_claim_of_the_same_name_that_is_another_one_is_not_forgotten(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.objects["nodeclaims", "", claim.name]["metadata"]["uid"] = "another"
 
@@ -364,7 +366,7 @@ def test_a_claim_of_the_same_name_that_is_another_one_is_not_forgotten(grown: Wo
     assert not first(grown).deleting
 
 
-def test_a_finalizer_that_came_meanwhile_stays(grown: World) -> None:
+def test_a_finalizer_that_came_meanwhile_stays(grown: SimulatedCluster) -> None:
     claim = first(grown)
     kept = grown.kube.objects["nodeclaims", "", claim.name]["metadata"]
 

@@ -15,18 +15,18 @@ from joiner.adapters.kube_nodes import read_node
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, FILLING, INITIALIZED
 from tests.unit.functions.grown_cluster import first, grow, pods_on, running
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import NOON, World
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import NOON, SimulatedCluster
 
 OTHER = "i-0099"
 
 
 @pytest.fixture
-def grown(world: World) -> World:
+def grown(world: SimulatedCluster) -> SimulatedCluster:
     return grow(world)
 
 
-def take_the_name(world: World, name: str, **metadata: Any) -> None:
+def take_the_name(world: SimulatedCluster, name: str, **metadata: Any) -> None:
     """Delete the node, give its address to another instance, and run a pod there."""
     spec = dict(world.kube.objects["nodes", "", name]["spec"]) if ("nodes", "", name) in world.kube.objects else {}
     for key in [
@@ -65,13 +65,13 @@ def before(state: str, act: Callable[[], None]) -> Callable[[str], None]:
     return hook
 
 
-def retired(world: World, state: str, act: Callable[[], None]) -> Retirement:
+def retired(world: SimulatedCluster, state: str, act: Callable[[], None]) -> RetirementExecution:
     claim = first(world)
-    retirement = Retirement(world, "retire-1", before_state=before(state, act))
+    retirement = RetirementExecution(world, "retire-1", before_state=before(state, act))
     return retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id))
 
 
-def test_pods_of_a_node_that_took_the_name_are_neither_evicted_nor_awaited(grown: World) -> None:
+def test_pods_of_a_node_that_took_the_name_are_neither_evicted_nor_awaited(grown: SimulatedCluster) -> None:
     claim = first(grown)
     done = retired(grown, "evict_pods", lambda: take_the_name(grown, claim.node_name))
 
@@ -82,7 +82,7 @@ def test_pods_of_a_node_that_took_the_name_are_neither_evicted_nor_awaited(grown
     assert ("nodeclaims", "", claim.name) not in grown.kube.objects
 
 
-def test_a_name_that_is_taken_after_the_pods_were_listed_costs_the_other_node_nothing(grown: World) -> None:
+def test_a_name_that_is_taken_after_the_pods_were_listed_costs_the_other_node_nothing(grown: SimulatedCluster) -> None:
     claim = first(grown)
     name, listed = claim.node_name, list[str]()
 
@@ -100,7 +100,7 @@ def test_a_name_that_is_taken_after_the_pods_were_listed_costs_the_other_node_no
     assert grown.kube.objects["nodes", "", name]["spec"]["taints"] == []
 
 
-def test_no_pod_is_evicted_while_the_owner_of_the_node_is_unknown(grown: World) -> None:
+def test_no_pod_is_evicted_while_the_owner_of_the_node_is_unknown(grown: SimulatedCluster) -> None:
     claim = first(grown)
 
     def fault(method: str, path: str, do: Callable[[], Any]) -> Any:
@@ -108,7 +108,7 @@ def test_no_pod_is_evicted_while_the_owner_of_the_node_is_unknown(grown: World) 
             raise Unreachable("no answer")
         return do()
 
-    retirement = Retirement(
+    retirement = RetirementExecution(
         grown, "retire-1", before_state=before("evict_pods", lambda: setattr(grown.kube, "fault", fault))
     )
     retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id), passes=2)
@@ -117,7 +117,7 @@ def test_no_pod_is_evicted_while_the_owner_of_the_node_is_unknown(grown: World) 
     assert [(each["stage"], each["why"]) for each in retirement.entries] == [("draining", "no answer")]
 
 
-def test_a_node_that_does_not_name_its_instance_is_drained_if_the_claim_owns_it(grown: World) -> None:
+def test_a_node_that_does_not_name_its_instance_is_drained_if_the_claim_owns_it(grown: SimulatedCluster) -> None:
     claim = first(grown)
     node = grown.kube.objects["nodes", "", claim.node_name]
     node["metadata"]["ownerReferences"] = [
@@ -129,7 +129,7 @@ def test_a_node_that_does_not_name_its_instance_is_drained_if_the_claim_owns_it(
     assert "web-1" not in pods_on(grown, claim.node_name)
 
 
-def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(grown: World) -> None:
+def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(grown: SimulatedCluster) -> None:
     claim = first(grown)
     name, taken = claim.node_name, list[str]()
 
@@ -149,7 +149,7 @@ def test_pods_of_a_node_that_takes_the_name_while_its_claim_is_forgotten_stay(gr
     assert pods_on(grown, name) == ["stranger"]
 
 
-def test_a_retirement_that_is_undone_removes_no_taint_of_another_node_of_the_name(grown: World) -> None:
+def test_a_retirement_that_is_undone_removes_no_taint_of_another_node_of_the_name(grown: SimulatedCluster) -> None:
     claim = first(grown)
     name, taken = claim.node_name, list[str]()
 
@@ -162,14 +162,16 @@ def test_a_retirement_that_is_undone_removes_no_taint_of_another_node_of_the_nam
         return answer
 
     grown.kube.fault = fault
-    done = Retirement(grown, "retire-1").run(RetirementRequest(claim.name, RetirementReason.EMPTY, claim.instance_id))
+    done = RetirementExecution(grown, "retire-1").run(
+        RetirementRequest(claim.name, RetirementReason.EMPTY, claim.instance_id)
+    )
 
     assert taken
     assert done.left_out == {claim.name: "its node is not empty"}
     assert [each["key"] for each in grown.kube.objects["nodes", "", name]["spec"]["taints"]] == [DISRUPTED]
 
 
-def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: World) -> None:
+def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: SimulatedCluster) -> None:
     claim = first(grown)
     step = ClaimProgress(claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
     take_the_name(grown, claim.node_name)

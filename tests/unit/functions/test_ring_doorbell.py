@@ -15,14 +15,14 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import DoorbellSecrets
 from joiner.adapters.sweep_slot import SweepSlot
 from tests.unit.functions.loading import FUNCTIONS
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 
 NOW = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
 EVENT: Mapping[str, Any] = json.loads((FUNCTIONS / "ring_doorbell" / "event.json").read_text())
 SECRET = "3f1c-secret"
 
 
-class FakeStepFunctions:
+class FakeScaleUpStarts:
     """Executions by name, as boto3's client starts them; task tokens that were answered."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Rung:
     def __init__(self, ledger: Ledger, secret: str = SECRET) -> None:
         module = ring_doorbell
         self.ledger = ledger
-        self.states = FakeStepFunctions()
+        self.states = FakeScaleUpStarts()
         self.reads = 0
         self.secrets = DoorbellSecrets(current=secret)
         machines = module.RungMachines(scale_up="arn:scale-up", sweep="arn:sweep")
@@ -77,7 +77,7 @@ class Rung:
 
 
 @pytest.fixture
-def rung(world: World) -> Rung:
+def rung(world: SimulatedCluster) -> Rung:
     return Rung(world.ledger)
 
 
@@ -126,7 +126,7 @@ def test_after_a_quiet_time_single_pods_ring_again(rung: Rung) -> None:
     assert rung.ledger.lease().rings == 10 + 1
 
 
-def test_a_living_holder_will_see_the_ring_itself(rung: Rung, world: World) -> None:
+def test_a_living_holder_will_see_the_ring_itself(rung: Rung, world: SimulatedCluster) -> None:
     world.now = NOW
     world._take_lease("up-earlier")
     rung.ring()
@@ -135,7 +135,7 @@ def test_a_living_holder_will_see_the_ring_itself(rung: Rung, world: World) -> N
     assert rung.ledger.lease().rings == 1
 
 
-def test_a_holder_whose_time_is_up_does_not_keep_the_bell_quiet(rung: Rung, world: World) -> None:
+def test_a_holder_whose_time_is_up_does_not_keep_the_bell_quiet(rung: Rung, world: SimulatedCluster) -> None:
     world.now = NOW - timedelta(minutes=10)
     world._take_lease("up-earlier")
     rung.ring()
@@ -172,7 +172,7 @@ def test_a_pool_rings_before_it_is_stored_and_a_pod_after(rung: Rung) -> None:
     assert rung.ledger.lease().stored_at == NOW.timestamp() + 1
 
 
-def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(rung: Rung, world: World) -> None:
+def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(rung: Rung, world: SimulatedCluster) -> None:
     for name in ("asleep", "awake", "late"):
         rung.ledger.begin_wave(name, f"arn:{name}", ["claim"], now=10)
     for name, token in (("asleep", "token-1"), ("late", "timed-out")):
@@ -228,7 +228,7 @@ def test_a_wrong_token_is_refused_and_rings_nothing(rung: Rung, token: str) -> N
     assert rung.ledger.lease().rings == 0
 
 
-def test_before_there_is_a_secret_nobody_knows_it(world: World) -> None:
+def test_before_there_is_a_secret_nobody_knows_it(world: SimulatedCluster) -> None:
     rung = Rung(world.ledger, secret="")
 
     assert rung.ring(token="")["statusCode"] == 403

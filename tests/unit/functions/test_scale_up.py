@@ -19,12 +19,12 @@ from joiner.pools import NodeClassProblem
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.invariants import nothing_is_left
-from tests.unit.functions.scale_up import CLASS, CLUSTER, World, arn, pending
+from tests.unit.functions.scale_up import CLASS, CLUSTER, SimulatedCluster, arn, pending
 
 CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 
 
-def reasons(world: World, kind: str, name: str) -> list[str]:
+def reasons(world: SimulatedCluster, kind: str, name: str) -> list[str]:
     """Return the reasons of the events on one object, in their order."""
     return [
         event["reason"]
@@ -33,11 +33,11 @@ def reasons(world: World, kind: str, name: str) -> list[str]:
     ]
 
 
-def types(world: World) -> list[str]:
+def types(world: SimulatedCluster) -> list[str]:
     return sorted(instance["InstanceType"] for instance in world.ec2.instances.values())
 
 
-def test_pending_pods_get_their_nodes(world: World) -> None:
+def test_pending_pods_get_their_nodes(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"), pending("web-2"))
 
     assert world.scale_up("up-1")
@@ -59,7 +59,7 @@ def replica_set(replicas: int, created: int) -> dict[str, Any]:
     }
 
 
-def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(world: World) -> None:
+def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(world: SimulatedCluster) -> None:
     world.prepare(replica_set(2, 2), pending("web-1"), pending("web-2"))
     assert world.scale_up("up-1")
 
@@ -68,7 +68,7 @@ def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(world: W
     assert sum(call == "GET /api/v1/pods" for call in world.kube.asked[: world.kube.asked.index(CREATES_CLAIM)]) == 1
 
 
-def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: World) -> None:
+def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: SimulatedCluster) -> None:
     world.prepare(replica_set(2, 1), pending("web-1"))
 
     def arrives(_method: str, path: str, act: Callable[[], Any]) -> Any:
@@ -86,7 +86,7 @@ def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: World) ->
     assert len(list_claims(world.kube).claims) == 2
 
 
-def test_the_story_is_told_on_pods_claims_and_nodes(world: World) -> None:
+def test_the_story_is_told_on_pods_claims_and_nodes(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
@@ -96,7 +96,7 @@ def test_the_story_is_told_on_pods_claims_and_nodes(world: World) -> None:
     assert sorted(reasons(world, "Node", claim.node_name)) == ["Initialized", "Registered"]
 
 
-def test_the_claim_and_the_pool_say_what_was_launched(world: World) -> None:
+def test_the_claim_and_the_pool_say_what_was_launched(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
@@ -109,7 +109,7 @@ def test_the_claim_and_the_pool_say_what_was_launched(world: World) -> None:
     assert {each["type"]: each["status"] for each in pool["status"]["conditions"]}["Ready"] == "True"
 
 
-def test_instances_carry_their_claim_and_their_launch(world: World) -> None:
+def test_instances_carry_their_claim_and_their_launch(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
@@ -122,7 +122,7 @@ def test_instances_carry_their_claim_and_their_launch(world: World) -> None:
     assert tags["kubernetes.io/cluster/demo"] == "owned"
 
 
-def test_a_second_scale_up_while_one_runs_joins_it(world: World) -> None:
+def test_a_second_scale_up_while_one_runs_joins_it(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world._take_lease("up-1")
 
@@ -130,7 +130,7 @@ def test_a_second_scale_up_while_one_runs_joins_it(world: World) -> None:
     assert world.kube.asked == []
 
 
-def test_pods_whose_nodes_are_on_their_way_are_not_planned_again(world: World) -> None:
+def test_pods_whose_nodes_are_on_their_way_are_not_planned_again(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"), pending("web-2"))
     world.stop_after = "record_launches"
     world.scale_up("up-1")
@@ -146,7 +146,7 @@ def test_pods_whose_nodes_are_on_their_way_are_not_planned_again(world: World) -
     nothing_is_left(world)
 
 
-def test_pods_of_a_rollout_take_the_room_of_those_they_replace(world: World) -> None:
+def test_pods_of_a_rollout_take_the_room_of_those_they_replace(world: SimulatedCluster) -> None:
     world.prepare(pending("old-1"), pending("old-2"))
     world.boots = False
     world.stop_after = "record_launches"
@@ -164,7 +164,7 @@ def test_pods_of_a_rollout_take_the_room_of_those_they_replace(world: World) -> 
     nothing_is_left(world)
 
 
-def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(world: World) -> None:
+def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.ec2.short = {("m5.large", "us-east-1a"), ("m5.large", "us-east-1b")}
 
@@ -179,7 +179,7 @@ def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(worl
     }
 
 
-def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: World) -> None:
+def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.ec2.short = {(name, zone) for name in ("m5.large", "m5.xlarge") for zone in ("us-east-1a", "us-east-1b")}
 
@@ -196,7 +196,7 @@ def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: Wo
     nothing_is_left(world)
 
 
-def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: World) -> None:
+def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
 
     def refuse(name: str, do: Any) -> Any:
@@ -223,7 +223,7 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Worl
     assert world.ledger.assignments() == {}
 
 
-def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: World) -> None:
+def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.node_class = CLASS.with_problems(
         [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")]
@@ -238,7 +238,7 @@ def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: Wo
     assert world.ec2.instances == {}
 
 
-def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: World) -> None:
+def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.lrage"]}
     spec = {"template": {"spec": {**machine.NODEPOOL["spec"]["template"]["spec"], "requirements": [requirement]}}}
@@ -254,7 +254,7 @@ def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: World) -> N
     assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in message
 
 
-def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: World) -> None:
+def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpus": "1"}}})
 
@@ -274,7 +274,7 @@ def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: W
     )
 
 
-def test_a_negative_limit_is_reported_on_its_pool(world: World) -> None:
+def test_a_negative_limit_is_reported_on_its_pool(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "-1"}}})
 
@@ -288,7 +288,7 @@ def test_a_negative_limit_is_reported_on_its_pool(world: World) -> None:
     assert world.ec2.instances == {}
 
 
-def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(world: World) -> None:
+def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "1"}}})
 
@@ -302,7 +302,7 @@ def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(wo
     )
 
 
-def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: World) -> None:
+def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     broken = {**machine.NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}
     world.kube.put(broken)
@@ -317,7 +317,7 @@ def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: 
     assert conditions["ValidationSucceeded"] == "False"
 
 
-def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(world: World) -> None:
+def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.boots = False
     world.stop_after = "record_launches"
@@ -329,7 +329,7 @@ def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(world: World) -> Non
     assert world.check("up-1")["done"]
 
 
-def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(world: World) -> None:
+def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.boots = False
     world.stop_after = "record_launches"
@@ -345,7 +345,7 @@ def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(world: W
     assert "RegistrationTimeout" in reasons(world, "NodeClaim", claim.name)
 
 
-def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(world: World) -> None:
+def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.boots = False
     world.stop_after = "record_launches"
@@ -363,7 +363,7 @@ def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(world: World) -
     assert world.check("up-1")["rings"] == 1
 
 
-def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world: World) -> None:
+def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.boots = False
     world.stop_after = "record_launches"
@@ -383,7 +383,7 @@ def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world:
     assert slept == [pytest.approx(0.4), pytest.approx(0.55), 1.0]
 
 
-def test_a_snapshot_keeps_no_environment_and_no_command(world: World) -> None:
+def test_a_snapshot_keeps_no_environment_and_no_command(world: SimulatedCluster) -> None:
     pod = pending("web-1")
     pod["spec"]["containers"][0] |= {"env": [{"name": "PASSWORD", "value": "hunter2"}], "command": ["run", "hunter2"]}
     pod["metadata"]["annotations"] = {"token": "hunter2"}
@@ -394,7 +394,7 @@ def test_a_snapshot_keeps_no_environment_and_no_command(world: World) -> None:
     assert documents.get_snapshot(world.store, "snapshots/up-1/1.json.gz").pods[0].name == "web-1"
 
 
-def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: World) -> None:
+def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.machine.assign("default-unseen", {"x": 1}, lease_number=1)
     world.scale_up("up-1")
@@ -404,7 +404,7 @@ def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: Wor
     nothing_is_left(world)
 
 
-def test_what_one_round_writes_again_is_the_same(world: World) -> None:
+def test_what_one_round_writes_again_is_the_same(world: SimulatedCluster) -> None:
     """The state machine retries a function whose response was lost."""
     world.prepare(pending("web-1"))
     seen: list[str] = []
@@ -424,7 +424,7 @@ def test_what_one_round_writes_again_is_the_same(world: World) -> None:
     nothing_is_left(world)
 
 
-def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: World) -> None:
+def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: SimulatedCluster) -> None:
     world.prepare()
     view = ListedCluster(world.kube)
     slept: list[float] = []

@@ -23,13 +23,13 @@ from joiner.item_keys import LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.scale_up import SimulatedCluster
 
 STORM = datetime(2026, 11, 21, 5, 17, 30, 100_000, tzinfo=UTC)
 BATCH = 10
 
 
-class FakeStepFunctions:
+class FakeLongRetirements:
     """Executions that do not end, as a drain: a start with the same name and input succeeds and starts nothing."""
 
     def __init__(self) -> None:
@@ -61,9 +61,9 @@ class FakeStepFunctions:
 class Storm:
     """An interruption desk over the ledger of a cluster with many spot nodes."""
 
-    def __init__(self, world: World, nodes: int) -> None:
+    def __init__(self, world: SimulatedCluster, nodes: int) -> None:
         module = handle_interruption
-        self.world, self.nodes, self.states = world, nodes, FakeStepFunctions()
+        self.world, self.nodes, self.states = world, nodes, FakeLongRetirements()
         table = (world.ledger._client, world.ledger._table)
         memory = module.InterruptionRecords(world.ledger, Retirements(*table), Recommendations(*table))
         self.desk = module.InterruptionQueue(
@@ -105,7 +105,7 @@ class Storm:
 
 
 @contextmanager
-def calls_counted(world: World) -> Iterator[Counter[str]]:
+def calls_counted(world: SimulatedCluster) -> Iterator[Counter[str]]:
     """Count the calls of the ledger's client, by operation; updates and reads with the kind of their item."""
     counted: Counter[str] = Counter()
     client = world.machine._client
@@ -122,7 +122,7 @@ def calls_counted(world: World) -> Iterator[Counter[str]]:
 
 
 def test_500_warnings_in_seven_seconds_start_eight_retirements_at_most_and_each_note_is_read_within_two_seconds(
-    world: World,
+    world: SimulatedCluster,
 ) -> None:
     storm, waits = Storm(world, 500), []
     for batch in range(50):
@@ -140,7 +140,7 @@ def test_500_warnings_in_seven_seconds_start_eight_retirements_at_most_and_each_
 
 
 @pytest.mark.parametrize("messages", [1, BATCH])
-def test_a_batch_asks_once_whatever_its_size(world: World, messages: int) -> None:
+def test_a_batch_asks_once_whatever_its_size(world: SimulatedCluster, messages: int) -> None:
     storm = Storm(world, BATCH)
     with calls_counted(world) as ledger:
         storm.deliver(range(messages), STORM)
@@ -151,7 +151,7 @@ def test_a_batch_asks_once_whatever_its_size(world: World, messages: int) -> Non
     assert storm.states.asked == {"retire": 1, "scale-up": 1}
 
 
-def test_losses_of_a_batch_are_looked_up_once(world: World) -> None:
+def test_losses_of_a_batch_are_looked_up_once(world: SimulatedCluster) -> None:
     storm = Storm(world, BATCH)
     for each in world.ec2.instances.values():
         each["State"] = {"Name": "terminated"}
@@ -175,7 +175,7 @@ def test_losses_of_a_batch_are_looked_up_once(world: World) -> None:
 # Failures
 
 
-def test_one_message_that_cannot_be_noted_comes_again_alone(world: World) -> None:
+def test_one_message_that_cannot_be_noted_comes_again_alone(world: SimulatedCluster) -> None:
     storm = Storm(world, 3)
     table = storm.desk._retirements._table
     with Trouble(world, Fault.REFUSED, 4) as trouble:  # the second claim's first call
@@ -187,7 +187,7 @@ def test_one_message_that_cannot_be_noted_comes_again_alone(world: World) -> Non
     assert list(storm.states.retirements) == ["retire-20261121T051730-interrupted"]
 
 
-def test_if_no_retirement_starts_all_messages_that_need_one_come_again(world: World) -> None:
+def test_if_no_retirement_starts_all_messages_that_need_one_come_again(world: SimulatedCluster) -> None:
     storm = Storm(world, 3)
     world.machine.pair("i-9999", "default-9999", "l-1")
     attended = Retirements(world.machine._client, world.machine._table)
@@ -240,13 +240,13 @@ def test_whatever_call_fails_when_its_messages_came_again_all_is_noted_and_read(
 # Names
 
 
-def start(states: FakeStepFunctions, by: str, at: datetime) -> str:
+def start(states: FakeLongRetirements, by: str, at: datetime) -> str:
     states.now = at
     return Executions(states).start_retirement_of_interrupted("retire", at, by)
 
 
 def test_the_first_of_a_second_reads_at_once_and_the_others_share_the_next_second() -> None:
-    states = FakeStepFunctions()
+    states = FakeLongRetirements()
 
     names = [start(states, f"m-{number}", STORM) for number in range(4)]
 
@@ -262,14 +262,14 @@ def test_the_first_of_a_second_reads_at_once_and_the_others_share_the_next_secon
 
 
 def test_a_start_that_is_sent_twice_is_one() -> None:
-    states = FakeStepFunctions()
+    states = FakeLongRetirements()
 
     assert start(states, "m-0", STORM) == start(states, "m-0", STORM)
     assert len(states.retirements) == 1
 
 
 def test_one_that_waited_for_its_second_is_not_trusted_once_that_second_has_come() -> None:
-    states = FakeStepFunctions()
+    states = FakeLongRetirements()
     for number in range(2):
         start(states, f"m-{number}", STORM)
 
@@ -277,7 +277,7 @@ def test_one_that_waited_for_its_second_is_not_trusted_once_that_second_has_come
 
 
 def test_if_all_names_are_taken_it_is_left_to_the_sweep() -> None:
-    states = FakeStepFunctions()
+    states = FakeLongRetirements()
     for second in range(ATTEMPTS):
         name = f"retire-{STORM + timedelta(seconds=second):%Y%m%dT%H%M%S}-interrupted"
         states.inputs["retire", name] = {"of": "something else"}
@@ -286,7 +286,7 @@ def test_if_all_names_are_taken_it_is_left_to_the_sweep() -> None:
 
 
 def test_another_error_is_no_name_that_is_taken() -> None:
-    states = FakeStepFunctions()
+    states = FakeLongRetirements()
     states.broken = {"retire"}
 
     with pytest.raises(ClientError, match="ServiceUnavailable"):
@@ -341,7 +341,7 @@ def test_what_is_read_of_one_note(one: Noted, taken: bool) -> None:
     assert [each.claim for each in read(one)] == (["a"] if taken else [])
 
 
-def test_a_note_ends_the_rest_of_a_claim(world: World) -> None:
+def test_a_note_ends_the_rest_of_a_claim(world: SimulatedCluster) -> None:
     retirements = Retirements(world.ledger._client, world.ledger._table)
     retirements.begin("a", "arn:retire-1", "deleted", NOW - 60)
     retirements.disown("a", "arn:retire-1", NOW + 600)

@@ -20,16 +20,16 @@ from tests.unit.functions.grown_cluster import (
     running,
     written,
 )
-from tests.unit.functions.retire import Retirement, retire
-from tests.unit.functions.scale_up import World
+from tests.unit.functions.retire import RetirementExecution, retire
+from tests.unit.functions.scale_up import SimulatedCluster
 
 
 @pytest.fixture
-def grown(world: World) -> World:
+def grown(world: SimulatedCluster) -> SimulatedCluster:
     return grow(world)
 
 
-def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grown: World) -> None:
+def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grown: SimulatedCluster) -> None:
     gone, stays = claims(grown)
     empty(grown, gone)
 
@@ -45,11 +45,13 @@ def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grow
 @pytest.mark.parametrize(
     "met", ["begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes", "nothing"]
 )
-def test_an_express_execution_that_runs_twice_at_one_time_or_once_more_harms_nothing(grown: World, met: str) -> None:
+def test_an_express_execution_that_runs_twice_at_one_time_or_once_more_harms_nothing(
+    grown: SimulatedCluster, met: str
+) -> None:
     """The second run of the execution runs completely before a state of the first, or after all of its states."""
     claim, other = claims(grown)
     empty(grown, claim)
-    went: list[Retirement] = []
+    went: list[RetirementExecution] = []
 
     def the_other_run(state: str) -> None:
         if state == met and not went:
@@ -66,7 +68,7 @@ def test_an_express_execution_that_runs_twice_at_one_time_or_once_more_harms_not
     assert grown.ledger.lease().holder == ""
 
 
-def test_a_pod_that_lands_before_the_node_is_closed_takes_the_retirement_back(grown: World) -> None:
+def test_a_pod_that_lands_before_the_node_is_closed_takes_the_retirement_back(grown: SimulatedCluster) -> None:
     claim = first(grown)
     empty(grown, claim)
     before = node_of(grown, claim)["metadata"]["labels"]
@@ -85,11 +87,11 @@ def test_a_pod_that_lands_before_the_node_is_closed_takes_the_retirement_back(gr
     node = node_of(grown, claim)
     assert (node["spec"]["taints"], node["metadata"]["labels"]) == ([], before)
     assert not first(grown).deleting
-    assert Retirement(grown, "").retirements.all()[claim.name].owner == ""
+    assert RetirementExecution(grown, "").retirements.all()[claim.name].owner == ""
 
 
 @pytest.mark.parametrize("where", ["claim", "node"])
-def test_a_node_that_must_not_be_disrupted_stays_although_it_is_empty(grown: World, where: str) -> None:
+def test_a_node_that_must_not_be_disrupted_stays_although_it_is_empty(grown: SimulatedCluster, where: str) -> None:
     claim = first(grown)
     empty(grown, claim)
     target = node_of(grown, claim) if where == "node" else grown.kube.objects["nodeclaims", "", claim.name]
@@ -101,7 +103,7 @@ def test_a_node_that_must_not_be_disrupted_stays_although_it_is_empty(grown: Wor
     assert done.left_out == {claim.name: f"the {named} has the annotation karpenter.sh/do-not-disrupt"}
 
 
-def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -> None:
+def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: SimulatedCluster) -> None:
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
     grown.kube.held.add(pod)
@@ -113,7 +115,9 @@ def test_an_empty_node_stays_for_a_pod_that_has_to_leave_another(grown: World) -
     assert done.left_out == {emptied.name: f"pod default/{pod} has to move and may want its node"}
 
 
-def test_a_pod_that_has_to_leave_keeps_one_empty_node_and_not_all_that_it_fits_and_not_for_ever(grown: World) -> None:
+def test_a_pod_that_has_to_leave_keeps_one_empty_node_and_not_all_that_it_fits_and_not_for_ever(
+    grown: SimulatedCluster,
+) -> None:
     grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}})
     leaving, emptied = claims(grown)
     [pod] = pods_on(grown, leaving.node_name)
@@ -131,17 +135,17 @@ def test_a_pod_that_has_to_leave_keeps_one_empty_node_and_not_all_that_it_fits_a
     assert not retire(grown, (emptied.name, "empty"), name="retire-3").left_out
 
 
-def test_what_is_voluntary_does_not_begin_without_the_lease(grown: World) -> None:
+def test_what_is_voluntary_does_not_begin_without_the_lease(grown: SimulatedCluster) -> None:
     claim = first(grown)
     empty(grown, claim)
-    execution = Retirement(grown, "retire-1")
+    execution = RetirementExecution(grown, "retire-1")
 
     begun = execution._begin([RetirementRequest(claim.name, RetirementReason.EMPTY)], 0)
 
     assert begun["leftOut"] == [{"claim": claim.name, "why": "it needs the lease"}]
 
 
-def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: World) -> None:
+def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: SimulatedCluster) -> None:
     claim = written(world)
     world.machine._update(
         "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", lease_values(world)
@@ -153,7 +157,7 @@ def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: Wor
     assert not first(world).deleting
 
 
-def test_a_claim_that_was_never_launched_just_goes(world: World) -> None:
+def test_a_claim_that_was_never_launched_just_goes(world: SimulatedCluster) -> None:
     claim = written(world)
     world.machine._update(
         "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", lease_values(world)
@@ -166,7 +170,7 @@ def test_a_claim_that_was_never_launched_just_goes(world: World) -> None:
     assert claims(world) == []
 
 
-def test_beside_karpenter_nothing_begins(grown: World) -> None:
+def test_beside_karpenter_nothing_begins(grown: SimulatedCluster) -> None:
     claim = first(grown)
     lease = {"holderIdentity": "karpenter-0", "renewTime": f"{grown.now:%Y-%m-%dT%H:%M:%S}.000000Z"}
     grown.kube.put(

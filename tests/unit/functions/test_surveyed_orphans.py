@@ -17,8 +17,8 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.retire import Retirement
-from tests.unit.functions.scale_up import CLUSTER, World, arn
+from tests.unit.functions.retire import RetirementExecution
+from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,
@@ -33,12 +33,14 @@ from tests.unit.functions.sweeping import (
 
 
 @pytest.fixture
-def standing(world: World) -> World:
+def standing(world: SimulatedCluster) -> SimulatedCluster:
     return stand(world)
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated"])
-def test_a_terminated_instance_is_lost_at_once_even_if_its_claim_was_empty(standing: World, state: str) -> None:
+def test_a_terminated_instance_is_lost_at_once_even_if_its_claim_was_empty(
+    standing: SimulatedCluster, state: str
+) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     standing.ec2.instances[claim.instance_id]["State"] = {"Name": state}
@@ -46,7 +48,7 @@ def test_a_terminated_instance_is_lost_at_once_even_if_its_claim_was_empty(stand
     assert retired(looked(standing, 1)[1]) == [(claim.name, "lost")]
 
 
-def test_an_instance_that_ec2_does_not_show_is_lost_at_the_second_look(standing: World) -> None:
+def test_an_instance_that_ec2_does_not_show_is_lost_at_the_second_look(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     del standing.ec2.instances[claim.instance_id]
 
@@ -57,7 +59,7 @@ def test_an_instance_that_ec2_does_not_show_is_lost_at_the_second_look(standing:
     ]
 
 
-def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None:
+def test_an_instance_that_is_shown_again_was_never_lost(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     hidden = standing.ec2.instances.pop(claim.instance_id)
     looked(standing, 1)
@@ -68,7 +70,7 @@ def test_an_instance_that_is_shown_again_was_never_lost(standing: World) -> None
     assert retired(looked(standing, 3)[1]) == []
 
 
-def test_two_surveys_of_ec2_with_the_same_survey_of_the_cluster_count_as_one(standing: World) -> None:
+def test_two_surveys_of_ec2_with_the_same_survey_of_the_cluster_count_as_one(standing: SimulatedCluster) -> None:
     """Both functions may start late: the instance was launched, and its claim updated, after the cluster was read."""
     claim = claims(standing)[0]
     without_claim(standing, claim)
@@ -84,13 +86,13 @@ def test_two_surveys_of_ec2_with_the_same_survey_of_the_cluster_count_as_one(sta
     assert slow.answer(task, old["survey"], [])["garbage"] == []
 
 
-def test_an_instance_that_has_lost_its_tags_is_there_all_the_same(standing: World) -> None:
+def test_an_instance_that_has_lost_its_tags_is_there_all_the_same(standing: SimulatedCluster) -> None:
     standing.ec2.instances[claims(standing)[0].instance_id]["Tags"] = []
 
     assert [retired(looked(standing, number)[1]) for number in (1, 2)] == [[], []]
 
 
-def test_a_read_of_ec2_that_fails_ends_nothing_and_forgets_nothing(standing: World) -> None:
+def test_a_read_of_ec2_that_fails_ends_nothing_and_forgets_nothing(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     del standing.ec2.instances[claim.instance_id]
     looked(standing, 1)
@@ -105,7 +107,9 @@ def test_a_read_of_ec2_that_fails_ends_nothing_and_forgets_nothing(standing: Wor
     assert memory(standing, Absences).since() == known != {}
 
 
-def test_an_instance_without_claim_and_node_is_garbage_at_the_second_survey_and_is_terminated(standing: World) -> None:
+def test_an_instance_without_claim_and_node_is_garbage_at_the_second_survey_and_is_terminated(
+    standing: SimulatedCluster,
+) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
     without_node(standing, claim)
@@ -121,14 +125,14 @@ def test_an_instance_without_claim_and_node_is_garbage_at_the_second_survey_and_
     assert looked(standing, 3)[1]["garbage"] == []
 
 
-def test_a_claim_without_a_node_goes_at_the_second_look(standing: World) -> None:
+def test_a_claim_without_a_node_goes_at_the_second_look(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     without_node(standing, claim)
 
     assert [retired(looked(standing, number)[1]) for number in (1, 2)] == [[], [(claim.name, "deleted")]]
 
 
-def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World) -> None:
+def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
 
@@ -152,7 +156,7 @@ def test_a_node_without_a_claim_gets_it_back_at_the_second_look(standing: World)
     assert (third["rebuild"], third["garbage"], third["retire"]) == ([], [], [])
 
 
-def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(standing: World) -> None:
+def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
     looked(standing, 1)
@@ -177,7 +181,7 @@ def test_a_claim_whose_rebuilding_died_halfway_is_completed_by_a_later_sweep(sta
 
 @pytest.mark.parametrize("became", ["terminated", "unknown"])
 def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_look(
-    standing: World, became: str
+    standing: SimulatedCluster, became: str
 ) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
@@ -188,14 +192,16 @@ def test_a_node_without_a_claim_whose_instance_is_gone_is_retired_at_the_second_
 
     first, second = (retired(looked(standing, number)[1]) for number in (1, 2))
     standing.now += timedelta(minutes=5)  # EC2 may not find a new instance for this long
-    Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.LOST, claim.instance_id))
+    RetirementExecution(standing, "retire-1").run(
+        RetirementRequest(claim.name, RetirementReason.LOST, claim.instance_id)
+    )
 
     assert (first, second) == ([], [(claim.name, "lost")])
     assert ("nodes", "", claim.node_name) not in standing.kube.objects
     assert memory(standing, Retirements).all() == {}
 
 
-def test_a_node_without_a_claim_whose_instance_runs_without_its_tags_stays(standing: World) -> None:
+def test_a_node_without_a_claim_whose_instance_runs_without_its_tags_stays(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     without_claim(standing, claim)
     standing.ec2.instances[claim.instance_id]["Tags"] = []
@@ -203,7 +209,7 @@ def test_a_node_without_a_claim_whose_instance_runs_without_its_tags_stays(stand
     assert [retired(looked(standing, number)[1]) for number in (1, 2)] == [[], []]
 
 
-def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(standing: World) -> None:
+def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
     task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
@@ -214,7 +220,7 @@ def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(
     }
 
 
-def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: World) -> None:
+def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: SimulatedCluster) -> None:
     mine, other = claims(standing)[:2]
     without_claim(standing, mine)
     asked = [{"instance": mine.instance_id, "node": mine.node_name, "claim": other.name}]
@@ -225,7 +231,7 @@ def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_o
     assert answer == {"rebuilt": [f"default-{mine.instance_id[-7:]}"], "left": []}
 
 
-def test_too_many_orphans_are_reported_and_not_terminated(standing: World) -> None:
+def test_too_many_orphans_are_reported_and_not_terminated(standing: SimulatedCluster) -> None:
     like = next(iter(standing.ec2.instances.values()))
     for number in range(6):
         standing.ec2.instances[f"i-x{number}"] = {**like, "InstanceId": f"i-x{number}"}
@@ -238,7 +244,7 @@ def test_too_many_orphans_are_reported_and_not_terminated(standing: World) -> No
 
 
 def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_nor_if_its_launch_is_not_recorded(
-    standing: World,
+    standing: SimulatedCluster,
 ) -> None:
     collect = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     instance = claims(standing)[0].instance_id
@@ -261,7 +267,7 @@ def test_garbage_is_not_collected_while_joiner_is_paused_nor_if_it_is_not_ours_n
     assert {each["State"]["Name"] for each in standing.ec2.instances.values()} == {"running"}
 
 
-def test_too_much_garbage_is_refused_before_anything_is_terminated(standing: World) -> None:
+def test_too_much_garbage_is_refused_before_anything_is_terminated(standing: SimulatedCluster) -> None:
     collect = collect_garbage.GarbageCollection(standing.ledger, Ec2(standing.ec2), standing.pause)
     like = next(iter(standing.ec2.instances.values()))
     names = [f"i-x{number}" for number in range(6)]

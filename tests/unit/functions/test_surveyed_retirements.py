@@ -7,9 +7,9 @@ from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import NodeClaim
-from tests.unit.functions.retire import Retirement, express_arn
+from tests.unit.functions.retire import RetirementExecution, express_arn
 from tests.unit.functions.retire import arn as retire_arn
-from tests.unit.functions.scale_up import World, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn, pending
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,
@@ -21,12 +21,12 @@ from tests.unit.functions.sweeping import (
 
 
 @pytest.fixture
-def standing(world: World) -> World:
+def standing(world: SimulatedCluster) -> SimulatedCluster:
     return stand(world)
 
 
 def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(
-    standing: World,
+    standing: SimulatedCluster,
 ) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
@@ -48,7 +48,7 @@ def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_w
     assert memory(standing, EmptyNodes).all() == {}
 
 
-def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(standing: World) -> None:
+def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     looked(standing, 1)
@@ -58,7 +58,7 @@ def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(stand
     assert later["retire"] == [{"claim": claim.name, "reason": "empty", "instance": claim.instance_id, "notBefore": 0}]
 
 
-def test_a_repeated_survey_requests_the_same_retirements(standing: World) -> None:
+def test_a_repeated_survey_requests_the_same_retirements(standing: SimulatedCluster) -> None:
     end_pods(standing, claims(standing)[0])
 
     first, second = (standing.survey("s1")[0] for _ in range(2))
@@ -66,7 +66,7 @@ def test_a_repeated_survey_requests_the_same_retirements(standing: World) -> Non
     assert first["retire"] == second["retire"] != []
 
 
-def test_a_pod_that_cannot_be_read_keeps_its_node(standing: World) -> None:
+def test_a_pod_that_cannot_be_read_keeps_its_node(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
     strange = {**pending("strange"), "status": {"phase": "Running"}}
@@ -79,7 +79,7 @@ def test_a_pod_that_cannot_be_read_keeps_its_node(standing: World) -> None:
     assert looked(standing, 1)[0]["retire"] == []
 
 
-def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standing: World) -> None:
+def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     standing.kube.delete(kinds.NODECLAIMS, claim.name)
     memory(standing, Retirements).begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
@@ -94,12 +94,14 @@ def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standi
 
 
 def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its_express_execution_has_ended(
-    standing: World,
+    standing: SimulatedCluster,
 ) -> None:
     """No API shows whether an Express execution runs: its own record decides."""
     claim = claims(standing)[0]
     end_pods(standing, claim)
-    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1)
+    RetirementExecution(standing, "retire-1", express=True).run(
+        RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1
+    )
 
     for number in range(14):
         memory(standing, Retirements).see([claim.name], express_arn("retire-1"), int(standing.now.timestamp()))
@@ -107,24 +109,28 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
     _, freed = looked(standing, 14, after=20)  # five minutes after its start
     assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
 
-    Retirement(standing, "retire-2").run(RetirementRequest(claim.name, RetirementReason.DELETED))
+    RetirementExecution(standing, "retire-2").run(RetirementRequest(claim.name, RetirementReason.DELETED))
     assert claim.name not in [each.name for each in claims(standing)]
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
     assert memory(standing, Retirements).all() == {}
 
 
 def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before_its_time_is_over(
-    standing: World,
+    standing: SimulatedCluster,
 ) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)
-    Retirement(standing, "retire-1", express=True).run(RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1)
+    RetirementExecution(standing, "retire-1", express=True).run(
+        RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1
+    )
 
     assert retired(looked(standing, 1, after=170)[1]) == []
     assert retired(looked(standing, 2, after=10)[1]) == [(claim.name, "deleted")]
 
 
-def test_a_lease_of_an_express_execution_is_broken_when_it_has_run_out_and_no_sooner(standing: World) -> None:
+def test_a_lease_of_an_express_execution_is_broken_when_it_has_run_out_and_no_sooner(
+    standing: SimulatedCluster,
+) -> None:
     until = int(standing.now.timestamp()) + 70
     asked = {":me": express_arn("retire-1"), ":until": until, ":number": 9}
     standing.ledger._update("LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", asked)
@@ -134,17 +140,17 @@ def test_a_lease_of_an_express_execution_is_broken_when_it_has_run_out_and_no_so
     assert standing.ledger.lease().holder == ""
 
 
-def blocked_until_its_execution_ended(world: World, name: str) -> NodeClaim:
+def blocked_until_its_execution_ended(world: SimulatedCluster, name: str) -> NodeClaim:
     """Return a node whose pod is protected by its budget; the execution has ended and recorded that."""
     claim = claims(world)[0]
     world.kube.held.update(each["metadata"]["name"] for each in world.kube.all(kinds.PODS))
-    Retirement(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=2)
+    RetirementExecution(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=2)
     world.ended.add(retire_arn(name))
     return claim
 
 
 def test_a_retirement_that_ended_for_what_keeps_its_node_rests_before_the_next_one_and_longer_each_time(
-    standing: World,
+    standing: SimulatedCluster,
 ) -> None:
     rests = []
     for turn in range(1, 4):
@@ -157,7 +163,9 @@ def test_a_retirement_that_ended_for_what_keeps_its_node_rests_before_the_next_o
     assert rests == [70, 130, 250]  # the first survey releases it
 
 
-def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_execution_died(standing: World) -> None:
+def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_execution_died(
+    standing: SimulatedCluster,
+) -> None:
     claim = blocked_until_its_execution_ended(standing, "retire-1")
     assert retired(looked(standing, 1, after=10)[1]) == []
 
@@ -171,15 +179,15 @@ def test_nothing_rests_whose_deadline_is_near_whose_instance_is_gone_or_whose_ex
     assert retired(looked(standing, 3, after=1)[1]) == [(other.name, "lost")]
 
 
-def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(standing: World) -> None:
+def test_a_retirement_that_ended_while_its_pods_were_leaving_goes_on_at_once(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
-    Retirement(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=1)
+    RetirementExecution(standing, "retire-1").run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=1)
     standing.ended.add(retire_arn("retire-1"))
 
     assert retired(looked(standing, 1, after=10)[1]) == [(claim.name, "deleted")]
 
 
-def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(standing: World) -> None:
+def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(standing: SimulatedCluster) -> None:
     """The spot warning was noted, and its handler failed before it started a retirement."""
     claim = claims(standing)[0]
     memory(standing, Retirements).hurry(
@@ -189,7 +197,7 @@ def test_a_retirement_that_was_noted_and_never_begun_is_begun_by_the_sweep(stand
     assert retired(looked(standing, 1)[1]) == [(claim.name, "spot")]
 
 
-def test_of_several_reasons_the_most_urgent_one_counts(standing: World) -> None:
+def test_of_several_reasons_the_most_urgent_one_counts(standing: SimulatedCluster) -> None:
     """A node that was closed when it was empty seems half retired, and its spot instance is about to be interrupted."""
     claim = claims(standing)[0]
     retirements, now = memory(standing, Retirements), int(standing.now.timestamp())
@@ -204,14 +212,14 @@ def test_of_several_reasons_the_most_urgent_one_counts(standing: World) -> None:
     assert retired(looked(standing, 2)[1]) == [(claim.name, "lost")]
 
 
-def test_a_loss_that_was_noted_is_none_any_more_if_the_instance_runs(standing: World) -> None:
+def test_a_loss_that_was_noted_is_none_any_more_if_the_instance_runs(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     memory(standing, Retirements).hurry(claim.name, "lost", 0, int(standing.now.timestamp()))
 
     assert retired(looked(standing, 1)[1]) == []
 
 
-def test_a_loss_is_recorded_for_the_execution_that_retires_the_claim(standing: World) -> None:
+def test_a_loss_is_recorded_for_the_execution_that_retires_the_claim(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     retirements = memory(standing, Retirements)
     retirements.begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
@@ -221,7 +229,7 @@ def test_a_loss_is_recorded_for_the_execution_that_retires_the_claim(standing: W
     assert retirements.of(claim.name).reasons == ("deleted", "lost")
 
 
-def test_a_retirement_of_a_claim_that_is_gone_is_not_continued(standing: World) -> None:
+def test_a_retirement_of_a_claim_that_is_gone_is_not_continued(standing: SimulatedCluster) -> None:
     memory(standing, Retirements).hurry("gone", "spot", 0, int(standing.now.timestamp()))
 
     assert retired(looked(standing, 1)[1]) == []

@@ -13,7 +13,7 @@ from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.retirements import Retirements
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import World, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn, pending
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,
@@ -26,11 +26,11 @@ from tests.unit.functions.sweeping import (
 
 
 @pytest.fixture
-def standing(world: World) -> World:
+def standing(world: SimulatedCluster) -> SimulatedCluster:
     return stand(world)
 
 
-def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(standing: World) -> None:
+def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(standing: SimulatedCluster) -> None:
     cluster, instances = looked(standing, 1)
     disruption, drift = cluster.pop("disruption"), cluster.pop("drift")
 
@@ -44,7 +44,7 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
     assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
 
 
-def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: World) -> None:
+def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: SimulatedCluster) -> None:
     proposals, start = memory(standing, Disruptions), standing.now
     first = looked(standing, 1)[0]["disruption"]
     proposals.note_proposal(first["digest"], int(start.timestamp()), idle=0)
@@ -65,7 +65,9 @@ def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing
     assert (changed["due"], changed["digest"] != first["digest"]) == (True, True)
 
 
-def test_consolidate_after_starts_again_when_a_pod_ends_and_nothing_is_written_at_rest(standing: World) -> None:
+def test_consolidate_after_starts_again_when_a_pod_ends_and_nothing_is_written_at_rest(
+    standing: SimulatedCluster,
+) -> None:
     policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m"}
     standing.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
     ended = next(claim.key for claim in claims(standing) if claim.node_name == node_of(standing, "web-1"))
@@ -85,7 +87,7 @@ def test_consolidate_after_starts_again_when_a_pod_ends_and_nothing_is_written_a
     assert documents.get_pod_events(standing.store) == seen
 
 
-def test_pod_events_that_cannot_be_read_count_as_none_and_are_written_anew(standing: World) -> None:
+def test_pod_events_that_cannot_be_read_count_as_none_and_are_written_anew(standing: SimulatedCluster) -> None:
     looked(standing, 1)
     written = documents.get_pod_events(standing.store)
     standing.store.put(documents.POD_EVENTS, {"nodes": 7})
@@ -95,7 +97,7 @@ def test_pod_events_that_cannot_be_read_count_as_none_and_are_written_anew(stand
     assert documents.get_pod_events(standing.store) == written
 
 
-def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standing: World) -> None:
+def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     node = next(each for each in standing.kube.all(kinds.NODES) if each["metadata"]["name"] == claim.node_name)
     node["spec"]["taints"] = [{"key": DISRUPTED, "effect": "NoSchedule"}]
@@ -110,7 +112,7 @@ def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standin
     assert (retired(left[1]), left[0]["disruption"]["unfinished"]) == ([(claim.name, "empty")], 0)
 
 
-def test_the_turn_of_an_execution_that_no_longer_runs_is_taken(standing: World) -> None:
+def test_the_turn_of_an_execution_that_no_longer_runs_is_taken(standing: SimulatedCluster) -> None:
     turn = {":me": arn("disrupt-1"), ":until": int(standing.now.timestamp()) + 3600}
     standing.machine._update("LEASE", "disrupt", "SET holder = :me, disruptUntil = :until", turn)
 
@@ -122,7 +124,7 @@ def test_the_turn_of_an_execution_that_no_longer_runs_is_taken(standing: World) 
     assert memory(standing, Disruptions).turn().holder == ""
 
 
-def given_up_late(world: World) -> NodeClaim:
+def given_up_late(world: SimulatedCluster) -> NodeClaim:
     """Return a claim whose node has not joined for sixteen minutes, given up by the execution that waited for it; a
     second later the node joins.
     """
@@ -139,7 +141,7 @@ def given_up_late(world: World) -> NodeClaim:
     return claims(world)[0]
 
 
-def test_a_node_that_joins_just_after_it_was_given_up_is_taken_in(world: World) -> None:
+def test_a_node_that_joins_just_after_it_was_given_up_is_taken_in(world: SimulatedCluster) -> None:
     late = given_up_late(world)
 
     world.sweep("s1")
@@ -148,13 +150,15 @@ def test_a_node_that_joins_just_after_it_was_given_up_is_taken_in(world: World) 
     assert (claim.name, claim.registered, claim.initialized) == (late.name, True, True)
 
 
-def test_a_node_that_joined_while_joiner_was_paused_for_long_is_retired_with_its_claim(world: World) -> None:
+def test_a_node_that_joined_while_joiner_was_paused_for_long_is_retired_with_its_claim(world: SimulatedCluster) -> None:
     late = given_up_late(world)
 
     assert retired(looked(world, 1, after=3600)[1]) == [(late.name, "never-joined")]
 
 
-def test_pods_that_cannot_leave_yet_and_have_room_elsewhere_are_planned_for_ever_more_seldom(standing: World) -> None:
+def test_pods_that_cannot_leave_yet_and_have_room_elsewhere_are_planned_for_ever_more_seldom(
+    standing: SimulatedCluster,
+) -> None:
     leaving, other = claims(standing)[:2]
     end_pods(standing, other)
     standing.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": {"consolidateAfter": "Never"}}})

@@ -6,10 +6,10 @@ import pytest
 
 from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def broken_launch(world: World, launch_id: str, state: str, **texts: str) -> None:
+def broken_launch(world: SimulatedCluster, launch_id: str, state: str, **texts: str) -> None:
     """Return an item that DynamoDB can store and no version of Joiner wrote."""
     values: dict[str, Any] = {":state": state, ":no": False, ":claims": ("nobody",)}
     values |= {f":{name}": value for name, value in texts.items()}
@@ -20,7 +20,7 @@ def broken_launch(world: World, launch_id: str, state: str, **texts: str) -> Non
     )
 
 
-def claims(world: World) -> list[NodeClaim]:
+def claims(world: SimulatedCluster) -> list[NodeClaim]:
     return list(list_claims(world.kube).claims)
 
 
@@ -30,7 +30,7 @@ def claims(world: World) -> list[NodeClaim]:
     [{"request": "{}", "details": "{}", "outcome": "[]"}, {"request": "{", "details": "{}", "outcome": "{}"}],
     ids=["another shape", "broken JSON"],
 )
-def test_a_launch_of_another_content_stops_no_other(world: World, state: str, texts: dict[str, str]) -> None:
+def test_a_launch_of_another_content_stops_no_other(world: SimulatedCluster, state: str, texts: dict[str, str]) -> None:
     world.prepare(pending("web-1"))
     broken_launch(world, "a-broken", state, **texts)
 

@@ -27,7 +27,7 @@ LIMIT: Final = "You have requested more vCPU capacity than your current vCPU lim
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ErrorOutcome:
     """One answer for the offering m5.large in us-east-1a.
 
     ``avoided``: the offering that is unavailable for three minutes. ``again``: the claims are planned again in the
@@ -48,21 +48,21 @@ EVERY_ZONE: Final = ("m5.large", "*")
 ALL: Final = ("*", "*")
 
 ROWS: Final = (
-    Row("InsufficientInstanceCapacity", HERE),
-    Row("UnfulfillableCapacity", HERE),
-    Row("Unsupported", HERE),
-    Row("InsufficientCapacityOnHost", HERE),
-    Row("InsufficientReservedInstanceCapacity", HERE),
-    Row("ReservationCapacityExceeded", HERE),
-    Row("SpotMaxPriceTooLow", HERE),
-    Row("InvalidFleetConfiguration", HERE),
-    Row(
+    ErrorOutcome("InsufficientInstanceCapacity", HERE),
+    ErrorOutcome("UnfulfillableCapacity", HERE),
+    ErrorOutcome("Unsupported", HERE),
+    ErrorOutcome("InsufficientCapacityOnHost", HERE),
+    ErrorOutcome("InsufficientReservedInstanceCapacity", HERE),
+    ErrorOutcome("ReservationCapacityExceeded", HERE),
+    ErrorOutcome("SpotMaxPriceTooLow", HERE),
+    ErrorOutcome("InvalidFleetConfiguration", HERE),
+    ErrorOutcome(
         "InsufficientFreeAddressesInSubnet",
         ("*", "us-east-1a"),
         events=(SHORT, "InsufficientFreeAddressesInSubnet"),
         says="larger or more subnets",
     ),
-    Row(
+    ErrorOutcome(
         "VcpuLimitExceeded",
         EVERY_ZONE,
         message=LIMIT,
@@ -74,43 +74,49 @@ ROWS: Final = (
             "L-1216C47A --desired-value N"
         ),
     ),
-    Row(
+    ErrorOutcome(
         "MaxSpotInstanceCountExceeded",
         EVERY_ZONE,
         events=(SHORT, "SpotQuotaExceeded"),
         says="Show it: aws service-quotas get-service-quota --service-code ec2 --quota-code L-34B43A08",
     ),
-    Row("InstanceLimitExceeded", EVERY_ZONE, events=(SHORT, "InstanceLimitExceeded"), says="Service Quotas"),
-    Row("MaxFleetCountExceeded", ALL, events=(SHORT, "FleetQuotaExceeded"), says="EC2 Fleets per Region"),
-    Row(NO_ROLE, ALL, events=(SHORT, "SpotSLRCreationFailed"), says="aws iam create-service-linked-role"),
-    *(Row(code, later=True, events=("RequestLimitExceeded",)) for code in sorted(THROTTLING_ERRORS)),
-    Row("InternalError", later=True, events=("InternalError",)),
-    Row("InternalFailure", later=True, events=("LaunchFailed",)),
-    Row("ServiceUnavailable", later=True, events=("LaunchFailed",)),
-    Row("Unavailable", later=True, events=("LaunchFailed",)),
-    Row("IdempotentParameterMismatch", later=True, events=("IdempotentParameterMismatch",), says="a new request"),
-    Row("InvalidLaunchTemplateId.NotFoundException", later=True, events=("LaunchTemplateNotFound",)),
-    Row("InvalidLaunchTemplateName.NotFoundException", later=True, events=("LaunchTemplateNotFound",)),
-    Row("InvalidAMIID.Malformed", again=False, events=("InvalidAMIID",)),
-    Row("InvalidAMIID.NotFound", again=False, events=("AMINotFound",)),
-    Row("InvalidAMIID.Unavailable", again=False, events=("AMINotFound",)),
-    Row("InvalidBlockDeviceMapping", again=False, events=("BlockDeviceInvalid",), says="blockDeviceMappings"),
-    Row("InvalidGroup.NotFound", again=False, events=("SecurityGroupNotFound",)),
-    Row("InvalidSnapshot.NotFound", again=False, events=("SnapshotNotFound",)),
-    Row("InvalidSubnetID.NotFound", again=False, events=("SubnetNotFound",)),
-    Row("InvalidUserData.Malformed", again=False, events=("InvalidUserData",), says="userData"),
-    Row("LaunchTemplateDiffers", again=False, events=("LaunchTemplateDiffers",), says="CloudTrail"),
-    Row("MaxIOPSLimitExceeded", again=False, events=("IOPSQuotaExceeded",), says="Service Quotas"),
-    Row("MaxTemplateLimitExceeded", again=False, events=("LaunchTemplateQuotaExceeded",), says="launch templates"),
-    Row("PendingVerification", again=False, events=("AccountPendingVerification",)),
-    Row(
+    ErrorOutcome("InstanceLimitExceeded", EVERY_ZONE, events=(SHORT, "InstanceLimitExceeded"), says="Service Quotas"),
+    ErrorOutcome("MaxFleetCountExceeded", ALL, events=(SHORT, "FleetQuotaExceeded"), says="EC2 Fleets per Region"),
+    ErrorOutcome(NO_ROLE, ALL, events=(SHORT, "SpotSLRCreationFailed"), says="aws iam create-service-linked-role"),
+    *(ErrorOutcome(code, later=True, events=("RequestLimitExceeded",)) for code in sorted(THROTTLING_ERRORS)),
+    ErrorOutcome("InternalError", later=True, events=("InternalError",)),
+    ErrorOutcome("InternalFailure", later=True, events=("LaunchFailed",)),
+    ErrorOutcome("ServiceUnavailable", later=True, events=("LaunchFailed",)),
+    ErrorOutcome("Unavailable", later=True, events=("LaunchFailed",)),
+    ErrorOutcome(
+        "IdempotentParameterMismatch", later=True, events=("IdempotentParameterMismatch",), says="a new request"
+    ),
+    ErrorOutcome("InvalidLaunchTemplateId.NotFoundException", later=True, events=("LaunchTemplateNotFound",)),
+    ErrorOutcome("InvalidLaunchTemplateName.NotFoundException", later=True, events=("LaunchTemplateNotFound",)),
+    ErrorOutcome("InvalidAMIID.Malformed", again=False, events=("InvalidAMIID",)),
+    ErrorOutcome("InvalidAMIID.NotFound", again=False, events=("AMINotFound",)),
+    ErrorOutcome("InvalidAMIID.Unavailable", again=False, events=("AMINotFound",)),
+    ErrorOutcome("InvalidBlockDeviceMapping", again=False, events=("BlockDeviceInvalid",), says="blockDeviceMappings"),
+    ErrorOutcome("InvalidGroup.NotFound", again=False, events=("SecurityGroupNotFound",)),
+    ErrorOutcome("InvalidSnapshot.NotFound", again=False, events=("SnapshotNotFound",)),
+    ErrorOutcome("InvalidSubnetID.NotFound", again=False, events=("SubnetNotFound",)),
+    ErrorOutcome("InvalidUserData.Malformed", again=False, events=("InvalidUserData",), says="userData"),
+    ErrorOutcome("LaunchTemplateDiffers", again=False, events=("LaunchTemplateDiffers",), says="CloudTrail"),
+    ErrorOutcome("MaxIOPSLimitExceeded", again=False, events=("IOPSQuotaExceeded",), says="Service Quotas"),
+    ErrorOutcome(
+        "MaxTemplateLimitExceeded", again=False, events=("LaunchTemplateQuotaExceeded",), says="launch templates"
+    ),
+    ErrorOutcome("PendingVerification", again=False, events=("AccountPendingVerification",)),
+    ErrorOutcome(
         "SecurityGroupsPerInterfaceLimitExceeded",
         again=False,
         events=("TooManySecurityGroups",),
         says="select fewer security groups",
     ),
-    Row("UnauthorizedOperation", again=False, events=("Unauthorized",), says="aws sts decode-authorization-message"),
-    Row(
+    ErrorOutcome(
+        "UnauthorizedOperation", again=False, events=("Unauthorized",), says="aws sts decode-authorization-message"
+    ),
+    ErrorOutcome(
         "InvalidParameterValue",
         again=False,
         message="Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
@@ -120,12 +126,12 @@ ROWS: Final = (
 )
 
 
-def launch_of(row: Row) -> Any:
+def launch_of(row: ErrorOutcome) -> Any:
     spot = row.code in (NO_ROLE, "MaxSpotInstanceCountExceeded", "SpotMaxPriceTooLow", "UnfulfillableCapacity")
     return launches(wanted("a", M5, C5, capacity_type=SPOT if spot else ON_DEMAND))[0]
 
 
-def answered(row: Row) -> LaunchOutcome:
+def answered(row: ErrorOutcome) -> LaunchOutcome:
     override = {"InstanceType": "m5.large", "SubnetId": "subnet-a2", "AvailabilityZone": "us-east-1a"}
     launch = launch_of(row)
     place = {"LaunchTemplateAndOverrides": {"Overrides": override}, "Lifecycle": launch.capacity_type}
@@ -133,7 +139,7 @@ def answered(row: Row) -> LaunchOutcome:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.code)
-def test_each_error_code_has_its_outcome(row: Row) -> None:
+def test_each_error_code_has_its_outcome(row: ErrorOutcome) -> None:
     outcome = answered(row)
     events = report_outcome(outcome, (), POOL)
 
@@ -146,7 +152,7 @@ def test_each_error_code_has_its_outcome(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.code)
-def test_a_refusal_of_the_whole_call_is_planned_again_like_an_error_of_one_offering(row: Row) -> None:
+def test_a_refusal_of_the_whole_call_is_planned_again_like_an_error_of_one_offering(row: ErrorOutcome) -> None:
     whole = read_fleet_refusal(launch_of(row), row.code, row.message)
 
     assert (whole.again, whole.later, whole.failed) == (row.again, row.later, answered(row).failed)

@@ -24,7 +24,7 @@ def conditions(changes: Any) -> dict[str, tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class Instance:
+class FleetInstance:
     """One instance in the response of a fleet."""
 
     instance_id: str = "i-9"
@@ -40,7 +40,7 @@ def test_a_launched_claim_has_its_instance_its_price_and_its_types_labels() -> N
 
     after = launched_claim(
         fresh,
-        Instance(),
+        FleetInstance(),
         labels={"karpenter.k8s.aws/instance-family": "m5"},
         capacity=Resources.of(cpu=2),
         allocatable=None,
@@ -56,7 +56,7 @@ def test_a_launched_claim_has_its_instance_its_price_and_its_types_labels() -> N
 
 
 def test_a_claim_that_waits_for_its_node_says_for_which_instance_and_until_when() -> None:
-    after = launched_claim(claim(provider_id=""), Instance(), labels={}, capacity=None, allocatable=None, at=NOON)
+    after = launched_claim(claim(provider_id=""), FleetInstance(), labels={}, capacity=None, allocatable=None, at=NOON)
 
     message = (
         "instance i-9 has not joined the cluster yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"

@@ -87,7 +87,7 @@ class Existing:
 
 
 @dataclass(frozen=True)
-class World:
+class TinyCluster:
     """A tiny cluster. ``limits`` are those of its only pool: vCPUs or nodes."""
 
     apps: tuple[App, ...]
@@ -133,7 +133,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Place:
+class DividedNode:
     """A node of a division, with its pods: their apps' names, running pods included. ``free`` is what an existing node
     has for more pods."""
 
@@ -143,8 +143,8 @@ class Place:
     there: tuple[str, ...] = ()
     free: tuple[int, int] | None = None
 
-    def with_one(self, app: App) -> "Place":
-        return Place(self.zone, self.host, (*self.inside, app), self.there, self.free)
+    def with_one(self, app: App) -> "DividedNode":
+        return DividedNode(self.zone, self.host, (*self.inside, app), self.there, self.free)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,16 +154,16 @@ class Place:
         return self.zone if key == ZONE else self.host
 
 
-Division = tuple[Place, ...]
+Division = tuple[DividedNode, ...]
 
 
-def placed_by_priority(world: World, placed: Counter[str]) -> tuple[int, ...]:
+def placed_by_priority(world: TinyCluster, placed: Counter[str]) -> tuple[int, ...]:
     """Return how many pods are placed, by priority, highest first."""
     levels = sorted({app.priority for app in world.apps}, reverse=True)
     return tuple(sum(placed[app.name] for app in world.apps if app.priority == level) for level in levels)
 
 
-def better_division(world: World, placed: Counter[str]) -> Division | None:
+def better_division(world: TinyCluster, placed: Counter[str]) -> Division | None:
     """Return a division that places more pods than these, higher priorities first; None if there is none."""
     ways = product(*(range(app.pods + 1) for app in world.apps))
     named = [Counter({app.name: number for app, number in zip(world.apps, way, strict=True)}) for way in ways]
@@ -177,11 +177,11 @@ def better_division(world: World, placed: Counter[str]) -> Division | None:
     return None
 
 
-def divisions(world: World, waiting: Sequence[App]) -> Iterator[Division]:
+def divisions(world: TinyCluster, waiting: Sequence[App]) -> Iterator[Division]:
     """Yield the divisions of these pods that keep what more pods can only break: resources, limits, ports, and rules
     about hosts and about pods to be apart from."""
     start = tuple(
-        Place(
+        DividedNode(
             one.zone,
             one.name,
             there=one.apps,
@@ -192,7 +192,7 @@ def divisions(world: World, waiting: Sequence[App]) -> Iterator[Division]:
     yield from _divide(world, start, waiting, 0)
 
 
-def _divide(world: World, made: Division, waiting: Sequence[App], first: int) -> Iterator[Division]:
+def _divide(world: TinyCluster, made: Division, waiting: Sequence[App], first: int) -> Iterator[Division]:
     """Pods of one app are interchangeable: each goes to a node that is not before the previous one's (``first``)."""
     if not waiting:
         yield made
@@ -204,12 +204,12 @@ def _divide(world: World, made: Division, waiting: Sequence[App], first: int) ->
         if app.zone in ("", made[at].zone) and _may_stand(world, more, app, more[at]):
             yield from _divide(world, more, rest, at if alike else 0)
     for zone in world.zones:
-        more = (*made, Place(zone, f"new-{len(made)}", (app,)))
+        more = (*made, DividedNode(zone, f"new-{len(made)}", (app,)))
         if app.zone in ("", zone) and _may_stand(world, more, app, more[-1]):
             yield from _divide(world, more, rest, len(made) if alike else 0)
 
 
-def _may_stand(world: World, made: Division, app: App, here: Place) -> bool:
+def _may_stand(world: TinyCluster, made: Division, app: App, here: DividedNode) -> bool:
     cpu, memory = sum(one.cpu for one in here.inside), sum(one.memory for one in here.inside)
     if here.free is not None and (cpu > here.free[0] or memory > here.free[1]):
         return False
@@ -230,7 +230,7 @@ def _may_stand(world: World, made: Division, app: App, here: Place) -> bool:
     )
 
 
-def _stands_apart(made: Division, here: Place, app: App) -> bool:
+def _stands_apart(made: Division, here: DividedNode, app: App) -> bool:
     for key, other in app.apart:
         near_by = [name for place in made if place.domain(key) == here.domain(key) for name in place.names]
         if near_by.count(other) > (1 if other == app.name else 0):
@@ -238,7 +238,7 @@ def _stands_apart(made: Division, here: Place, app: App) -> bool:
     return True
 
 
-def keeps_all_rules(world: World, made: Division) -> bool:
+def keeps_all_rules(world: TinyCluster, made: Division) -> bool:
     """Return whether every pod may be where it is, by its own rules and by those of the others."""
     for place in made:
         for app in set(place.inside):
@@ -249,7 +249,7 @@ def keeps_all_rules(world: World, made: Division) -> bool:
     return True
 
 
-def _skew(world: World, made: Division, app: App, spread: Spread, here: Place) -> int:
+def _skew(world: TinyCluster, made: Division, app: App, spread: Spread, here: DividedNode) -> int:
     """Return by how much the domain of this node is above the emptiest domain that counts."""
     counted = [place for place in made if app.zone in ("", place.zone)]
     counts: Counter[str] = Counter()
@@ -263,9 +263,9 @@ def _skew(world: World, made: Division, app: App, spread: Spread, here: Place) -
     return counts[here.zone] - lowest
 
 
-def can_be_reached(world: World, made: Division) -> bool:
+def can_be_reached(world: TinyCluster, made: Division) -> bool:
     """Return whether the scheduler can place the pods one after the other, in some order."""
-    empty = tuple(Place(one.zone, one.host, (), one.there, one.free) for one in made)
+    empty = tuple(DividedNode(one.zone, one.host, (), one.there, one.free) for one in made)
     todo = tuple(tuple(sorted(Counter(one.inside).items(), key=lambda each: each[0].name)) for one in made)
     seen: set[Division] = set()
 
@@ -283,7 +283,7 @@ def can_be_reached(world: World, made: Division) -> bool:
             return True
         for at, app in steps:
             inside = tuple(sorted((*there[at].inside, app), key=lambda one: one.name))
-            place = Place(there[at].zone, there[at].host, inside, there[at].there, there[at].free)
+            place = DividedNode(there[at].zone, there[at].host, inside, there[at].there, there[at].free)
             more = (*there[:at], place, *there[at + 1 :])
             if _accepts(world, there, more, place, app) and reach(more):
                 return True
@@ -292,7 +292,7 @@ def can_be_reached(world: World, made: Division) -> bool:
     return reach(empty)
 
 
-def _accepts(world: World, before: Division, after: Division, here: Place, app: App) -> bool:
+def _accepts(world: TinyCluster, before: Division, after: Division, here: DividedNode, app: App) -> bool:
     """Return whether the scheduler accepts this pod on this node at this moment."""
     for one in app.spreads:
         counts_itself = (one.app or app.name) == app.name

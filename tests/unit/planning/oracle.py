@@ -24,7 +24,7 @@ UNSCHEDULABLE = {
 
 
 @dataclass(frozen=True)
-class Case:
+class OracleCase:
     """A small cluster and Karpenter's answer."""
 
     name: str
@@ -34,7 +34,7 @@ class Case:
     expected: Mapping[str, Any]
 
     @classmethod
-    def read(cls, path: Path) -> "Case":
+    def read(cls, path: Path) -> "OracleCase":
         raw = json.loads(path.read_text(encoding="utf-8"))
         pods = [pod if pod["spec"].get("nodeName") else {**pod, "status": UNSCHEDULABLE} for pod in raw["pods"]]
         lists = {"pods": pods, "nodes": raw["nodes"], "daemonsets": raw["daemonSets"], "nodepools": raw["nodePools"]}

@@ -18,7 +18,7 @@ from typing import Final
 from bench.cases import CLASSES, SHIPPED, read_cases, read_catalogue
 from joiner.planning import Plan, plan
 from joiner.planning.effort import Effort
-from tests.unit.planning.oracle import CASES, Case
+from tests.unit.planning.oracle import CASES, OracleCase
 
 DIGESTS: Final = Path(__file__).parents[2] / "data" / "plan_digests.json"
 MOST_PODS: Final = 36
@@ -35,7 +35,7 @@ def digest(made: Plan) -> str:
 def digests() -> Iterator[tuple[str, str]]:
     """Yield the name of each case, with its effort in steps, and the digest of its plan."""
     for path in sorted(CASES.glob("*.json")):
-        yield path.stem, digest(Case.read(path).plan())
+        yield path.stem, digest(OracleCase.read(path).plan())
     catalogue = read_catalogue(SHIPPED)
     for case in read_cases(SHIPPED):
         for effort in EFFORTS if case.pods <= MOST_PODS else ():

@@ -38,7 +38,7 @@ OWN_OVERHEAD = (80, 400)
 
 
 @dataclass(frozen=True)
-class App:
+class NeighbourApp:
     """Pods that are alike. ``cpu`` is in millicores, ``memory`` in MiB. A rule is a topology key with an app, or with a
     skew.
     """
@@ -70,14 +70,14 @@ class App:
 
 
 @st.composite
-def neighbours(draw: st.DrawFn) -> list[App]:
+def neighbours(draw: st.DrawFn) -> list[NeighbourApp]:
     """Draw at most six pods."""
     keys, names = st.sampled_from([ZONE, HOST]), st.sampled_from(APPS[: draw(st.integers(1, 3))])
     found = []
     for name in APPS[:3]:
         rules = draw(st.lists(st.sampled_from(["level", "apart", "apart", "beside"]), max_size=2))
         found.append(
-            App(
+            NeighbourApp(
                 name,
                 draw(st.integers(1, 2)),
                 draw(st.sampled_from([100, 400, 900, 1800, 2500])),
@@ -104,7 +104,9 @@ def catalogue(names: list[str]) -> dict[str, Json]:
 
 @SLOW_IS_FINE
 @given(neighbours(), st.lists(st.sampled_from(sorted(TYPES)), min_size=2, max_size=4, unique=True))
-def test_a_tiny_plan_is_as_cheap_as_any_that_keeps_to_the_rules_between_pods(apps: list[App], names: list[str]) -> None:
+def test_a_tiny_plan_is_as_cheap_as_any_that_keeps_to_the_rules_between_pods(
+    apps: list[NeighbourApp], names: list[str]
+) -> None:
     types = catalogue([*names, "m.2xlarge"])
     lists = {"pods": [one for app in apps for one in app.manifests()], "nodepools": [node_pool()]}
     plan = planned(lists, types)
@@ -118,11 +120,11 @@ def test_a_tiny_plan_is_as_cheap_as_any_that_keeps_to_the_rules_between_pods(app
         assert not plan.optimal or plan.price_per_hour <= best + 1e-9
 
 
-Where = list[tuple[App, str, str]]
+Where = list[tuple[NeighbourApp, str, str]]
 """Each pod with its zone and its node."""
 
 
-def cheapest_of_all(apps: list[App], types: Mapping[str, Json]) -> float | None:
+def cheapest_of_all(apps: list[NeighbourApp], types: Mapping[str, Json]) -> float | None:
     """Return the lowest price of all divisions of the pods among nodes in all zones; None if none keeps the rules."""
     prices = [
         (
@@ -149,7 +151,7 @@ def cheapest_of_all(apps: list[App], types: Mapping[str, Json]) -> float | None:
     return best
 
 
-def divisions(waiting: list[App]) -> Iterator[list[tuple[str, list[App]]]]:
+def divisions(waiting: list[NeighbourApp]) -> Iterator[list[tuple[str, list[NeighbourApp]]]]:
     if not waiting:
         yield []
         return
@@ -160,11 +162,11 @@ def divisions(waiting: list[App]) -> Iterator[list[tuple[str, list[App]]]]:
             yield [*nodes, (zone, [waiting[-1]])]
 
 
-def domain(key: str, pod: tuple[App, str, str]) -> str:
+def domain(key: str, pod: tuple[NeighbourApp, str, str]) -> str:
     return pod[1] if key == ZONE else pod[2]
 
 
-def keeps_to_rules(where: Where, apps: Mapping[str, App]) -> bool:
+def keeps_to_rules(where: Where, apps: Mapping[str, NeighbourApp]) -> bool:
     for one in where:
         for key, other in one[0].apart:
             if any(two is not one and two[0].name == other and domain(key, two) == domain(key, one) for two in where):
@@ -190,13 +192,13 @@ def all_find_each_other(where: Where, there: frozenset[int]) -> bool:
     return len(there) == len(where) or any(all_find_each_other(where, there | {at}) for at in first)
 
 
-def meant(one: tuple[App, str, str], there: Where) -> Where:
+def meant(one: tuple[NeighbourApp, str, str], there: Where) -> Where:
     return [two for two in there if all(two[0].name == other for _, other in one[0].beside)]
 
 
-def beside(one: tuple[App, str, str], there: Where) -> bool:
+def beside(one: tuple[NeighbourApp, str, str], there: Where) -> bool:
     return all(any(domain(key, two) == domain(key, one) for two in meant(one, there)) for key, _ in one[0].beside)
 
 
-def is_first(one: tuple[App, str, str], there: Where) -> bool:
+def is_first(one: tuple[NeighbourApp, str, str], there: Where) -> bool:
     return all(other == one[0].name for _, other in one[0].beside) and not meant(one, there)

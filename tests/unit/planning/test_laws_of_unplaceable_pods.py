@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
-from tests.unit.planning.brute_force import TYPES, App, Existing, Spread, World, better_division, placed_by_priority
+from tests.unit.planning.brute_force import (
+    TYPES,
+    App,
+    Existing,
+    Spread,
+    TinyCluster,
+    better_division,
+    placed_by_priority,
+)
 from tests.unit.planning.worlds import APPS, HOST, ZONE, ZONES, planned
 
 MOST_PODS = 7
@@ -36,7 +44,7 @@ def apps(draw: st.DrawFn, name: str, named: tuple[str, ...], most: int) -> App:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> TinyCluster:
     named, waiting, left = APPS[: draw(st.integers(1, 3))], [], MOST_PODS
     for position, name in enumerate(named):
         waiting.append(draw(apps(name, named, min(MOST_EACH, left - (len(named) - 1 - position)))))
@@ -52,7 +60,7 @@ def worlds(draw: st.DrawFn) -> World:
         for number in range(draw(st.sampled_from([0, 0, 1, 2])))
     ]
     limits = draw(st.sampled_from([(), (), (("cpu", 3),), (("cpu", 6),), (("nodes", 1),), (("nodes", 2),)]))
-    return World(
+    return TinyCluster(
         tuple(waiting),
         tuple(draw(st.lists(st.sampled_from(sorted(TYPES)), min_size=2, max_size=4, unique=True))),
         ZONES[: draw(st.integers(1, 3))],
@@ -63,7 +71,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 @examples(60)
 @given(worlds())
-def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(world: World) -> None:
+def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(world: TinyCluster) -> None:
     lists, catalogue = world.lists, world.catalogue
     plan = planned(lists, catalogue)
     pending = Counter(one.pod.rpartition("/")[2].rpartition("-")[0] for one in plan.pending)

@@ -11,7 +11,7 @@ from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
 from tests.law_settings import examples
 from tests.unit.planning.test_laws import cheapest_of_all
-from tests.unit.planning.test_laws_of_neighbours import PRICE_FACTORS, App, catalogue
+from tests.unit.planning.test_laws_of_neighbours import PRICE_FACTORS, NeighbourApp, catalogue
 from tests.unit.planning.test_laws_of_neighbours import cheapest_of_all as cheapest_with_rules
 from tests.unit.planning.worlds import (
     CATALOGUE,
@@ -60,17 +60,19 @@ def test_a_few_pods_without_rules_are_always_proven_optimal(asked: list[tuple[in
 
 
 RULES = {
-    "level over zones": App("web", 5, 900, 1024, level=((ZONE, 1),)),
-    "loosely level over zones": App("web", 5, 900, 1024, level=((ZONE, 2),)),
-    "apart over zones": App("web", 3, 400, 64, apart=((ZONE, "web"),)),
-    "apart over hosts": App("web", 5, 400, 64, apart=((HOST, "web"),)),
-    "together in a zone": App("web", 5, 1800, 3072, beside=((ZONE, "web"),)),
-    "level over zones and apart over hosts": App("web", 5, 400, 64, level=((ZONE, 1),), apart=((HOST, "web"),)),
+    "level over zones": NeighbourApp("web", 5, 900, 1024, level=((ZONE, 1),)),
+    "loosely level over zones": NeighbourApp("web", 5, 900, 1024, level=((ZONE, 2),)),
+    "apart over zones": NeighbourApp("web", 3, 400, 64, apart=((ZONE, "web"),)),
+    "apart over hosts": NeighbourApp("web", 5, 400, 64, apart=((HOST, "web"),)),
+    "together in a zone": NeighbourApp("web", 5, 1800, 3072, beside=((ZONE, "web"),)),
+    "level over zones and apart over hosts": NeighbourApp(
+        "web", 5, 400, 64, level=((ZONE, 1),), apart=((HOST, "web"),)
+    ),
 }
 
 
 @pytest.mark.parametrize("app", RULES.values(), ids=RULES)
-def test_pods_of_one_kind_with_rules_are_proven_optimal(app: App) -> None:
+def test_pods_of_one_kind_with_rules_are_proven_optimal(app: NeighbourApp) -> None:
     types = catalogue(TYPES)
     made = planned({"pods": app.manifests(), "nodepools": [node_pool()]}, types)
 
@@ -88,7 +90,7 @@ def test_a_plan_of_ten_kinds_is_proven_optimal() -> None:
 
 def test_a_plan_of_the_cheaper_zone_is_optimal_for_level_pods_only_with_that_zone() -> None:
     """Four pods over three zones: the cheapest zone gets two of them, and the proof tries every zone for the second."""
-    app = App("web", 4, 1500, 1024, level=((ZONE, 1),))
+    app = NeighbourApp("web", 4, 1500, 1024, level=((ZONE, 1),))
     types = catalogue(["s.large", "m.2xlarge"])
 
     made = planned({"pods": app.manifests(), "nodepools": [node_pool()]}, types)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan_checker import check_plan
-from tests.unit.planning.oracle import CASES, Case, left_out
+from tests.unit.planning.oracle import CASES, OracleCase, left_out
 
 PATHS = sorted(CASES.glob("*.json"))
 
@@ -16,7 +16,7 @@ def test_all_cases_are_there() -> None:
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_every_pod_that_karpenter_places_is_placed_by_the_rules_and_for_no_more(path: Path) -> None:
-    case = Case.read(path)
+    case = OracleCase.read(path)
     plan = case.plan()
 
     assert left_out(plan) - case.left_out_by_karpenter() == {}, "pods that Karpenter places are left out"

@@ -7,7 +7,7 @@ import pytest
 
 from joiner.planning import Planner
 from joiner.planning.packing.kernel import best_library
-from tests.unit.planning.oracle import CASES, Case
+from tests.unit.planning.oracle import CASES, OracleCase
 from tests.unit.planning.plan_digests import DIGESTS, digest, digests
 
 
@@ -20,7 +20,7 @@ def test_plans_of_recorded_cases_stay_the_same_to_the_byte() -> None:
 
 
 def test_what_a_planner_has_planned_before_changes_no_plan() -> None:
-    cases = [Case.read(path) for path in sorted(CASES.glob("p00*.json"))]
+    cases = [OracleCase.read(path) for path in sorted(CASES.glob("p00*.json"))]
     alone = [digest(case.plan()) for case in cases]
     planner = Planner()
 

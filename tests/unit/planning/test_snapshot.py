@@ -3,14 +3,14 @@
 from typing import Any
 
 from joiner.planning import Snapshot
-from tests.unit.planning.oracle import CASES, Case
+from tests.unit.planning.oracle import CASES, OracleCase
 from tests.unit.planning.worlds import HOST, affinity, near, node_pool, planned, pod, running
 
 
 def test_a_trimmed_snapshot_gives_the_same_plan() -> None:
     for path in sorted(CASES.glob("*.json"))[:12]:
-        case = Case.read(path)
-        trimmed = Case(case.name, case.features, Snapshot.trim(case.lists), case.catalogue, case.expected)
+        case = OracleCase.read(path)
+        trimmed = OracleCase(case.name, case.features, Snapshot.trim(case.lists), case.catalogue, case.expected)
 
         assert trimmed.plan() == case.plan()
 
