@@ -1,24 +1,36 @@
 """The Kubernetes client against a real API server: the contract, paging, errors and tokens."""
 
 import base64
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import urllib3
 import yaml
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube import ClusterAccess, Kube
-from joiner.adapters.kube_errors import AlreadyExists, EvictionBlocked, Invalid, NotFound, Unauthorized, Unreachable
-from joiner.adapters.kube_lists import PAGE
+from joiner.adapters.kube_errors import (
+    AlreadyExists,
+    EvictionBlocked,
+    Expired,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+)
+from joiner.adapters.kube_lists import PAGE, Lister
 from joiner.adapters.parallel import call_all
 from joiner_local.control_plane.kube_api import KubeApi
+from joiner_local.demo.change_watch import until
 from joiner_local.stack.stack_control import LocalStack
 from tests.kube_contract import KubeContract, fresh, pod
 
 pytestmark = pytest.mark.e2e
 
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CRDS = Path(__file__).parents[2] / "manifests" / "crds"
 
 
@@ -65,18 +77,32 @@ class Tokens:
         return self.tokens.pop(0)
 
 
-@pytest.fixture
-def many_events(administrator: Kube) -> Iterator[str]:
-    """More objects in a namespace than one page holds."""
+def config_maps(administrator: Kube, count: int) -> Iterator[str]:
+    """A namespace with that many ConfigMaps, beside the one that each namespace has."""
     namespace = fresh("many")
     administrator.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
 
     def make(number: int) -> None:
         administrator.create(kinds.CONFIG_MAPS, {"metadata": {"name": f"number-{number}"}}, namespace=namespace)
 
-    call_all(range(PAGE + 10), make, AlreadyExists)
+    call_all(range(count), make, AlreadyExists)
     yield namespace
     administrator.delete(kinds.NAMESPACES, namespace)
+
+
+@pytest.fixture
+def many_events(administrator: Kube) -> Iterator[str]:
+    """More objects in a namespace than one page holds."""
+    yield from config_maps(administrator, PAGE + 10)
+
+
+@pytest.fixture
+def fifty(administrator: Kube, kube: KubeApi) -> Iterator[str]:
+    """50 objects and the one that each namespace gets."""
+    for namespace in config_maps(administrator, 50):
+        own = f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt"
+        until(lambda own=own: kube.find(own) is not None, what="the namespace's own object", limit=30)
+        yield namespace
 
 
 def test_a_list_holds_every_page(administrator: Kube, many_events: str) -> None:
@@ -86,6 +112,41 @@ def test_a_list_holds_every_page(administrator: Kube, many_events: str) -> None:
         len({each["metadata"]["name"] for each in listed if each["metadata"]["name"].startswith("number-")})
         == PAGE + 10
     )
+
+
+def discard_old_versions(stack: LocalStack, kube: KubeApi) -> None:
+    """Discard every older version, as etcd's compaction does every five minutes. The API server is restarted, because
+    it serves continue tokens from its cache as well.
+    """
+    newest = kube.create(CONFIG_MAPS, {"metadata": {"name": fresh("newest")}})
+    body = {"revision": newest["metadata"]["resourceVersion"], "physical": True}
+    answer = urllib3.request("POST", f"{stack.known.etcd}/v3/kv/compaction", json=body, timeout=10)
+    assert answer.status == 200, answer.data
+    stack.restart_api_server()
+
+
+def test_a_list_goes_on_after_its_continue_token_expired(
+    administrator: Kube, fifty: str, bare_stack: LocalStack, kube: KubeApi
+) -> None:
+    """The API server has lost the version of the first two pages, and answers 410 with a new token."""
+    path, answers = kinds.CONFIG_MAPS.path(namespace=fifty), []
+
+    def fetch(query: Mapping[str, str]) -> bytes:
+        if len(answers) == 2:
+            discard_old_versions(bare_stack, kube)
+        try:
+            page = administrator.read(path, query={**query, "limit": "5"})
+        except Expired:
+            answers.append(410)
+            raise
+        answers.append(200)
+        return page
+
+    pages = Lister(fetch, time.sleep).read("configmaps", {}, list, consistent=False)
+
+    listed = [str(each["metadata"]["name"]) for page in pages for each in page]
+    assert sorted(listed) == sorted([*(f"number-{number}" for number in range(50)), "kube-root-ca.crt"])
+    assert answers == [200, 200, 410, *[200] * 9]
 
 
 def test_items_of_custom_resources_have_their_kind(administrator: Kube) -> None:

@@ -6,7 +6,7 @@ fault_injection`); they concern the calls of functions and state machines only.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
@@ -83,6 +83,42 @@ def test_an_api_server_that_refuses_every_third_call_for_a_second_delays_only(tr
     assert troubled.knob("mishaps/set")["struck"] >= 5
 
 
+WRITES: Final = (
+    "kube POST machines",
+    "kube PATCH machines/status",
+    "kube PATCH nodes",
+    "kube POST pods/binding",
+    "kube POST pods/eviction",
+    "kube PATCH machines",
+)
+"""Every kind of write of a life cycle: create, patch, bind, evict; the last removes the finalizer."""
+
+
+def test_an_api_server_that_refuses_writes_for_a_second_delays_only(troubled: Actor) -> None:
+    """The first two writes of each kind get 429 with Retry-After. One claim is deleted while its pod runs, so that a
+    pod is evicted.
+    """
+    troubled.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(2)))
+    rules = [EVERYTHING | {"call": call, "how": "throttled", "times": 2} for call in WRITES]
+    troubled.knob("mishaps/set", rules=rules)
+    troubled.wait_running(2)
+    troubled.rest()
+    first = {each["metadata"]["name"] for each in troubled.claims()}
+    leaving = min(first)
+
+    troubled.world.kube.delete(f"/apis/karpenter.sh/v1alpha5/machines/{leaving}")
+    until(
+        lambda: troubled.sweep() == "SUCCEEDED" and leaving not in names(troubled.claims()), what="it gone", limit=120
+    )
+    troubled.wait_running(2)
+    troubled.rest()
+    troubled.assert_at_rest()
+
+    assert dict(zip(WRITES, troubled.knob("mishaps/set")["each"], strict=True)) == dict.fromkeys(WRITES, 2)
+    assert len(names(troubled.claims()) & first) == 1
+    assert len(troubled.nodes()) == len(troubled.claims()) == len(troubled.instances()) == 2
+
+
 def test_throttled_tables_and_buckets_delay_only(troubled: Actor) -> None:
     rules = [
         EVERYTHING | {"call": call, "how": "throttled", "times": 1, "nth": nth}
@@ -110,20 +146,43 @@ def test_slow_answers_exceed_no_time_limit(troubled: Actor) -> None:
     assert all(count >= 5 for count in troubled.knob("mishaps/set")["each"])
 
 
-def test_after_a_restart_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
-    known = troubled.executions()
-    troubled.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(3)))
-    until(lambda: any("Record node claims" in troubled.states_of(each["executionArn"])
-                      for each in troubled.since(known)), what="a plan", limit=30)  # fmt: skip
+def begin_to_launch(actor: Actor) -> list[dict[str, Any]]:
+    """Create three pods that need a node each; return the earlier executions as soon as claims are recorded."""
+    known = actor.executions()
+    actor.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(3)))
+    until(lambda: any("Record node claims" in actor.states_of(each["executionArn"])
+                      for each in actor.since(known)), what="a plan", limit=30)  # fmt: skip
+    return known
+
+
+def complete_by_sweeps(actor: Actor, known: list[dict[str, Any]]) -> None:
+    """Sweep until the three pods run on three nodes; executions since `known` may have failed."""
+    actor.stopped |= {each["executionArn"] for each in actor.since(known)}
+    until(lambda: actor.sweep() == "SUCCEEDED" and actor.running() == 3, what="the pods running", limit=120)
+    actor.rest()
+    actor.assert_at_rest()
+    assert len(actor.nodes()) == len(actor.claims()) == len(actor.instances()) == 3
+
+
+def test_after_an_outage_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
+    known = begin_to_launch(troubled)
     troubled.knob("mishaps/set", **EVERYTHING, call="kube *", how="timed out")
     time.sleep(15)
     assert troubled.knob("mishaps/set")["struck"] >= 3
-    troubled.stopped |= {each["executionArn"] for each in troubled.since(known)}  # they may have failed meanwhile
 
-    until(lambda: troubled.sweep() == "SUCCEEDED" and troubled.running() == 3, what="the pods running", limit=120)
-    troubled.rest()
-    troubled.assert_at_rest()
-    assert len(troubled.nodes()) == len(troubled.claims()) == len(troubled.instances()) == 3
+    complete_by_sweeps(troubled, known)
+
+
+def test_an_api_server_that_is_restarted_during_a_scale_up_loses_no_pod_and_no_node(troubled: Actor) -> None:
+    """The program is ended and started again; etcd keeps its content. The scheduler, the controllers and the kubelets
+    lose their watches, too.
+    """
+    known = begin_to_launch(troubled)
+    troubled.knob("mishaps/record", on=True)
+    troubled.world.stack.restart_api_server()
+    assert troubled.knob("mishaps/record", on=False)["calls"], "no function asked while the API server was restarted"
+
+    complete_by_sweeps(troubled, known)
 
 
 def test_two_faults_at_once_launch_nothing_twice(troubled: Actor) -> None:
@@ -158,3 +217,7 @@ def test_an_express_execution_that_runs_twice_acts_once(troubled: Actor) -> None
 def launched_ever(actor: Actor) -> set[str]:
     pages = actor.world.client("ec2").get_paginator("describe_instances").paginate()
     return {one["InstanceId"] for page in pages for each in page["Reservations"] for one in each["Instances"]}
+
+
+def names(manifests: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {str(each["metadata"]["name"]) for each in manifests}

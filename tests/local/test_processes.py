@@ -109,3 +109,20 @@ def test_programs_end_in_the_opposite_order_of_their_start(tmp_path: Path) -> No
         programs.start(name, ["sh", "-c", note]).wait_ready()
     programs.end(gently=("first", "second"))
     assert order.read_text().split() == ["second", "first"]
+
+
+def test_a_restarted_program_is_another_process_with_the_same_command_and_the_same_log(programs: Programs) -> None:
+    program = programs.start("sleeper", ["sh", "-c", "echo begun; exec sleep 60"])
+    first = ProcessIdentity.of(program.process.pid)
+    assert first is not None
+
+    programs.restart("sleeper", pause=0.0)
+
+    assert not first.lives()
+    assert program.process.poll() is None
+    for _ in range(100):
+        if program.log.read_text() == "begun\nbegun\n":
+            break
+        time.sleep(0.02)
+    assert program.log.read_text() == "begun\nbegun\n"
+    programs.check()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NAMED_TEST = re.compile(r"`(tests/[\w./]+)(?:::\w+)?`")
+NAMED_TEST = re.compile(r"`(tests/[\w./]+)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)(?:#[^)]*)?\)")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "functions").glob("*/README.md")])
 
@@ -14,10 +14,12 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "fu
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_test_and_page_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    tests = [ROOT / name for name in NAMED_TEST.findall(text)]
+    tests = NAMED_TEST.findall(text)
     links = [page.parent / target for target in LINK.findall(text)]
 
-    assert [str(each) for each in (*tests, *links) if not each.exists()] == []
+    assert [str(each) for each in (*(ROOT / name for name, _ in tests), *links) if not each.exists()] == []
+    defined = {name: (ROOT / name).read_text(encoding="utf-8") for name, function in tests if function}
+    assert [function for name, function in tests if function and f"def {function}(" not in defined[name]] == []
 
 
 def test_the_threat_model_names_a_test_in_each_row() -> None:

@@ -67,6 +67,11 @@ class ControlPlane:
         return ApiServerEndpoint(f"https://127.0.0.1:{self._ports['apiserver']}", self._authority.certificate)
 
     @property
+    def etcd(self) -> str:
+        """The address of etcd, for tests that discard old versions."""
+        return f"http://127.0.0.1:{self._ports['etcd']}"
+
+    @property
     def kubeconfig(self) -> Path:
         return self.root / "kubeconfig"
 

@@ -24,9 +24,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import urllib3
+
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane import control_plane_binaries, kube_api
-from joiner_local.control_plane.kube_api import KubeApi
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
 from joiner_local.knob_client import knobs_of, turn_knob
 from joiner_local.stack.cdk_deployment import Deployment
@@ -267,6 +269,19 @@ class LocalStack:
         """Run the sweep's schedule now."""
         aws = self.known.aws
         return turn_knob(aws, "schedules/fire", {"name": self.outputs()["SweepScheduleName"]})
+
+    def restart_api_server(self) -> None:
+        """End the API server and start it again, with what etcd has; returns when it answers."""
+        record, kube = self.known, self.kube()
+        record.supervisor.signal(signal.SIGUSR1)
+        deadline = time.monotonic() + START_LIMIT
+        while time.monotonic() < deadline:
+            if len(self.known.steps) > len(record.steps):
+                with suppress(ApiError, urllib3.exceptions.HTTPError):
+                    kube.get("/readyz", timeout=2)
+                    return
+            time.sleep(0.1)
+        raise StackFailed(f"the API server did not start again within {START_LIMIT:.0f} s; see {self.root / 'log'}")
 
     def deploy(self, deployment: Deployment | None = None) -> dict[str, str]:
         """Deploy this app with the CDK. Returns its outputs by name. A deployment whose synthesis already runs may be

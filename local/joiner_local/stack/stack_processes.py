@@ -141,6 +141,8 @@ class Program:
     name: str
     process: "subprocess.Popen[bytes]"
     log: Path
+    command: Sequence[object]
+    env: Mapping[str, str] | None = None
 
     @classmethod
     def start(
@@ -153,13 +155,14 @@ class Program:
         env: Mapping[str, str] | None = None,
     ) -> "Program":
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as sink:
-            process = subprocess.Popen(
-                [str(word) for word in command],
-                stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, cwd=cwd, env=env,
-                preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock and no allocation between fork and exec
-            )  # fmt: skip
-        return cls(name, process, log)
+        log.unlink(missing_ok=True)
+        return cls(name, _started(command, log, cwd, env), log, command, env)
+
+    def restart(self, *, pause: float = 0.0) -> None:
+        """End the program with SIGTERM and start the same command again after `pause` seconds; the log continues."""
+        self.end(gently=True)
+        time.sleep(pause)
+        self.process = _started(self.command, self.log, None, self.env)
 
     def check(self) -> None:
         """Raise ProgramFailed if the program has ended."""
@@ -188,6 +191,17 @@ class Program:
                 self.process.wait()
 
 
+def _started(
+    command: Sequence[object], log: Path, cwd: Path | None, env: Mapping[str, str] | None
+) -> "subprocess.Popen[bytes]":
+    with log.open("ab") as sink:
+        return subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, cwd=cwd, env=env,
+            preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock and no allocation between fork and exec
+        )  # fmt: skip
+
+
 @dataclass(slots=True)
 class Programs:
     """The programs of one stack, in the order of their start; their logs are in one folder."""
@@ -199,6 +213,10 @@ class Programs:
         program = Program.start(name, command, log=self.logs / f"{name}.log", env=env)
         self.running.append(program)
         return program
+
+    def restart(self, name: str, *, pause: float) -> None:
+        """Restart the program of that name; see `Program.restart`."""
+        next(program for program in self.running if program.name == name).restart(pause=pause)
 
     def check(self) -> None:
         """Raise ProgramFailed if any has ended."""

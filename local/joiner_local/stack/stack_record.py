@@ -33,6 +33,7 @@ class StackRecord:
     started: str = ""  # ISO 8601
     aws: str = ""
     api_server: str = ""
+    etcd: str = ""
     node_agent: str = ""
     steps: tuple[StartStep, ...] = field(default=())
 

@@ -6,6 +6,8 @@ authenticator from another thread, and watches. If one program ends, the stack e
 confusing errors. SIGTERM ends it; so does the end of stdin, unless a `d` (for detach) was written before, so that a
 stack ends with the process that started it.
 
+SIGUSR1 restarts the API server: it is ended, and starts again two seconds later with the same address and certificates.
+
 It records its progress in `ROOT/stack.json` (`stack_record`); programs log to `ROOT/log/`.
 """
 
@@ -35,6 +37,8 @@ from joiner_local.knob_client import turn_knob
 from joiner_local.stack.stack_processes import ProcessIdentity, Program, Programs
 from joiner_local.stack.stack_record import DETACH, StackRecord, StartStep
 
+RESTART_SECONDS = 2.0
+"""From the end of the API server to its start, when it is restarted. The start takes a few seconds more."""
 GENTLY = ("aws", "node-agent")  # they end processes of their own; the others have no state to keep
 
 
@@ -57,6 +61,7 @@ class Supervisor:
     began: float = field(default_factory=time.monotonic)
     listener: socket.socket = field(default_factory=Authenticator.listen)
     authenticator: Authenticator | None = None
+    restart_requested: threading.Event = field(default_factory=threading.Event)
     recording: threading.RLock = field(default_factory=threading.RLock)
 
     def record_step(self, what: str) -> None:
@@ -80,7 +85,7 @@ class Supervisor:
         )
         control_plane = ControlPlane(root, self.plan.cluster, self.plan.binaries, self.programs, self.record_step)
         control_plane.begin(authenticator=f"http://127.0.0.1:{self.listener.getsockname()[1]}/review")
-        self.note(api_server=control_plane.endpoint.url)
+        self.note(api_server=control_plane.endpoint.url, etcd=control_plane.etcd)
         pool = ThreadPoolExecutor(max_workers=1)
         account = pool.submit(self._prepare_account, aws, control_plane)
         pool.shutdown(wait=False)  # not waited for if another step fails first
@@ -113,9 +118,13 @@ class Supervisor:
         self.record_step("account, network and EKS cluster ready")
 
     def watch(self) -> None:
-        """Run until a program ends (raises) or a signal arrives (raises)."""
+        """Run until a program ends (raises) or a signal arrives (raises). Restarts the API server if requested."""
         while True:
             self.programs.check()
+            if self.restart_requested.is_set():
+                self.programs.restart("kube-apiserver", pause=RESTART_SECONDS)
+                self.restart_requested.clear()
+                self.record_step("API server started again")
             time.sleep(0.3)
 
     def end(self) -> None:
@@ -171,6 +180,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     assert me is not None, "this process is not running"
     record = StackRecord(cluster=plan.cluster, supervisor=me, started=datetime.now(UTC).isoformat(timespec="seconds"))
     supervisor = Supervisor(plan, Programs(plan.root / "log"), record)
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: supervisor.restart_requested.set())
     supervisor.note()
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:

@@ -13,7 +13,7 @@ from typing import Final
 from joiner import names
 from joiner.planning.effort import Meter
 from joiner.planning.model.node_offers import OfferChoice
-from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
@@ -99,7 +99,8 @@ def _by_price(
         price, options = 0.0, []
         for part in parts:
             if part not in known:
-                known[part] = [] if _clash(state, part) else _options(choices, part, keys)
+                barred = _clash(state, part) or not any(_may_open(state, frontier, one, weight) for one in part)
+                known[part] = [] if barred else _options(choices, part, keys)
             options.append(known[part])
             price += known[part][0][0] if known[part] else float("inf")
             if price >= under:
@@ -120,6 +121,17 @@ def _by_price(
                 higher = price + options[place][at][0] - options[place][at - 1][0]
                 if higher < under:
                     heappush(queue, (higher, number, (*picked[:place], at, *picked[place + 1 :]), place))
+
+
+def _may_open(state: PlanState, frontier: OfferFrontier, group: PodGroup, weight: int) -> bool:
+    """Return whether a pod of the group may open a node of a pool of this weight: no pool of higher weight can have a
+    node for it, unless rules about other pods keep it from such a node."""
+    return not state.rules[group.index].free or not any(
+        one.groups & (1 << group.index) and fits(group, one.one.free) and not state.over_limit(one)
+        for higher, choices in frontier.tiers
+        if higher > weight
+        for one in choices
+    )
 
 
 def _promising(state: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:

@@ -27,6 +27,30 @@ def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None
     return LimitRows(np.array(rows), np.array(left)) if rows else None
 
 
+def opening_rows_of(problem: PackingProblem) -> LimitRows | None:
+    """Return the numbers of nodes that pools of lower weight may have, as limits; None if all pools have one weight.
+
+    Each such node holds a pod that requires it (``PackingProblem.required``), so there are no more of these nodes than
+    such pods.
+    """
+    tiers = problem.choices.tiers()
+    rows, left = [], []
+    for tier in np.unique(tiers)[1:].tolist():
+        lower = tiers >= tier
+        openers = problem.required[lower].any(axis=0)
+        rows.append(np.where(lower, 1.0, 0.0))
+        left.append(float(problem.demand[openers].sum()))
+    return LimitRows(np.array(rows), np.array(left)) if rows else None
+
+
+def all_rows(*parts: LimitRows | None) -> LimitRows | None:
+    """Return the limits of all parts."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    return LimitRows(np.concatenate([part.each for part in known]), np.concatenate([part.left for part in known]))
+
+
 def is_within_limits(limit_rows: LimitRows | None, found: Relaxation) -> bool:
     """Return whether these nodes are within the limits, so that a relaxation with the limits would not be more
     expensive."""

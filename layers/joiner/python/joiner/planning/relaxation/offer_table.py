@@ -252,6 +252,10 @@ class OfferChoices:
     def one_tier(self) -> bool:
         return len(np.unique(self._table.tier)) <= 1
 
+    def tiers(self) -> Whole:
+        """Return for each offer the rank of its pool's weight; 0 is the highest weight."""
+        return self._table.tier[self._kept]
+
     def pools(self) -> Whole:
         """Return for each offer the position of its pool among the state's pools."""
         return self._table.pool[self._kept]

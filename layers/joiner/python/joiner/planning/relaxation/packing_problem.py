@@ -6,7 +6,7 @@ cannot express are checked by the exact placement, which decides about every pod
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -38,6 +38,9 @@ class PackingProblem:
     ``caps`` pods of the items in ``counts`` may be. ``firm`` rules hold in every plan; the others are how this
     planner interprets a spread over hosts.
 
+    ``required``: whether one pod of the item may open a node of the offer, because no pool of higher weight has an
+    offer for it. A pod may join a node that another pod has opened.
+
     ``domain`` numbers the assigned domains of items. Offers are in order of price. ``members``: the groups of an
     item, and the number of pods of each. ``merged``: the same problem without domains, if pods were assigned.
     """
@@ -55,6 +58,7 @@ class PackingProblem:
     choices: OfferChoices
     domain: Whole
     resources: tuple[str, ...] = ()
+    required: Marks = field(default_factory=lambda: np.zeros((0, 0), bool))
     merged: "MergedProblem | None" = None
 
     @property
@@ -119,12 +123,14 @@ def compile_problem(
     *,
     overflow: bool = False,
     narrowed: bool = False,
+    joined: bool = False,
 ) -> PackingProblem:
     """Return the arrays for the remaining pods of these groups (groups that arrays can express).
 
     With ``overflow``, the offers that pods may use once pools of higher weight have reached their limits are also
     open. With ``narrowed``, a node of a pool with minValues takes no more than the required number of other types
-    could hold; the relaxation is then no longer a bound.
+    could hold; the relaxation is then no longer a bound. With ``joined``, an offer of a pool with lower weight is open
+    to all pods as soon as one pod requires it, because other pods may use the free capacity of its nodes.
     """
     table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], assignment.keys)
     wanted = np.zeros(len(table.kinds), bool)
@@ -140,8 +146,14 @@ def compile_problem(
     open_to = table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy()
     for resource in range(need.shape[1]):
         open_to &= need[None, :, resource] <= free[:, resource, None]
-    limited = np.array([overflow and bool(market.pool.limits) for market in state.markets], bool)
-    _heaviest_pools_only(open_to, table.tier[kept], limited[table.pool[kept]])
+    limited = np.array([overflow and _may_refuse(state, market, joined=joined) for market in state.markets], bool)
+    required = _required_offers(open_to, table.tier[kept], limited[table.pool[kept]])
+    if joined:
+        required[:, [not state.rules[one.group.index].free for one in items]] = True
+        required &= open_to
+        open_to &= required.any(axis=1)[:, None]
+    else:
+        open_to &= required
     asks, counts, caps, firm = _caps(items)
     whole = PackingProblem(
         need=need,
@@ -157,12 +169,19 @@ def compile_problem(
         choices=OfferChoices(state, table, kept, used, units),
         domain=table.domain[kept],
         resources=tuple(name for name, here in zip(state.groups.resources, used.tolist(), strict=True) if here),
+        required=required,
     )
     if not assignment.keys:
         return whole
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
     return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
+
+
+def _may_refuse(state: PlanState, market: PoolOffers, *, joined: bool) -> bool:
+    """Return whether a pool may refuse a node that could hold a pod, so that the pod uses pools of lower weight."""
+    ceilings = any(spare is not None for spare in state.left_of_ceilings)
+    return bool(market.pool.limits) or (joined and (ceilings or bool(market.pool.min_values)))
 
 
 def _narrowed(state: PlanState, table: OfferTable, kept: Whole) -> Floats:
@@ -359,10 +378,11 @@ def _caps(items: Sequence[ItemDraft]) -> tuple[Marks, Marks, Whole, Marks]:
     )
 
 
-def _heaviest_pools_only(open_to: Marks, tier: Whole, limited: Marks) -> None:
-    """Close the offers of pools with lower weight. A pod requires a node of the pool with the highest weight if one of
-    its offers can hold it; such a node is always possible if no limit exists."""
-    if len(tier) and tier.max() > tier.min():
-        endless = open_to & ~limited[:, None]
-        levels = np.where(endless, tier[:, None], tier.max() + 1)
-        open_to &= tier[:, None] <= levels.min(axis=0)[None, :]
+def _required_offers(open_to: Marks, tier: Whole, limited: Marks) -> Marks:
+    """Return the offers of which a pod may open a node. A pod requires a node of the pool with the highest weight if
+    one of its offers can hold it; such a node is always possible if no limit exists."""
+    if not len(tier) or tier.max() == tier.min():
+        return open_to.copy()
+    endless = open_to & ~limited[:, None]
+    levels = np.where(endless, tier[:, None], tier.max() + 1)
+    return open_to & (tier[:, None] <= levels.min(axis=0)[None, :])
