@@ -3,6 +3,7 @@
 import base64
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def fifty(administrator: Kube, kube: KubeApi) -> Iterator[str]:
     """50 objects and the one that each namespace gets."""
     for namespace in config_maps(administrator, 50):
         own = f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt"
-        until(lambda own=own: kube.find(own) is not None, what="the namespace's own object", limit=30)
+        until(partial(kube.find, own), what="the namespace's own object", limit=30)
         yield namespace
 
 
@@ -129,7 +130,8 @@ def test_a_list_goes_on_after_its_continue_token_expired(
     administrator: Kube, fifty: str, bare_stack: LocalStack, kube: KubeApi
 ) -> None:
     """The API server has lost the version of the first two pages, and answers 410 with a new token."""
-    path, answers = kinds.CONFIG_MAPS.path(namespace=fifty), []
+    path = kinds.CONFIG_MAPS.path(namespace=fifty)
+    answers: list[int] = []
 
     def fetch(query: Mapping[str, str]) -> bytes:
         if len(answers) == 2:

@@ -33,8 +33,8 @@ class Pool:
 
     def manifest(self) -> Json:
         named = {"key": INSTANCE_TYPE, "operator": "In", "values": list(self.types)}
-        limits = {"cpu": str(self.cpus)} if self.cpus else None
-        return node_pool(self.name, requirements=[named], weight=self.weight, **({"limits": limits} if limits else {}))
+        limits = {"cpu": str(self.cpus)} if self.cpus else {}
+        return node_pool(self.name, requirements=[named], weight=self.weight, limits=limits)
 
 
 @dataclass(frozen=True)

@@ -149,9 +149,9 @@ def compile_problem(
     limited = np.array([overflow and _may_refuse(state, market, joined=joined) for market in state.markets], bool)
     required = _required_offers(open_to, table.tier[kept], limited[table.pool[kept]])
     if joined:
-        required[:, [not state.rules[one.group.index].free for one in items]] = True
-        required &= open_to
-        open_to &= required.any(axis=1)[:, None]
+        ruled = np.array([not state.rules[one.group.index].free for one in items], bool)
+        required = open_to & (required | ruled[None, :])
+        open_to &= np.logical_or.reduce(required, axis=1)[:, None]
     else:
         open_to &= required
     asks, counts, caps, firm = _caps(items)
@@ -385,4 +385,5 @@ def _required_offers(open_to: Marks, tier: Whole, limited: Marks) -> Marks:
         return open_to.copy()
     endless = open_to & ~limited[:, None]
     levels = np.where(endless, tier[:, None], tier.max() + 1)
-    return open_to & (tier[:, None] <= levels.min(axis=0)[None, :])
+    required: Marks = open_to & (tier[:, None] <= levels.min(axis=0)[None, :])
+    return required
