@@ -24,7 +24,7 @@ from infra.disruption_expressions import (
     SUMMARY,
     TURN_SECONDS,
 )
-from infra.launch_states import APPEND_EVENTS
+from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
 from infra.scale_up_states import NO_CATALOGUE
@@ -289,7 +289,9 @@ def _settling_states(parts: DisruptionParts) -> States:
         "Check registration": parts.launches.check_registration(
             next="Has a replacement joined?", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
         ),
-        "Has a replacement joined?": choice_state({MUST_SETTLE: SETTLE}, otherwise="Await nodes"),
+        "Has a replacement joined?": choice_state(
+            {MUST_SETTLE: SETTLE, NODES_SETTLE: "Check registration"}, otherwise="Await nodes"
+        ),
         "Await nodes": parts.launches.await_nodes(next="Check registration", on_error=GIVE_BACK_TURN),
     }
 

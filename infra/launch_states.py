@@ -32,6 +32,12 @@ GATHER_SECONDS: Final = "$registration.waiting > 1 ? 1 : 0.3"
 single node rings again when the node controller changes its taints, right after it is Ready. A wait inside the function
 costs a quarter of a state transition a second."""
 
+SETTLING_SECONDS: Final = "$states.result.Payload.settling > 0 ? 1 : 0"
+"""JSONata: nodes that got their pods in a check open a second later. The next check waits for that itself."""
+
+NODES_SETTLE: Final = "$registration.settling > 0"
+"""JSONata: whether the next check is due without a call of the doorbell."""
+
 AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
 """Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
 15 seconds."""
@@ -103,7 +109,11 @@ class LaunchStates:
             self.functions["check_registration"],
             {"wave": EXECUTION_NAME, "gather": jsonata("$gather"), "events": jsonata("$unpublished")},
             next=next,
-            assign={"registration": jsonata("$states.result.Payload"), "unpublished": []},
+            assign={
+                "registration": jsonata("$states.result.Payload"),
+                "unpublished": [],
+                "gather": jsonata(SETTLING_SECONDS),
+            },
             catch=catch,
         )
 

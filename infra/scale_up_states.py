@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.concurrent_launch_states import NOTHING_RECORDED, launch_and_register
-from infra.launch_states import APPEND_EVENTS
+from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
 from infra.scale_up_expressions import (
@@ -152,7 +152,9 @@ def _registration_states(parts: MachineParts) -> States:
         "Check registration": parts.launches.check_registration(
             next="Have all nodes joined?", catch=[Catch([EVERY_ERROR], "Release after a failure")]
         ),
-        "Have all nodes joined?": choice_state({"$registration.done": "Summarise"}, otherwise="Await nodes"),
+        "Have all nodes joined?": choice_state(
+            {"$registration.done": "Summarise", NODES_SETTLE: "Check registration"}, otherwise="Await nodes"
+        ),
         "Await nodes": parts.launches.await_nodes(next="Check registration", on_error="Release after a failure"),
         "Summarise": pass_state(output=jsonata(SUMMARY)),
     }

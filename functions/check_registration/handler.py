@@ -59,6 +59,7 @@ class WaveProgress:
             "waiting": len(waiting),
             "registered": len(self.claims("registered", "ready", "initialized")),
             "initialized": len(self.claims("initialized")),
+            "settling": sum(each.settling for each in self.checked),
             "podsPlaced": self.wave.placed,
             "placedAsPlanned": round(self.wave.placed / self.wave.planned, 4) if self.wave.planned else 1.0,
             "failed": [claim.name for claim in self.claims("failed")][:NODES_SHOWN],
@@ -85,21 +86,21 @@ class RegistrationCheck:
     def answer(
         self, wave_name: str, now: datetime, events: Sequence[Event] = (), *, launching: bool = False
     ) -> dict[str, Any]:
-        """Return ``{"rings", "done", "waiting", "registered", "initialized", "podsPlaced", "placedAsPlanned", "failed",
-        "nodes"}``.
+        """Return ``{"rings", "done", "waiting", "registered", "initialized", "settling", "podsPlaced",
+        "placedAsPlanned", "failed", "nodes"}``. The next check of `settling` nodes is due in a second.
 
         `events` are those of the rounds before. They are written here, while nodes boot. A wave whose execution is
         still `launching` is not done, because its launches add claims to it.
         """
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
-        opening = NodeOpening(self._kube, self._ledger, now, self._time_left)
+        opening = NodeOpening(self._kube, self._ledger, now, self._time_left, self._sleep)
         if wave is None:
             opening.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
             self._publish(events, wave_name, now)
             return WaveProgress(Wave(wave_name, "", (), 0, 0), ()).render()
         if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
             self._sleep(left)
-        checked = opening.open(wave_name, self._register(wave, opening, now))
+        checked = opening.open(wave_name, self._register(wave, opening, now), launching=launching)
         self._publish([*events, *(event for each in checked for event in each.events)], wave_name, now)
         outcome = WaveProgress(self._ledger.wave(wave_name) or wave, checked)  # with the pods bound in this check
         _log_progress(checked)

@@ -7,15 +7,20 @@ condition is checked again, by this execution or by the one that the sweep start
 A Ready node gets its pods even while the last taint of the node controller remains, and opens when that taint is
 removed.
 
+The scheduler reads pods and nodes by separate watches. A node that opened right after its bindings could get other pods
+before the scheduler knows the bound ones, and its kubelet would reject the pods above its capacity. So a node opens a
+second after its last binding: in the next check, or after a pause in this one if no other node of the wave is awaited.
+
 A node that has its pods stays closed a little longer while a pod planned for another node would fit into its free
 capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
@@ -41,22 +46,41 @@ from joiner.reporting import registration_events as reporting
 
 logger = Logger(child=True)
 
+BINDINGS_KNOWN_AFTER: Final = 1.0
+"""Seconds after a binding in which the scheduler reads it: its watch lags by milliseconds, under load by tenths."""
+
 
 class NodeOpening:
     """Binds pods to nodes that may take them, and opens the nodes that are ready for all pods."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, now: datetime, time_left: TimeLeft = UNBOUNDED) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        ledger: Ledger,
+        now: datetime,
+        time_left: TimeLeft = UNBOUNDED,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._time_left = time_left
+        self._sleep = sleep
         self._kube = kube
         self._ledger = ledger
         self._now = now
 
-    def open(self, wave: str, checked: Sequence[ClaimProgress]) -> list[ClaimProgress]:
-        """Return the progress of all claims after filling every node that may be filled and opening every ready one."""
+    def open(self, wave: str, checked: Sequence[ClaimProgress], *, launching: bool = False) -> list[ClaimProgress]:
+        """Return the progress of all claims after filling every node that may be filled and opening every ready one.
+
+        While other nodes of the wave are awaited or its execution is `launching`, nodes that got pods in this check
+        open in the next one, so that this one ends soon.
+        """
         fillable = [
             each for each in checked if each.stage == "ready" or (each.stage == "registered" and _may_be_filled(each))
         ]
-        filled = self._fill(wave, fillable) if fillable else {}
+        filling = {each.claim.name for each in fillable}
+        awaited = launching or any(
+            each.stage in ("waiting", "registered") and each.claim.name not in filling for each in checked
+        )
+        filled = self._fill(wave, fillable, awaited=awaited) if fillable else {}
         return [filled.get(each.claim.name) or each for each in checked]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
@@ -77,11 +101,17 @@ class NodeOpening:
         if left:
             logger.warning("no time was left to open all nodes that were closed for too long", left=len(left))
 
-    def _fill(self, wave: str, fillable: Sequence[ClaimProgress]) -> dict[str, ClaimProgress]:
+    def _fill(self, wave: str, fillable: Sequence[ClaimProgress], *, awaited: bool) -> dict[str, ClaimProgress]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
         filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
         by_claim = {each.claim.name: each for each in fillable}
-        finished = call_all(filling.nodes, lambda node: self._finish(by_claim[node.claim], node, filling), KubeError)
+        if filling.newly_bound and not awaited:
+            self._sleep(BINDINGS_KNOWN_AFTER)
+        finished = call_all(
+            filling.nodes,
+            lambda node: self._finish(by_claim[node.claim], node, filling, known=not awaited),
+            KubeError,
+        )
         progress = {each.claim.name: each for each in finished}
         opened = [node for node in filling.nodes if progress[node.claim].stage == "initialized"]
         if opened:
@@ -89,14 +119,17 @@ class NodeOpening:
             self._ledger.count_placed(wave, planned=planned, placed=placed)
         return progress
 
-    def _finish(self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes) -> ClaimProgress:
+    def _finish(
+        self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes, *, known: bool
+    ) -> ClaimProgress:
         claim = progress.claim
         placed = (reporting.report_placed(pod, filled.node, claim) for pod in filled.bound)
         progress = replace(progress, events=(*progress.events, *placed))
         if progress.stage != "ready":
             return replace(progress, message=f"{filled.description}; {progress.message}")
-        if reason := filling.find_reason_to_stay_closed(filled, self._now):
-            return replace(progress, stage="registered", message=reason)
+        if reason := filling.find_reason_to_stay_closed(filled, self._now, known=known):
+            settling = filled.newly_bound and not filling.find_reason_to_stay_closed(filled, self._now)
+            return replace(progress, stage="registered", message=reason, settling=settling)
         try:
             node = self._open(filled.node, initialized=True)
             self._ledger.unassign(claim.name)

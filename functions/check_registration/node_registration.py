@@ -37,6 +37,8 @@ class ClaimProgress:
     """The node was registered in this check: its kubelet may not know yet that the taint of unregistered nodes is
     removed.
     """
+    settling: bool = False
+    """The node has its pods, and only waits until the scheduler has read their bindings."""
 
 
 class NodeRegistration:

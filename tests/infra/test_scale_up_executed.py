@@ -53,6 +53,7 @@ JOINED = {
     "rings": 0,
     "done": True,
     "waiting": 0,
+    "settling": 0,
     "podsPlaced": 3,
     "placedAsPlanned": 1,
     "nodes": [{"name": "n"}],
@@ -621,3 +622,15 @@ def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
         "Summarise",
     ]
     assert [call["gather"] for call in world.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits
+
+
+def test_nodes_that_just_got_their_pods_are_checked_again_without_a_ring(stage: Stage[World]) -> None:
+    settles = {**JOINED, "done": False, "waiting": 2, "settling": 1}
+    world = stage.world(check_registration=[settles, settles, JOINED])
+
+    execution = world.start()
+
+    assert world.end(execution)["status"] == "SUCCEEDED"
+    look = ["Check registration", "Have all nodes joined?"]
+    assert world.states(execution)[-7:] == [*look, *look, *look, "Summarise"]
+    assert [call["gather"] for call in world.calls["check_registration"]] == [0, 1, 1]  # seconds

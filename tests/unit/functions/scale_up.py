@@ -313,10 +313,14 @@ class SimulatedCluster:
     def check(self, name: str, *, launching: bool = False) -> dict[str, Any]:
         return self._state(
             "check_registration",
-            lambda f: f.RegistrationCheck(self.kube, self.ledger).answer(
+            lambda f: f.RegistrationCheck(self.kube, self.ledger, self.sleep).answer(
                 name, self.now, self._unpublished(), launching=launching
             ),
         )
+
+    def sleep(self, seconds: float) -> None:
+        """Note a pause of a function, between its calls of the API server; no time passes."""
+        self.kube.asked.append(f"sleep {seconds:g}")
 
     def _unpublished(self) -> list[Event]:
         """Return the events that this execution has collected, as the state machine passes them on once."""

@@ -392,3 +392,49 @@ def test_a_record_reports_whether_launches_of_its_round_may_still_run(world: Sim
 
     assert launching == [True, False]
     assert world.answers["record_launches"]["launching"] is True  # of round 2 only
+
+
+def test_a_node_opens_a_second_after_all_its_bindings(world: World) -> None:
+    launched(world, pending("web-2"))
+    world.boot()
+    world.kube.asked.clear()
+
+    answer = world.check("up-1")
+
+    assert (answer["done"], answer["settling"], answer["podsPlaced"]) == (True, 0, 2)
+    asked = world.kube.asked
+    second = asked.index("sleep 1")
+    nodes = [f"PATCH /api/v1/nodes/{node['metadata']['name']}" for node in world.kube.all(kinds.NODES)]
+    last_binding = max(number for number, call in enumerate(asked) if call.endswith("/binding"))
+    openings = [max(number for number, call in enumerate(asked) if call == patch) for patch in nodes]
+    assert len(nodes) == 2
+    assert last_binding < second < min(openings)
+
+
+def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(world: World) -> None:
+    """Its check ends at once, so that a node that becomes Ready now gets its pods soon."""
+    launched(world, pending("web-2"))
+    world.boot()
+    first, other = world.kube.all(kinds.NODES)
+    other["status"]["conditions"][0]["status"] = "False"
+
+    filled = world.check("up-1")
+
+    assert (filled["done"], filled["settling"], filled["initialized"]) == (False, 1, 0)
+    assert taints(world.kube.get(kinds.NODES, first["metadata"]["name"])) == [FILLING]
+    assert len([pod for pod in ("web-1", "web-2") if node_of(world, pod) == first["metadata"]["name"]]) == 1
+    assert "sleep 1" not in world.kube.asked
+
+    opened = world.check("up-1")
+
+    assert (opened["done"], opened["settling"], opened["initialized"]) == (False, 0, 1)
+    assert taints(world.kube.get(kinds.NODES, first["metadata"]["name"])) == []
+
+
+def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(world: World) -> None:
+    launched(world).boot()
+
+    assert world.check("up-1", launching=True)["settling"] == 1
+    assert taints(the_node(world)) == [FILLING]
+    assert world.check("up-1", launching=True)["settling"] == 0
+    assert taints(the_node(world)) == []

@@ -58,6 +58,8 @@ class FilledNode:
     failed: Sequence[str]
     for_the_scheduler: bool
     """Whether pods that only the scheduler may bind wait for the node to open."""
+    newly_bound: bool = False
+    """Whether pods were bound to it in this check, those of DaemonSets included."""
 
     @property
     def placed(self) -> int:
@@ -85,10 +87,21 @@ class FilledNodes:
     important: Sequence[WaitingPod]
     newcomers: Sequence[WaitingPod]
 
-    def find_reason_to_stay_closed(self, one: FilledNode, now: datetime) -> str:
-        """Return why a node of this check does not open yet; empty if it opens."""
+    @property
+    def newly_bound(self) -> frozenset[str]:
+        """Return the names of the nodes that got pods in this check."""
+        return frozenset(one.node.name for one in self.nodes if one.newly_bound)
+
+    def find_reason_to_stay_closed(self, one: FilledNode, now: datetime, *, known: bool = True) -> str:
+        """Return why a node of this check does not open yet; empty if it opens.
+
+        `known` is whether the scheduler has had the time to read the bindings of this check. Before that, it would bind
+        other pods to resources that are used.
+        """
         if not one.node.has_taint(FILLING):
             return ""
+        if one.newly_bound and not known:
+            return f"has {one.placed} of its {one.planned} pods, and opens when the scheduler has read their bindings"
         if not deadlines.binding_timed_out(one.ready_since, now) and one.failed:
             return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
         if not deadlines.may_take_other_pods(one.ready_since, now) and self._takes_another_pod(one):
@@ -146,4 +159,5 @@ def _assess(filled: NodeToFill, here: Sequence[Pod], results: BindingResults) ->
         bound=[pod for pod in here if pod.uid in results.bound and not pod.stays_with_node],
         failed=tuple(results.failed.get(name, ())),
         for_the_scheduler=filled.for_the_scheduler,
+        newly_bound=any(pod.uid in results.bound for pod in here),
     )
