@@ -105,11 +105,11 @@ class NodeOpening:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
         filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
         by_claim = {each.claim.name: each for each in fillable}
-        if filling.newly_bound and not awaited:
+        if not awaited and any(node.newly_bound for node in filling.nodes):
             self._sleep(BINDINGS_KNOWN_AFTER)
         finished = call_all(
             filling.nodes,
-            lambda node: self._finish(by_claim[node.claim], node, filling, known=not awaited),
+            lambda node: self._finish(by_claim[node.claim], node, filling, settles=awaited and node.newly_bound),
             KubeError,
         )
         progress = {each.claim.name: each for each in finished}
@@ -120,16 +120,18 @@ class NodeOpening:
         return progress
 
     def _finish(
-        self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes, *, known: bool
+        self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes, *, settles: bool
     ) -> ClaimProgress:
         claim = progress.claim
         placed = (reporting.report_placed(pod, filled.node, claim) for pod in filled.bound)
         progress = replace(progress, events=(*progress.events, *placed))
         if progress.stage != "ready":
             return replace(progress, message=f"{filled.description}; {progress.message}")
-        if reason := filling.find_reason_to_stay_closed(filled, self._now, known=known):
-            settling = filled.newly_bound and not filling.find_reason_to_stay_closed(filled, self._now)
-            return replace(progress, stage="registered", message=reason, settling=settling)
+        if reason := filling.find_reason_to_stay_closed(filled, self._now):
+            return replace(progress, stage="registered", message=reason)
+        if settles:
+            message = f"{filled.description}, and opens when the scheduler has read their bindings"
+            return replace(progress, stage="registered", message=message, settling=True)
         try:
             node = self._open(filled.node, initialized=True)
             self._ledger.unassign(claim.name)

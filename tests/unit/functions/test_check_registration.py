@@ -394,7 +394,7 @@ def test_a_record_reports_whether_launches_of_its_round_may_still_run(world: Sim
     assert world.answers["record_launches"]["launching"] is True  # of round 2 only
 
 
-def test_a_node_opens_a_second_after_all_its_bindings(world: World) -> None:
+def test_a_node_opens_a_second_after_all_its_bindings(world: SimulatedCluster) -> None:
     launched(world, pending("web-2"))
     world.boot()
     world.kube.asked.clear()
@@ -411,7 +411,7 @@ def test_a_node_opens_a_second_after_all_its_bindings(world: World) -> None:
     assert last_binding < second < min(openings)
 
 
-def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(world: World) -> None:
+def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(world: SimulatedCluster) -> None:
     """Its check ends at once, so that a node that becomes Ready now gets its pods soon."""
     launched(world, pending("web-2"))
     world.boot()
@@ -431,7 +431,7 @@ def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(world: Wor
     assert taints(world.kube.get(kinds.NODES, first["metadata"]["name"])) == []
 
 
-def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(world: World) -> None:
+def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(world: SimulatedCluster) -> None:
     launched(world).boot()
 
     assert world.check("up-1", launching=True)["settling"] == 1

@@ -87,21 +87,10 @@ class FilledNodes:
     important: Sequence[WaitingPod]
     newcomers: Sequence[WaitingPod]
 
-    @property
-    def newly_bound(self) -> frozenset[str]:
-        """Return the names of the nodes that got pods in this check."""
-        return frozenset(one.node.name for one in self.nodes if one.newly_bound)
-
-    def find_reason_to_stay_closed(self, one: FilledNode, now: datetime, *, known: bool = True) -> str:
-        """Return why a node of this check does not open yet; empty if it opens.
-
-        `known` is whether the scheduler has had the time to read the bindings of this check. Before that, it would bind
-        other pods to resources that are used.
-        """
+    def find_reason_to_stay_closed(self, one: FilledNode, now: datetime) -> str:
+        """Return why a node of this check does not open yet; empty if it opens."""
         if not one.node.has_taint(FILLING):
             return ""
-        if one.newly_bound and not known:
-            return f"has {one.placed} of its {one.planned} pods, and opens when the scheduler has read their bindings"
         if not deadlines.binding_timed_out(one.ready_since, now) and one.failed:
             return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
         if not deadlines.may_take_other_pods(one.ready_since, now) and self._takes_another_pod(one):
