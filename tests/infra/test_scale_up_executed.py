@@ -624,7 +624,7 @@ def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
     assert [call["gather"] for call in world.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits
 
 
-def test_nodes_that_just_got_their_pods_are_checked_again_without_a_ring(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_nodes_that_just_got_pods_are_checked_again_without_a_ring(stage: ScriptedAccount[ScaleUpMachine]) -> None:
     settles = {**JOINED, "done": False, "waiting": 2, "settling": 1}
     world = stage.world(check_registration=[settles, settles, JOINED])
 
