@@ -21,7 +21,7 @@ from infra.lambda_function import FunctionDependencies, LambdaFunction, LambdaLa
 from infra.launch_template_collection import LaunchTemplateCollection
 from infra.logged_state_machine import LoggedStateMachine
 from infra.manifest_installation import ManifestInstallation
-from infra.node_identity import NodeIdentity
+from infra.node_roles import NodeIdentity
 from infra.pause_parameter import PauseSsmParameter
 from infra.retirement_workflow import RetirementWorkflow
 from infra.scale_up_workflow import ScaleUpWorkflow

@@ -24,18 +24,18 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
     "crashing": frozenset(
         {
             "test_crash_table.py",
-            "test_crashes.py",
+            "test_stopped_executions.py",
             "test_chaos.py",
             "test_stack_lifecycle.py",
-            "test_guards.py",
-            "test_mistakes.py",
+            "test_other_autoscalers.py",
+            "test_reported_mistakes.py",
             "test_no_capacity.py",
             "test_invariants.py",
         }
     ),
     "leaving": frozenset(
         {
-            "test_retirement.py",
+            "test_retired_nodes.py",
             "test_sweep.py",
             "test_full_plans.py",
             "test_scenarios_as_nodepools.py",

@@ -16,9 +16,9 @@ import msgspec
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
-from functions.check_registration.node_filling import read_snapshot
+from functions.check_registration.assigned_pods import read_snapshot
+from functions.check_registration.node_joining_steps import ClaimProgress, NodeRegistration
 from functions.check_registration.node_opening import NodeOpening
-from functions.check_registration.node_registration import ClaimProgress, NodeRegistration
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube

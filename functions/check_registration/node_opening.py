@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.check_registration.node_filling import NodeFilling
-from functions.check_registration.node_registration import ClaimProgress
+from functions.check_registration.assigned_pods import NodeFilling
+from functions.check_registration.node_joining_steps import ClaimProgress
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
 from joiner.adapters.kube_errors import KubeError, NotFound

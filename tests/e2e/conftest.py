@@ -18,7 +18,7 @@ from joiner_local.tooling.build_cache import made_once
 
 pytest.register_assert_rewrite("tests.e2e.policy_members", "tests.e2e.world")
 from tests.e2e.policy_members import PolicedCluster, policed_cluster  # noqa: E402
-from tests.e2e.world import Actor  # noqa: E402  its assertions show their values
+from tests.e2e.stack_actions import Actor  # noqa: E402  its assertions show their values
 
 FORGOTTEN_AFTER = 120
 """Seconds that EC2 shows an instance after its end: hundreds of old instances are a large part of each answer."""

@@ -21,8 +21,8 @@ from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchedStack, condition
+from tests.e2e.decoded_quantities import mebibytes, millicores
 from tests.e2e.neighbour_rules import HOSTNAME, Neighbours
-from tests.e2e.quantities import mebibytes, millicores
 
 POOL_PATHS: Final = ("/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1alpha5/provisioners")
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}

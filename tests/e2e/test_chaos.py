@@ -24,7 +24,7 @@ import urllib3
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import instances
 from joiner_local.demo.execution_listing import execution, executions
-from tests.e2e.world import CAPACITY_TYPE, DEPLOYMENTS, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import CAPACITY_TYPE, DEPLOYMENTS, Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

@@ -10,7 +10,7 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import Actor, deployment
+from tests.e2e.stack_actions import Actor, deployment
 
 pytestmark = pytest.mark.e2e
 

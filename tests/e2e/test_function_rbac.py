@@ -6,7 +6,7 @@ from botocore.credentials import Credentials
 from joiner.adapters.tokens import sign
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
-from tests.e2e.world import Actor
+from tests.e2e.stack_actions import Actor
 
 pytestmark = pytest.mark.e2e
 

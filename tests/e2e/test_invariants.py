@@ -4,9 +4,9 @@ import pytest
 
 from joiner_local.demo.change_watch import until
 from joiner_local.demo.execution_listing import execution
-from tests.e2e.invariants import violations
 from tests.e2e.servable import waits
-from tests.e2e.world import Actor, deployment
+from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_invariants import violations
 
 pytestmark = pytest.mark.e2e
 

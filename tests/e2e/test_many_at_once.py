@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from joiner_local.demo.change_watch import states, until
-from tests.e2e.world import Actor, deployment, steadily
+from tests.e2e.stack_actions import Actor, deployment, steadily
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,7 @@ from joiner.adapters.tokens import sign
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.pki import CertificateAuthority
-from tests.e2e.world import Actor
+from tests.e2e.stack_actions import Actor
 from tests.local.tls_server import TlsServer, serving
 
 pytestmark = pytest.mark.e2e

@@ -8,7 +8,7 @@ import yaml
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
-from tests.e2e.world import SCENARIOS, Actor, deployment
+from tests.e2e.stack_actions import SCENARIOS, Actor, deployment
 
 pytestmark = pytest.mark.e2e
 

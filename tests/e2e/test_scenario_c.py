@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.quantities import millicores
-from tests.e2e.world import Actor, deployment
+from tests.e2e.decoded_quantities import millicores
+from tests.e2e.stack_actions import Actor, deployment
 
 pytestmark = pytest.mark.e2e
 

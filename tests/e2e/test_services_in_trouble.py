@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import Actor, deployment
+from tests.e2e.stack_actions import Actor, deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,7 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import (
+from tests.e2e.stack_actions import (
     CAPACITY_TYPE,
     INSTANCE_TYPE,
     NEVER_DISRUPTED,

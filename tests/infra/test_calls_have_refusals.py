@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.infra.conftest import ROOT, Synthesis, flat
 from tests.local.refusals import calls
-from tests.local.refusals.table import NOTHING_KNOWN, ROWS
-from tests.local.refusals.test_refusals import SERVICES
+from tests.local.refusals.refused_calls import NOTHING_KNOWN, ROWS
+from tests.local.refusals.test_refused_calls import SERVICES
 
 LIMITS = {"Resources": 500, "Parameters": 200, "Outputs": 200}
 POLICY = 10_240  # characters of a role's inline policies, without white space

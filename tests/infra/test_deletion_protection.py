@@ -11,7 +11,7 @@ from functions.empty_bucket import handler as empty_bucket
 from infra.settings import Settings
 from joiner.adapters import environment
 from tests.infra.conftest import Synthesis, Synthesise, flat
-from tests.infra.test_custom_resources import Mailbox, Remaining, mailbox  # noqa: F401  the fixture
+from tests.infra.test_custom_resource_functions import Mailbox, Remaining, mailbox  # noqa: F401  the fixture
 from tests.local.running_aws import RunningAws
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.local.stacks import att, ref
+from tests.local.stack_under_test import att, ref
 
 TRUST = {
     "Version": "2012-10-17",

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from joiner_local.aws.cloudformation.resources import TYPES
 from tests.local.every_type import every_type
 from tests.local.running_aws import RunningAws, zipped
-from tests.local.stacks import StackUnderTest, att, parameter, queue, ref
+from tests.local.stack_under_test import StackUnderTest, att, parameter, queue, ref
 
 
 def value(aws: RunningAws, name: str) -> str:

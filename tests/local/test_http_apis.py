@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.local.running_aws import RunningAws, eventually
-from tests.local.stacks import StackUnderTest, att, ref
+from tests.local.stack_under_test import StackUnderTest, att, ref
 
 ECHO = """
 import json

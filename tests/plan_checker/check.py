@@ -7,9 +7,9 @@ from typing import Final
 from tests.plan_checker.admitted import admitted, buffer_pods
 from tests.plan_checker.amounts import Json, Lists, Spot, amounts, key
 from tests.plan_checker.neighbours import PlacedPods, check_neighbours
-from tests.plan_checker.nodes import HOST, check_node_rules, check_resources, owners
+from tests.plan_checker.node_rules import HOST, check_node_rules, check_resources, owners
 from tests.plan_checker.offers import check_limits, check_offers
-from tests.plan_checker.volumes import check_volumes
+from tests.plan_checker.volume_rules import check_volumes
 
 LEAVING: Final = "karpenter.sh/disrupted"
 PASSING: Final = (

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from tests.plan_checker.amounts import NOTHING, Json, Lists, Spot, amounts, asks, key, namespace_of
-from tests.plan_checker.nodes import HOST, label, likes, selects, tolerated
+from tests.plan_checker.node_rules import HOST, label, likes, selects, tolerated
 from tests.plan_checker.offers import offers_of
-from tests.plan_checker.volumes import check_claim, claims_of
+from tests.plan_checker.volume_rules import check_claim, claims_of
 
 Everyone = Sequence[tuple[Json, Spot]]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 
 from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, amount, amounts
-from tests.plan_checker.nodes import ZONE, meets
+from tests.plan_checker.node_rules import ZONE, meets
 
 Offer = tuple[Json, dict[str, str], Json]
 

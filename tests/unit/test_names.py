@@ -1,7 +1,7 @@
 """A name means one thing, and prose uses the field's words.
 
-The tests read all code of the product. A public class or a module name that is defined twice sends a reader to the
-wrong file; an exception to this rule stands in a list below, with its reason.
+The tests read all code of the product and of its tests. A public class or a module name that is defined twice sends a
+reader to the wrong file; an exception to this rule stands in a list below, with its reason.
 """
 
 import ast
@@ -17,16 +17,15 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 FOLDERS: Final = ("layers/joiner/python/joiner", "functions", "infra", "local/joiner_local", "cli/joiner_cli", "bench")
-FILES = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))]
+NAMED_ONCE: Final = (*FOLDERS, "tests")
+FILES = [path for folder in NAMED_ONCE for path in sorted((REPOSITORY / folder).rglob("*.py"))]
 
 SAME_MODULE_NAME: Final = {
     "__init__.py": "Python's name for a package",
     "__main__.py": "Python's name for a program",
+    "app.py": "the command's program, and the app of a deployment, which the CDK runs by this name",
+    "conftest.py": "pytest's name for fixtures",
     "handler.py": "the entry point of each function; its folder has the name",
-    "node_filling.py": "filling nodes in the search, and binding pods to a node with the taint filling",
-    "node_identity.py": "IAM roles of nodes, and the identity of a simulated node",
-    "node_registration.py": "what Joiner does when a node registers, and how a simulated node registers",
-    "pending_pods.py": "the planner's input, and a check of the sweep",
 }
 SAME_CLASS_NAME: Final[dict[str, str]] = {}
 

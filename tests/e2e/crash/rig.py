@@ -12,14 +12,14 @@ from typing import Any, Final
 from bench.lambda_reports import reports
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
+from tests.e2e.crash.fault_table import FOR_GOOD, FaultCase, Verdict, cases
 from tests.e2e.crash.grants import not_struck
 from tests.e2e.crash.stages import STAGES
-from tests.e2e.crash.table import FOR_GOOD, FaultCase, Verdict, cases
 from tests.e2e.crash.troubles import Troubles, pod
 from tests.e2e.crash.ways import DISRUPT, DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
 from tests.e2e.eviction_checker import watch_evictions
-from tests.e2e.invariants import violations
-from tests.e2e.world import Actor
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_invariants import violations
 
 APART: Final = 3.1
 """Seconds between two sweeps that together count as proof: the local stack's setting, in whole seconds rounded up."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.conftest import SHOWN
+from tests.e2e.crash.fault_table import FaultCase, FaultPlace, Verdict, in_a_seeded_order, show
 from tests.e2e.crash.rig import PACE, Rig
-from tests.e2e.crash.table import FaultCase, FaultPlace, Verdict, in_a_seeded_order, show
 from tests.e2e.crash.ways import CONSOLIDATION, RETIRE, SCALE_UP, WAYS
-from tests.e2e.invariants import failed_executions
-from tests.e2e.world import Actor
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_invariants import failed_executions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.restless("most executions here fail, as they should")]
 

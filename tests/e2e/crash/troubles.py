@@ -15,8 +15,8 @@ from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.stages import STAGES
 from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, FAILING_NODES, HEALTH_EVENT, REFRESH, SWEEP, UP, Way
-from tests.e2e.invariants import CLAIM_PATHS
-from tests.e2e.world import Actor, deployment
+from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_invariants import CLAIM_PATHS
 
 PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 MACHINES: Final = "/apis/karpenter.sh/v1alpha5/machines"

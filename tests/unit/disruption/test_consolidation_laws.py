@@ -13,7 +13,7 @@ from joiner.disruption.proposal import Proposal
 from joiner.planning import PlannedNode, Snapshot
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
-from tests.unit.disruption.clusters import LONG_AGO, owned
+from tests.unit.disruption.initialized_nodes import LONG_AGO, owned
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, planned, worlds
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from joiner.disruption import consolidation
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import Proposal
 from joiner.planning import Snapshot
-from tests.unit.disruption.clusters import claim_and_node, daemon_pod
+from tests.unit.disruption.initialized_nodes import claim_and_node, daemon_pod
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, Json, node_pool, running
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

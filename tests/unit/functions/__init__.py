@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("tests.unit.functions.invariants")  # its failures show the values
+pytest.register_assert_rewrite("tests.unit.functions.simulation_invariants")  # its failures show the values

@@ -14,7 +14,7 @@ from joiner.cluster import Pod
 from joiner.names import FILLING, INITIALIZED, NODEPOOL
 from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import SimulatedCluster, pending
-from tests.unit.lifecycle.world import LINGERING
+from tests.unit.lifecycle.joining_nodes import LINGERING
 
 
 def launched(world: SimulatedCluster, *others: dict[str, Any]) -> SimulatedCluster:

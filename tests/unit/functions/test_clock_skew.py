@@ -15,9 +15,9 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.names import TERMINATION_FINALIZER
 from tests.unit.functions.conftest import MakeWorld
-from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import NOON, SimulatedCluster, pending
+from tests.unit.functions.simulation_invariants import nothing_is_left
 
 SKEW = 30.0
 SEEDS = range(2)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from functions.check_registration.node_joining_steps import ClaimProgress
 from functions.check_registration.node_opening import NodeOpening
-from functions.check_registration.node_registration import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.kube_nodes import read_node

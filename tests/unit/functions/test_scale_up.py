@@ -18,8 +18,8 @@ from joiner.adapters.payload import Execution, Task
 from joiner.pools import NodeClassProblem
 from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.scale_up import CLASS, CLUSTER, SimulatedCluster, arn, pending
+from tests.unit.functions.simulation_invariants import nothing_is_left
 
 CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 

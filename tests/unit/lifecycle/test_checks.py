@@ -15,7 +15,7 @@ from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
 from joiner.pools import Disruption, DisruptionBudget, NodeClaim, NodeClassRef, NodePool
-from tests.unit.lifecycle.world import NOON, claim, daemon_pod, node, pod
+from tests.unit.lifecycle.joining_nodes import NOON, claim, daemon_pod, node, pod
 
 AGO = NOON - timedelta(hours=1)
 AT = int(NOON.timestamp())

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from joiner.lifecycle.other_autoscalers import DEFINITIONS, AutoscalerSign, find_other_autoscalers, refusal_reason
-from tests.unit.lifecycle.world import NOON
+from tests.unit.lifecycle.joining_nodes import NOON
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -11,7 +11,17 @@ from joiner.lifecycle.initialization import (
     missing_for_initialization,
     opening_patch,
 )
-from tests.unit.lifecycle.world import FILLING, GPUS, LINGERING, NOON, NOT_READY, STARTUP, UNREGISTERED, claim, node
+from tests.unit.lifecycle.joining_nodes import (
+    FILLING,
+    GPUS,
+    LINGERING,
+    NOON,
+    NOT_READY,
+    STARTUP,
+    UNREGISTERED,
+    claim,
+    node,
+)
 
 
 def test_a_ready_node_may_take_pods_although_it_is_closed_for_filling() -> None:

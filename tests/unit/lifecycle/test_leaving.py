@@ -12,7 +12,7 @@ from joiner.lifecycle.progress import list_uncovered_pods
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED
 from joiner.pools.retiring_nodes import find_retiring_nodes
-from tests.unit.lifecycle.world import NOON, claim, node, pod
+from tests.unit.lifecycle.joining_nodes import NOON, claim, node, pod
 
 CLOSED = Taint(DISRUPTED, "NoSchedule")
 STANDING = replace(claim(), provider_id="aws:///a/i-1", node_name="node-1")

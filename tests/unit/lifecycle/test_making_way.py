@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from joiner.cluster import Node
 from joiner.lifecycle.kept_nodes import assign_kept_nodes, find_recently_draining
-from tests.unit.lifecycle.world import NOON, claim, daemon_pod, node, pod
+from tests.unit.lifecycle.joining_nodes import NOON, claim, daemon_pod, node, pod
 
 
 def empty_node(name: str, cpu: str = "2") -> Node:

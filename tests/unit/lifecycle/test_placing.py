@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from joiner.cluster import Node, Pod, sum_resources
 from joiner.lifecycle.binding import BindingInput, choose_bindings, count_open_slots
-from tests.unit.lifecycle.world import FILLING, LINGERING, daemon_pod, node, pod
+from tests.unit.lifecycle.joining_nodes import FILLING, LINGERING, daemon_pod, node, pod
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 WEB = {"app": "web"}

@@ -10,7 +10,7 @@ from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open
 from joiner.planning.model.pending_pods import GIVEN_UP
 from joiner.pools import NodeClaim
 from joiner.pools.conditions import Status
-from tests.unit.lifecycle.world import NOON, claim, node, pod
+from tests.unit.lifecycle.joining_nodes import NOON, claim, node, pod
 
 STATUSES: tuple[Status, ...] = ("Unknown", "False")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from joiner.lifecycle.checks import ClusterSurvey
 from joiner.lifecycle.rebuilding import rebuilt_claim
 from joiner.pools import NodeClaim, NodeClassRef, NodePool, read_node_claim, write_claim_status, write_node_claim
-from tests.unit.lifecycle.world import NOON, node
+from tests.unit.lifecycle.joining_nodes import NOON, node
 
 LABELS = {
     "karpenter.sh/nodepool": "default",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from joiner.cluster import Taint
 from joiner.lifecycle.registration import is_registered, joined_without_taint, match_nodes, registration_patch
-from tests.unit.lifecycle.world import FILLING, UNREGISTERED, claim, node
+from tests.unit.lifecycle.joining_nodes import FILLING, UNREGISTERED, claim, node
 
 
 def test_a_claim_is_matched_to_the_node_of_its_instance() -> None:

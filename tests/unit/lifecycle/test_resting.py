@@ -6,7 +6,7 @@ import pytest
 
 from joiner.lifecycle.retirement import as_detaching, as_draining, as_terminating
 from joiner.lifecycle.retirement_back_off import NEAR_DEADLINE, drained_by, is_blocked, may_back_off
-from tests.unit.lifecycle.world import NOON, claim
+from tests.unit.lifecycle.joining_nodes import NOON, claim
 
 GOING = claim(deletion=NOON)
 

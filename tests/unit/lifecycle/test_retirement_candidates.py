@@ -10,7 +10,7 @@ from joiner.lifecycle.retirement_candidates import (
     find_launching_claims,
     read_pods,
 )
-from tests.unit.lifecycle.world import NOON, claim, node, node_manifest, pod, pod_manifest
+from tests.unit.lifecycle.joining_nodes import NOON, claim, node, node_manifest, pod, pod_manifest
 
 CLAIM = claim("a")
 EMPTY = RetirementRequest("a", RetirementReason.EMPTY)

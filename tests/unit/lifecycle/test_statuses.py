@@ -9,7 +9,7 @@ from joiner.lifecycle.declared_status import status_patches
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.pools import InvalidManifest, NodeClassProblem, NodeClassRef, NodePool, ResolvedNodeClass
-from tests.unit.lifecycle.world import NOON, claim
+from tests.unit.lifecycle.joining_nodes import NOON, claim
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), generation=2)
 CLASS = ResolvedNodeClass("default", "EC2NodeClass", generation=1)

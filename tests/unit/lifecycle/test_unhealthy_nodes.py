@@ -19,7 +19,7 @@ from joiner.pools import Disruption, DisruptionBudget, NodeClaim, NodeClassRef, 
 from joiner.pools.disruption_settings import DisruptionSettings, RepairSettings
 from joiner.pools.timestamps import format_timestamp
 from joiner.reporting.retirement_events import report_retirement
-from tests.unit.lifecycle.world import NOON, claim, node
+from tests.unit.lifecycle.joining_nodes import NOON, claim, node
 
 AGO = NOON - timedelta(hours=5)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.unit.planning.checked import checked, why, world
 from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.volumes import LATER, ONE_TYPE, claim, csi_node, mounting, volume
+from tests.unit.planning.volume_manifests import LATER, ONE_TYPE, claim, csi_node, mounting, volume
 from tests.unit.planning.worlds import (
     CATALOGUE,
     ZONES,

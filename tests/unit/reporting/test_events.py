@@ -8,7 +8,7 @@ from joiner.planning import ExistingNode, Offer, PendingPod, Reason
 from joiner.pools import InvalidManifest, NodeClassRef, NodePool
 from joiner.reporting import launch_events, plan_events, registration_events
 from joiner.reporting.events import Event, Subject
-from tests.unit.lifecycle.world import NOON, claim, node, pod
+from tests.unit.lifecycle.joining_nodes import NOON, claim, node, pod
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 

@@ -16,11 +16,11 @@ from joiner.lifecycle.checks.lost_instances import LOST_INSTANCES
 from joiner.lifecycle.checks.orphan_claims import ORPHAN_CLAIMS
 from joiner.lifecycle.checks.orphan_instances import ORPHAN_INSTANCES
 from joiner.lifecycle.checks.orphan_nodes import ORPHAN_NODES
-from joiner.lifecycle.checks.pending_pods import PENDING_PODS
 from joiner.lifecycle.checks.recommended_claims import RECOMMENDED
 from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
+from joiner.lifecycle.checks.unplanned_pods import PENDING_PODS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 

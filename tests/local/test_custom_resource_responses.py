@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.local.running_aws import RunningAws
-from tests.local.stacks import StackUnderTest, att, parameter
+from tests.local.stack_under_test import StackUnderTest, att, parameter
 
 # Does what its properties request, and records each request.
 FUNCTION = """

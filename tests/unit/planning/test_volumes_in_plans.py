@@ -3,7 +3,7 @@
 from tests.unit.planning.checked import checked, drawn, why, world
 from tests.unit.planning.test_in_flight import assigned
 from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.volumes import LATER, claim, mounting, volume
+from tests.unit.planning.volume_manifests import LATER, claim, mounting, volume
 from tests.unit.planning.worlds import (
     ZONE,
     ZONES,

@@ -3,14 +3,32 @@
 import pytest
 
 from joiner.adapters.ec2_client import Ec2
-from tests.local.refusals import clusters, deployments, functions, machines, signals, state_machines, storage, tables
-from tests.local.refusals.table import ROWS, RefusedCall, refusal_of
+from tests.local.refusals import (
+    cluster_refusals,
+    deployment_refusals,
+    dynamodb_refusals,
+    ec2_refusals,
+    function_refusals,
+    signal_refusals,
+    state_machine_refusals,
+    storage_refusals,
+)
+from tests.local.refusals.refused_calls import ROWS, RefusedCall, refusal_of
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 
 # imported for their rows
-SERVICES = (clusters, deployments, functions, machines, signals, state_machines, storage, tables)
+SERVICES = (
+    cluster_refusals,
+    deployment_refusals,
+    function_refusals,
+    ec2_refusals,
+    signal_refusals,
+    state_machine_refusals,
+    storage_refusals,
+    dynamodb_refusals,
+)
 MODELLED = [row for row in ROWS if row.attempt is not None]
 
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from tests.local.refusals.table import not_modelled, nothing_known, refuses
+from tests.local.refusals.refused_calls import not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws
 
 EKS: Final = "eks"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tests.plan_checker.amounts import Json, Lists, Spot, amount, key, namespace_of
-from tests.plan_checker.nodes import ZONE, holds, label, selects
+from tests.plan_checker.node_rules import ZONE, holds, label, selects
 
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
 EBS: Final = "ebs.csi.aws.com"

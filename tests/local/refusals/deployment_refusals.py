@@ -3,9 +3,9 @@
 import json
 from typing import Any, Final
 
-from tests.local.refusals.table import Refused, not_modelled, nothing_known, refuses
+from tests.local.refusals.refused_calls import Refused, not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws
-from tests.local.stacks import StackUnderTest, parameter
+from tests.local.stack_under_test import StackUnderTest, parameter
 
 CLOUDFORMATION: Final = "cloudformation"
 APIS: Final = "apigatewayv2"

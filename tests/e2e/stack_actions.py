@@ -20,7 +20,7 @@ from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import REPOSITORY
-from tests.e2e.invariants import CLAIM_PATHS, failed_executions, violations
+from tests.e2e.stack_invariants import CLAIM_PATHS, failed_executions, violations
 
 SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
 PAUSE: Final = "public.ecr.aws/eks-distro/kubernetes/pause:3.2"

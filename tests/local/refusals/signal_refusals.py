@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from tests.local.refusals.table import Refused, not_modelled, nothing_known, refuses
+from tests.local.refusals.refused_calls import Refused, not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws
 
 SQS: Final = "sqs"

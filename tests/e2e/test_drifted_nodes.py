@@ -10,8 +10,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.test_retirement import MACHINES, NODES, assert_gone, name_of, only, running
-from tests.e2e.world import Actor
+from tests.e2e.stack_actions import Actor
+from tests.e2e.test_retired_nodes import MACHINES, NODES, assert_gone, name_of, only, running
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,7 @@ import pytest
 
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import DEPLOYMENTS, Actor, deployment
+from tests.e2e.stack_actions import DEPLOYMENTS, Actor, deployment
 
 pytestmark = pytest.mark.e2e
 

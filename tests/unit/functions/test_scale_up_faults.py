@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.faults import Fault, Trouble
-from tests.unit.functions.invariants import nothing_is_left
 from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.simulation_invariants import nothing_is_left
 
 TRIED = 8  # calls of each fault, of about a hundred
 SEED = 20261121

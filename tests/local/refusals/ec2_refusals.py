@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.local.refusals.table import not_modelled, nothing_known, refuses
+from tests.local.refusals.refused_calls import not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws
 
 EC2: Final = "ec2"

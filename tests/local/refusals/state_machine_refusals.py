@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.local.refusals.table import Refused, not_modelled, nothing_known, refuses
+from tests.local.refusals.refused_calls import Refused, not_modelled, nothing_known, refuses
 from tests.local.running_aws import RunningAws, eventually
 
 SFN: Final = "stepfunctions"

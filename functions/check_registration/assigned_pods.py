@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.check_registration.node_registration import ClaimProgress
+from functions.check_registration.node_joining_steps import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import LIVING
 from joiner.adapters.kube import Kube
