@@ -38,7 +38,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class SizedPod:
     """A pod: millicores, MiB, priority."""
 
     cpu: int
@@ -46,14 +46,14 @@ class Waiting:
     priority: int = 0
 
 
-def manifests(waiting: Sequence[Waiting]) -> list[Json]:
+def manifests(waiting: Sequence[SizedPod]) -> list[Json]:
     return [
         pod(f"p-{number}", cpu=f"{one.cpu}m", memory=f"{one.memory}Mi", priority=one.priority)
         for number, one in enumerate(waiting)
     ]
 
 
-def holds(name: str, inside: Sequence[Waiting]) -> bool:
+def holds(name: str, inside: Sequence[SizedPod]) -> bool:
     free = CATALOGUE[name]["allocatable"]
     return sum(one.cpu for one in inside) <= amount(free["cpu"]) * 1000 and sum(
         one.memory for one in inside
@@ -64,12 +64,12 @@ def price_of(name: str) -> float:
     return float(min(each["pricePerHour"] for each in CATALOGUE[name]["offerings"]))
 
 
-def may_open(pool: Pool, one: Waiting, pools: Sequence[Pool]) -> bool:
+def may_open(pool: Pool, one: SizedPod, pools: Sequence[Pool]) -> bool:
     """Return whether no pool of higher weight, which has no limit here, can hold this pod."""
     return not any(other.weight > pool.weight and any(holds(name, [one]) for name in other.types) for other in pools)
 
 
-def cheapest_node(inside: Sequence[Waiting], pools: Sequence[Pool]) -> float:
+def cheapest_node(inside: Sequence[SizedPod], pools: Sequence[Pool]) -> float:
     prices = [
         price_of(name)
         for pool in pools
@@ -80,13 +80,15 @@ def cheapest_node(inside: Sequence[Waiting], pools: Sequence[Pool]) -> float:
     return min(prices, default=float("inf"))
 
 
-def cheapest_of_all(waiting: Sequence[Waiting], pools: Sequence[Pool]) -> float:
+def cheapest_of_all(waiting: Sequence[SizedPod], pools: Sequence[Pool]) -> float:
     return min(sum(cheapest_node(part, pools) for part in parts) for parts in divided(list(waiting)))
 
 
 some_types = st.lists(st.sampled_from(sorted(TYPES)), min_size=1, max_size=3, unique=True).map(tuple)
 weights = st.permutations([1, 10, 50])
-sizes = st.builds(Waiting, st.sampled_from([100, 400, 900, 1700, 3000, 7000]), st.sampled_from([64, 1024, 3000, 14000]))
+sizes = st.builds(
+    SizedPod, st.sampled_from([100, 400, 900, 1700, 3000, 7000]), st.sampled_from([64, 1024, 3000, 14000])
+)
 
 
 @st.composite
@@ -98,7 +100,7 @@ def several_pools(draw: st.DrawFn, limits: st.SearchStrategy[int]) -> tuple[Pool
 @examples(60)
 @given(st.lists(sizes, min_size=1, max_size=5), several_pools(st.just(0)))
 def test_no_bound_of_pools_with_weights_is_above_the_cheapest_plan(
-    waiting: list[Waiting], pools: tuple[Pool, ...]
+    waiting: list[SizedPod], pools: tuple[Pool, ...]
 ) -> None:
     able = [one for one in waiting if any(holds(name, [one]) for pool in pools for name in pool.types)]
     lists = {"pods": manifests(waiting), "nodepools": [pool.manifest() for pool in pools]}
@@ -115,18 +117,18 @@ def test_no_bound_of_pools_with_weights_is_above_the_cheapest_plan(
 Placed = tuple[int, ...]
 
 
-def placed_by_priority(waiting: Sequence[Waiting]) -> Placed:
+def placed_by_priority(waiting: Sequence[SizedPod]) -> Placed:
     return tuple(sum(one.priority == level for one in waiting) for level in (10, 0))
 
 
-def better_subsets(waiting: Sequence[Waiting], placed: Placed) -> Iterator[list[Waiting]]:
+def better_subsets(waiting: Sequence[SizedPod], placed: Placed) -> Iterator[list[SizedPod]]:
     for chosen in product((True, False), repeat=len(waiting)):
         subset = [one for one, taken in zip(waiting, chosen, strict=True) if taken]
         if placed_by_priority(subset) > placed:
             yield subset
 
 
-def fits_within_limits(subset: Sequence[Waiting], pools: Sequence[Pool]) -> bool:
+def fits_within_limits(subset: Sequence[SizedPod], pools: Sequence[Pool]) -> bool:
     """Return whether some division of these pods among nodes is within the limits of the pools."""
     for parts in divided(list(subset)):
         ways = [
@@ -146,7 +148,7 @@ def fits_within_limits(subset: Sequence[Waiting], pools: Sequence[Pool]) -> bool
 
 
 ranked_sizes = st.builds(
-    Waiting,
+    SizedPod,
     st.sampled_from([400, 900, 1700, 3000, 9000]),
     st.sampled_from([64, 3000, 14000]),
     st.sampled_from([0, 0, 10]),
@@ -156,7 +158,7 @@ ranked_sizes = st.builds(
 @examples(40)
 @given(st.lists(ranked_sizes, min_size=1, max_size=5), several_pools(st.sampled_from([0, 2, 4, 8])))
 def test_limits_of_pools_with_weights_give_up_no_pod_that_some_plan_places(
-    waiting: list[Waiting], pools: tuple[Pool, ...]
+    waiting: list[SizedPod], pools: tuple[Pool, ...]
 ) -> None:
     lists = {"pods": manifests(waiting), "nodepools": [pool.manifest() for pool in pools]}
     plan = planned(lists, CATALOGUE)
