@@ -16,6 +16,7 @@ ALLOWED: Final = "DryRunOperation"
 FROM_TEMPLATE: Final = (
     "BlockDeviceMappings",
     "CapacityReservationSpecification",
+    "CpuOptions",
     "IamInstanceProfile",
     "ImageId",
     "InstanceMarketOptions",

@@ -15,6 +15,7 @@ from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel import call_all
 from joiner.adapters.records import BROKEN
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
+from joiner.catalogue.instance_features import EFA
 from joiner.launching import Launch, LaunchOutcome, PairedInstance
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.planning import Snapshot
@@ -103,12 +104,13 @@ class LaunchRecorder:
         kind = self._catalogue.types.get(instance.instance_type)
         pool = next((pool for pool in self._world.pools if pool.key == claim.pool_key), None)
         node_class = next((node_class for node_class in self._world.classes if node_class.ref == claim.class_ref), None)
+        efa = bool(claim.requests.get(EFA, 0))
         after = launched_claim(
             claim,
             instance,
             labels={**(kind.labels if kind else {}), **family_labels(node_class)},
-            capacity=compute_capacity(kind, node_class, pool) if kind else None,
-            allocatable=compute_allocatable(kind, node_class, pool) if kind else None,
+            capacity=compute_capacity(kind, node_class, pool, efa=efa) if kind else None,
+            allocatable=compute_allocatable(kind, node_class, pool, efa=efa) if kind else None,
             at=self._now,
             zone_id=zone_id,
         )

@@ -43,6 +43,8 @@ test compares the record with this list::
         EC2Response.describe_launch_template_versions EC2Response.create_launch_template
         EC2Response.create_launch_template_version EC2Response.delete_launch_template
         EC2Response.describe_launch_templates
+    ec2.network_interfaces
+        NetworkInterface.attachment
     ec2.public_images
         AmiBackend._load_amis
     ec2.reservation_api
@@ -166,6 +168,7 @@ def _install_ec2(aws: LocalAws) -> None:
         instance_lifecycle,
         instance_statuses,
         launch_templates,
+        network_interfaces,
         reservation_api,
         spot_interruptions,
         spot_role,
@@ -178,6 +181,7 @@ def _install_ec2(aws: LocalAws) -> None:
     reservation_api.install(aws)
     ec2_lookups.install()
     launch_templates.install()
+    network_interfaces.install()
     ebs_volumes.install()
     instance_lifecycle.install(aws)
     early_terminations.install(aws)

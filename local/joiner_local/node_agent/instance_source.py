@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner_local.aws_sessions import aws_session
+from joiner_local.node_agent.device_plugins import registered_devices
 from joiner_local.node_agent.node_capacity import InstanceHardware
 from joiner_local.node_agent.node_objects import Ec2Instance
 from joiner_local.node_agent.node_registration import Unbootable
@@ -137,7 +138,9 @@ class InstanceReader:
             found = self.ec2.describe_instance_types(InstanceTypes=[instance.instance_type])["InstanceTypes"]
             self._types[instance.instance_type] = found[0]
         volume = self.ec2.describe_volumes(VolumeIds=[self._volume(instance, data_device)])["Volumes"][0]
-        return InstanceHardware.from_ec2(self._types[instance.instance_type], root_gib=volume["Size"])
+        info = self._types[instance.instance_type]
+        devices = registered_devices(info, self.image_name(instance.image_id), instance.efa_interfaces)
+        return replace(InstanceHardware.from_ec2(info, root_gib=volume["Size"]), devices=devices)
 
     def _volume(self, instance: Ec2Instance, device: str) -> str:
         """Return a volume. An instance is visible a moment before its volumes are attached."""

@@ -42,6 +42,7 @@ class Ec2Instance:
     profile_arn: str
     root_device: str
     volumes: Mapping[str, str]  # device name -> volume id
+    efa_interfaces: int = 0
 
     @classmethod
     def from_ec2(cls, answer: Mapping[str, Any]) -> "Ec2Instance":
@@ -61,6 +62,9 @@ class Ec2Instance:
             profile_arn=answer.get("IamInstanceProfile", {}).get("Arn", ""),
             root_device=answer.get("RootDeviceName", ""),
             volumes=volumes,
+            efa_interfaces=sum(
+                nic.get("InterfaceType", "").startswith("efa") for nic in answer.get("NetworkInterfaces", [])
+            ),
         )
 
     @property

@@ -25,7 +25,13 @@ READ: Final[Mapping[str, Any]] = {
     "SupportedVirtualizationTypes": None,
     "SupportedUsageClasses": None,
     "Hypervisor": None,
-    "ProcessorInfo": {"SupportedArchitectures": None, "SustainedClockSpeedInGhz": None, "Manufacturer": None},
+    "ProcessorInfo": {
+        "SupportedArchitectures": None,
+        "SupportedFeatures": None,
+        "SustainedClockSpeedInGhz": None,
+        "Manufacturer": None,
+    },
+    "PlacementGroupInfo": {"SupportedStrategies": None},
     "VCpuInfo": {"DefaultVCpus": None},
     "MemoryInfo": {"SizeInMiB": None},
     "NetworkInfo": {
@@ -33,7 +39,7 @@ READ: Final[Mapping[str, Any]] = {
         "MaximumNetworkInterfaces": None,
         "Ipv4AddressesPerInterface": None,
         "EncryptionInTransitSupported": None,
-        "NetworkCards": {"NetworkCardIndex": None, "MaximumNetworkInterfaces": None},
+        "NetworkCards": {"NetworkCardIndex": None, "MaximumNetworkInterfaces": None, "InterfaceTypes": None},
         "EfaInfo": {"MaximumEfaInterfaces": None},
     },
     "EbsInfo": None,

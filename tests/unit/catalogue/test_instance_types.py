@@ -14,7 +14,14 @@ import moto
 import pytest
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, load_network_facts, supports_nodes
+from joiner.catalogue import (
+    Catalogue,
+    InstanceType,
+    compute_allocatable,
+    instance_type_from_ec2,
+    load_network_facts,
+    supports_nodes,
+)
 from joiner.cluster import Resources
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "documented_instance_types.json"
@@ -114,7 +121,7 @@ def test_allocatable_is_what_karpenter_publishes(
     assert {key for _, key in differing} == {"pods", "memory", "vpc.amazonaws.com/pod-eni", "vpc.amazonaws.com/efa"}
 
 
-def test_no_type_offers_interfaces_that_no_launch_template_makes(
+def test_a_type_has_efa_only_if_a_pod_requests_it(
     computed: Mapping[str, InstanceType], published: Mapping[str, tuple[dict[str, str], Resources]]
 ) -> None:
     published_with = {
@@ -123,6 +130,13 @@ def test_no_type_offers_interfaces_that_no_launch_template_makes(
     assert len(published_with) > 100
 
     assert {name for name, known in computed.items() if known.allocatable.get("vpc.amazonaws.com/efa", 0)} == set()
+    requested = {name: compute_allocatable(known, efa=True) for name, known in computed.items()}
+    differing = {
+        name
+        for name in published_with & requested.keys()
+        if requested[name]["vpc.amazonaws.com/efa"] != published[name][1]["vpc.amazonaws.com/efa"]
+    }
+    assert differing == set()
 
 
 def test_nearly_every_published_type_is_computed(

@@ -329,16 +329,14 @@ def test_too_large_a_pod_hears_which_type_comes_nearest() -> None:
     assert reason.lacks.to_kube() == {"cpu": "4080m"}
 
 
-def test_a_pod_that_asks_for_efa_hears_that_no_node_has_it() -> None:
+def test_a_pod_that_asks_for_efa_hears_which_type_lacks_it() -> None:
     asking = pod("mpi")
     asking["spec"]["containers"][0]["resources"]["requests"]["vpc.amazonaws.com/efa"] = "1"
-    plan = planned(world([asking]))
 
-    assert why(plan) == [
-        "default: no node of this pool has vpc.amazonaws.com/efa: Joiner's launch templates make no EFA "
-        "interfaces yet: "
-        "run such pods on a node group that has them"
-    ]
+    reason = planned(world([asking])).pending[0].reasons[0]
+
+    assert reason.reason == "no instance type has enough resources"
+    assert reason.lacks.to_kube() == {"vpc.amazonaws.com/efa": "1"}
 
 
 def test_an_invalid_pool_and_an_invalid_pod_are_problems_and_stop_no_other() -> None:

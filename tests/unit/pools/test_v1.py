@@ -61,10 +61,6 @@ def test_a_field_without_effect_is_reported() -> None:
     found = read_manifests(EVERYTHING)
 
     assert sorted(problem.field for problem in found.problems if problem.object == "EC2NodeClass/everything") == [
-        "spec.connectionTracking",
-        "spec.cpuOptions",
-        "spec.ipPrefixCount",
-        "spec.networkInterfaces",
         "spec.placementGroupSelector",
     ]
     assert {problem.severity for problem in found.problems} == {"warning"}

@@ -14,7 +14,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 from moto.ec2.utils import parse_user_data
 from moto.iam.models import iam_backends
 
-from joiner_local.aws.ec2 import ebs_volumes
+from joiner_local.aws.ec2 import ebs_volumes, network_interfaces, processor_options
 from joiner_local.aws.ec2.capacity_pools import SPOT
 from joiner_local.aws.ec2.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
 from joiner_local.aws.ec2.reservation_api import RESERVATIONS
@@ -75,6 +75,8 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
         yield found
     yield from _image_problems(data, pool.instance_type, backend)
     yield from ebs_volumes.problems(data, backend)
+    yield from network_interfaces.interface_problems(data, pool.instance_type)
+    yield from processor_options.processor_problems(data, pool.instance_type)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
     for group_id in _group_ids(data):
         group = backend.get_security_group_from_id(group_id)
@@ -204,7 +206,7 @@ def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
         subnet_id=asked.subnet_id,
         key_name=data.get("KeyName"),
         security_group_ids=list(data.get("SecurityGroupIds") or []),
-        nics=_interfaces(asked),
+        nics=network_interfaces.as_moto_takes_them(data.get("NetworkInterfaces") or (), asked.subnet_id),
         tags={"instance": tags["instance"], "volume": tags["volume"]},
         metadata_options=data.get("MetadataOptions") or {},
         monitoring_state="enabled" if (data.get("Monitoring") or {}).get("Enabled") else "disabled",
@@ -220,21 +222,12 @@ def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
         instance.spot_instance_request_id = f"sir-{uuid.uuid4().hex[:8]}"
     if profile := data.get("IamInstanceProfile"):
         backend.associate_iam_instance_profile(instance.id, _profile(profile, backend).name)
+    network_interfaces.describe_on(instance, data.get("NetworkInterfaces") or ())
+    processor_options.describe_on(instance, data)
     for interface in instance.nics.values():
         interface.add_tags(tags["network-interface"])
     _set_performance(instance, data, backend)
     return instance
-
-
-def _interfaces(asked: LaunchPool) -> list[dict[str, Any]]:
-    """Return the template's interfaces, or one. They are deleted with the instance unless the template says otherwise;
-    moto's default would leak addresses.
-    """
-    given = asked.data.get("NetworkInterfaces") or [{"DeviceIndex": 0}]
-    return [
-        {"DeleteOnTermination": True, "SubnetId": asked.subnet_id, "DeviceIndex": index, **nic}
-        for index, nic in enumerate(given)
-    ]
 
 
 def _devices(data: Mapping[str, Any], backend: Any) -> dict[str, dict[str, Any]]:

@@ -12,11 +12,13 @@ import math
 from typing import Final
 
 from joiner.catalogue.family_capacity import family_capacity
+from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType, Interfaces
 from joiner.cluster import InvalidField, Resources
 from joiner.cluster.quantities import parse_amount
 from joiner.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
+from joiner.pools.node_class import EFA_ONLY
 
 MIB: Final = 2**20
 GIB: Final = 2**30
@@ -28,14 +30,21 @@ PODS_WITHOUT_INTERFACES: Final = 110  # the default of the kubelet
 
 
 def compute_allocatable(
-    instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
+    instance_type: InstanceType,
+    node_class: NodeClass | None = None,
+    pool: NodePool | None = None,
+    *,
+    efa: bool = False,
 ) -> Resources:
-    """Return what pods can use of a node of this type. Kubelet settings of the pool replace those of its class."""
+    """Return what pods can use of a node of this type. Kubelet settings of the pool replace those of its class.
+
+    ``efa``: a pod of the node requests EFA, so the launch requests all EFA interfaces of the type.
+    """
     kubelet, default = _kubelet(node_class, pool), _says_nothing(node_class)
     if not kubelet.config and default:
-        return instance_type.allocatable
+        return instance_type.allocatable + _efa(instance_type, node_class, requested=efa)
     return subtract_reserves(
-        compute_capacity(instance_type, node_class, pool),
+        compute_capacity(instance_type, node_class, pool, efa=efa),
         instance_type.interfaces,
         kubelet,
         known=instance_type.allocatable,
@@ -44,23 +53,43 @@ def compute_allocatable(
 
 
 def compute_capacity(
-    instance_type: InstanceType, node_class: NodeClass | None = None, pool: NodePool | None = None
+    instance_type: InstanceType,
+    node_class: NodeClass | None = None,
+    pool: NodePool | None = None,
+    *,
+    efa: bool = False,
 ) -> Resources:
     """Return the capacity of a node of this type; it counts against the limits of its pool."""
     kubelet, family = _kubelet(node_class, pool), family_capacity(node_class)
     per_core = kubelet.pods_per_core if family.pods_per_core else None
     if kubelet.max_pods is None and not per_core and _says_nothing(node_class):
-        return instance_type.capacity
-    own = {**instance_type.capacity, **family.devices(instance_type.interfaces)}
+        return instance_type.capacity + _efa(instance_type, node_class, requested=efa)
+    devices = {**family.devices(instance_type.interfaces), **_efa(instance_type, node_class, requested=efa)}
+    own = {**instance_type.capacity, **devices}
     if kubelet.max_pods is not None:
         own[PODS] = kubelet.max_pods
     elif family.pods is not None:
         own[PODS] = family.pods
+    elif instance_type.interfaces and (without_addresses := _count_without_addresses(node_class)):
+        own[PODS] = instance_type.interfaces.pods(without_addresses)
     if per_core:
         own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), per_core * instance_type.vcpus)
     if not _says_nothing(node_class):
         own[EPHEMERAL_STORAGE] = _storage(instance_type, node_class)
     return Resources(own)
+
+
+def _efa(instance_type: InstanceType, node_class: NodeClass | None, *, requested: bool) -> Resources:
+    """Return the EFA interfaces of a node: those of its class, else all of its type if a pod requests one."""
+    if node_class and node_class.network_interfaces:
+        return Resources({EFA: sum(one.kind == EFA_ONLY for one in node_class.network_interfaces)}).without_zeros()
+    return Resources({EFA: instance_type.features.efa if requested else 0}).without_zeros()
+
+
+def _count_without_addresses(node_class: NodeClass | None) -> int:
+    """Return the number of declared interfaces on the first card that have no addresses for pods."""
+    declared = node_class.network_interfaces if node_class else ()
+    return sum(one.card == 0 and one.kind == EFA_ONLY for one in declared)
 
 
 def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
@@ -162,5 +191,5 @@ def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> KubeletConf
 def _says_nothing(node_class: NodeClass | None) -> bool:
     if node_class is None:
         return True
-    plain = not node_class.block_devices and node_class.instance_store_policy is None
+    plain = not (node_class.block_devices or node_class.instance_store_policy or node_class.network_interfaces)
     return plain and not family_capacity(node_class).windows_build

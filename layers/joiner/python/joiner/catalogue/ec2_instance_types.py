@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.catalogue.allocatable import compute_default_capacity, subtract_reserves
+from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.catalogue.instance_types import InstanceType, Interfaces, Offering
 from joiner.cluster import Resources
 from joiner.pools import KubeletConfiguration
@@ -90,6 +91,7 @@ def instance_type_from_ec2(
         allocatable=subtract_reserves(has, interfaces, KubeletConfiguration()),
         offerings=tuple(sorted(offerings)),
         interfaces=interfaces,
+        features=InstanceFeatures.from_ec2(info),
     )
 
 
@@ -113,7 +115,7 @@ def _devices(info: Description, facts: NetworkFacts) -> Resources:
         amounts["aws.amazon.com/neuron"] = sum(one["Count"] for one in neurons)
         amounts["aws.amazon.com/neuroncore"] = neurons[0]["Count"] * neurons[0]["CoreInfo"]["Count"]
     amounts["vpc.amazonaws.com/pod-eni"] = facts.branch_interfaces
-    # No EFA interfaces: launch templates request none, so no node would register them (NOT_MADE in instance_types)
+    # EFA is not among them: a node has it only if its launch requests such interfaces (compute_capacity)
     return Resources(amounts).without_zeros()
 
 

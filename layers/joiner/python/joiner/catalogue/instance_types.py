@@ -6,9 +6,10 @@ of a node with the defaults of AL2023. ``joiner.catalogue.allocatable`` computes
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from joiner import names
+from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.cluster import Resources
 
 
@@ -72,14 +73,6 @@ class Interfaces:
         return usable * (self.addresses_each - 1) + 2 if usable else 0
 
 
-NOT_MADE: Final[Mapping[str, str]] = {
-    "vpc.amazonaws.com/efa": (
-        "Joiner's launch templates make no EFA interfaces yet: run such pods on a node group that has them"
-    ),
-}
-"""Devices of instance types that Joiner does not support on nodes, and alternatives. They are not offered."""
-
-
 @dataclass(frozen=True, slots=True)
 class InstanceType:
     """One instance type. ``labels`` are the labels of its nodes that come from the type; an unknown fact has no label.
@@ -93,6 +86,7 @@ class InstanceType:
     allocatable: Resources = field(default_factory=Resources)
     offerings: tuple[Offering, ...] = ()
     interfaces: Interfaces | None = None
+    features: InstanceFeatures = field(default_factory=InstanceFeatures)
 
     @property
     def arch(self) -> str:
@@ -122,6 +116,7 @@ class InstanceType:
             allocatable=Resources.from_kube(raw.get("allocatable")),
             offerings=_sorted(Offering.from_json(one) for one in raw.get("offerings") or ()),
             interfaces=Interfaces(network["interfaces"], network["addressesEach"]) if network else None,
+            features=InstanceFeatures.from_json(raw.get("features") or {}),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -133,6 +128,8 @@ class InstanceType:
         }
         if self.interfaces:
             shown["network"] = {"interfaces": self.interfaces.count, "addressesEach": self.interfaces.addresses_each}
+        if features := self.features.to_json():
+            shown["features"] = features
         return shown
 
 

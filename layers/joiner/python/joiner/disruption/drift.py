@@ -18,7 +18,7 @@ from typing import Final, Literal
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
-from joiner.pools.drift_hashes import OF_CLASS, OF_POOL, VERSION, build_hash_annotations, hash_fields
+from joiner.pools.drift_hashes import OF_POOL, VERSION, build_hash_annotations, hash_class, hash_fields
 
 DRIFTED: Final = "Drifted"
 YOUNG: Final = timedelta(hours=1)
@@ -166,7 +166,7 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
     declared, resolved = desired.classes.get(key), desired.resolved.get(key)
     if declared is None:
         return NotCompared(f"{key} does not exist")
-    if _differs(claim, names.NODECLASS_HASH, names.NODECLASS_HASH_VERSION, hash_fields(declared, OF_CLASS)):
+    if _differs(claim, names.NODECLASS_HASH, names.NODECLASS_HASH_VERSION, hash_class(declared)):
         return Drift("NodeClassDrift", f"{key} was changed after the launch")
     if resolved is None or resolved.generation != declared.generation:
         return NotCompared(f"{key} is not resolved")

@@ -9,6 +9,7 @@ from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, choose_image_family, find_alias
+from joiner.launching.node_interfaces import find_interface_problems
 from joiner.launching.user_data import LIMIT_BYTES
 from joiner.pools import NodeClass, NodeClassProblem
 
@@ -33,6 +34,7 @@ def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
         *find_assumed_family(node_class),
         *(_role_problems(node_class, ceilings) if ceilings else []),
         *find_user_data_problems(node_class),
+        *find_interface_problems(node_class),
         *find_declared_volume_problems(devices, ceilings, field=field_path(node_class, "blockDeviceMappings")),
     ]
 

@@ -14,11 +14,13 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
+from joiner.catalogue.instance_features import EFA
 from joiner.launching.fleet_request import build_fleet_request, limit_offerings
 from joiner.launching.image_families.node_settings import ClusterDescription, UserDataRefused
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market
+from joiner.launching.node_interfaces import NO_FEATURES
 from joiner.launching.user_data import build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.capacity_reservations import CapacityReservation
@@ -71,7 +73,8 @@ class PreparedClaim:
     def kind(self) -> tuple[object, ...]:
         """Return what all nodes of one request have in common."""
         wanted = self.wanted
-        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, wanted.reservation, self.user_data
+        efa = bool(wanted.claim.requests.get(EFA, 0))
+        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, wanted.reservation, self.user_data, efa
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,14 @@ def group_launches(
             alike.setdefault((*prepared.kind, prepared.images), []).append(prepared)
     groups = [LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values()]
     launches = [
-        _launch(group.claims[start : start + MAXIMUM_CLAIMS], group.images, cluster, execution, attempt)
+        _launch(
+            group.claims[start : start + MAXIMUM_CLAIMS],
+            group.images,
+            catalogue,
+            cluster,
+            execution=execution,
+            attempt=attempt,
+        )
         for group in merge_groups(groups)
         for start in range(0, len(group.claims), MAXIMUM_CLAIMS)
     ]
@@ -170,14 +180,16 @@ def prepare_claim(
 def _launch(
     group: Sequence[PreparedClaim],
     images: Sequence[tuple[LaunchOffering, str]],
+    catalogue: Catalogue,
     cluster: ClusterDescription,
+    *,
     execution: str,
     attempt: int,
 ) -> Launch:
     first = group[0].wanted
     claims = tuple(prepared.wanted.claim.name for prepared in group)
     identity = compute_launch_id(execution, attempt, claims)
-    templates, offers = _build_templates(group[0], images, cluster)
+    templates, offers = _build_templates(group[0], images, catalogue, cluster)
     tags = build_owner_tags(cluster.name, first.pool, first.node_class) | {
         names.LAUNCH: identity,
         names.EXECUTION: execution,
@@ -209,10 +221,14 @@ def _launch(
 
 
 def _build_templates(
-    prepared: PreparedClaim, images: Sequence[tuple[LaunchOffering, str]], cluster: ClusterDescription
+    prepared: PreparedClaim,
+    images: Sequence[tuple[LaunchOffering, str]],
+    catalogue: Catalogue,
+    cluster: ClusterDescription,
 ) -> tuple[Mapping[str, LaunchTemplate], Mapping[str, Sequence[LaunchOffering]]]:
-    """Return the launch templates by name, one for each image, and the offerings of each."""
+    """Return the launch templates by name, one for each image and set of interfaces, and the offerings of each."""
     wanted = prepared.wanted
+    efa = bool(wanted.claim.requests.get(EFA, 0))
     templates: dict[str, LaunchTemplate] = {}
     offers: dict[str, list[LaunchOffering]] = {}
     for offer, image in images:
@@ -225,6 +241,7 @@ def _build_templates(
             user_data=prepared.user_data,
             capacity_type=wanted.capacity_type,
             reservation=wanted.reservation,
+            features=catalogue.types[offer.instance_type].features if efa else NO_FEATURES,
         )
         templates[template.name] = template
         offers.setdefault(template.name, []).append(offer)

@@ -22,12 +22,12 @@ REPORTED: Final[Mapping[Path, frozenset[Any]]] = {
 """Values that EC2 may report for fields that were not set. False, zero and empty values are also allowed."""
 
 KEYS: Final = {
-    "BlockDeviceMappings": "DeviceName",
-    "TagSpecifications": "ResourceType",
-    "Tags": "Key",
-    "NetworkInterfaces": "DeviceIndex",
+    "BlockDeviceMappings": ("DeviceName",),
+    "TagSpecifications": ("ResourceType",),
+    "Tags": ("Key",),
+    "NetworkInterfaces": ("NetworkCardIndex", "DeviceIndex"),
 }
-"""Lists whose entries are identified by one of their fields."""
+"""Lists whose entries are identified by some of their fields."""
 
 
 def compare_launch_templates(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def _plain(raw: Any, key: str = "") -> Any:
         return {str(name): _plain(value, str(name)) for name, value in raw.items()}
     if isinstance(raw, Sequence) and not isinstance(raw, str | bytes):
         if key in KEYS:
-            return {f"={each.get(KEYS[key], 0)}": _plain(each) for each in raw}
+            return {"=" + "/".join(str(each.get(name, 0)) for name in KEYS[key]): _plain(each) for each in raw}
         return sorted((_plain(each) for each in raw), key=lambda each: json.dumps(each, sort_keys=True, default=str))
     if key == "UserData":
         return _decoded(str(raw))

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from joiner import names
+from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.launching.image_families import default_devices
 from joiner.launching.launch import LaunchTemplate
+from joiner.launching.node_interfaces import NO_FEATURES, build_interface_fields
 from joiner.pools import BlockDevice, NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.capacity_reservations import CAPACITY_BLOCK, CapacityReservation
 
@@ -38,11 +40,13 @@ def build_launch_template(
     user_data: str,
     capacity_type: str,
     reservation: CapacityReservation | None = None,
+    features: InstanceFeatures = NO_FEATURES,
 ) -> LaunchTemplate:
     """Return the template for nodes of a class with one capacity type, ``image`` and user data (text).
 
     EC2 refuses tags for Spot requests in a launch that makes none, so the capacity type is part of the content.
     ``reservation`` is the capacity reservation of the nodes; other nodes use none, not even an open one.
+    ``features`` are those of the instance type if a pod of the nodes requests EFA.
     """
     tags = build_owner_tags(cluster, pool, node_class)
     groups = [group.id for group in resolved.security_groups]
@@ -63,11 +67,9 @@ def build_launch_template(
         # The fleet tags instances and volumes; interfaces and Spot requests get their tags only from here
         "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
-    if node_class.associate_public_ip_address is None:
-        data["SecurityGroupIds"] = groups
-    else:
-        public = node_class.associate_public_ip_address
-        data["NetworkInterfaces"] = [{"DeviceIndex": 0, "AssociatePublicIpAddress": public, "Groups": groups}]
+    data |= build_interface_fields(node_class, groups, features)
+    if node_class.nested_virtualization:
+        data["CpuOptions"] = {"NestedVirtualization": node_class.nested_virtualization}
     if devices := node_class.block_devices or default_devices(resolved.ami_family):
         data["BlockDeviceMappings"] = [build_device_mapping(device) for device in devices]
     digest = hashlib.sha256(json.dumps([data, tags], sort_keys=True).encode()).hexdigest()[:16]

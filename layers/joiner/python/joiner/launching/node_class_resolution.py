@@ -32,6 +32,7 @@ from joiner.launching.node_images import (
     list_image_parameters,
     sort_newest_first,
 )
+from joiner.launching.node_interfaces import find_interface_problems, gives_public_address
 from joiner.launching.reservation_matching import find_reservation_problems, read_reservations
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
 
@@ -79,7 +80,7 @@ def resolve_node_class(
 
     ``cluster`` is the name of the cluster. ``overhead_price`` is what the running of a node costs in $/h.
     """
-    subnets = _subnets(found, node_class.associate_public_ip_address)
+    subnets = _subnets(found, gives_public_address(node_class))
     region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
@@ -103,6 +104,7 @@ def resolve_node_class(
             *find_user_data_problems(node_class),
             *_volume_problems(node_class, found, ceilings),
             *_network_problems(ip_family),
+            *find_interface_problems(node_class, _public_subnets(found)),
             *find_reservation_problems(node_class, reservations),
         ),
         generation=node_class.generation,
@@ -119,6 +121,10 @@ def _subnets(found: NodeClassAnswers, public: bool | None) -> tuple[Subnet, ...]
             key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
         )
     )
+
+
+def _public_subnets(found: NodeClassAnswers) -> list[str]:
+    return sorted({one["SubnetId"] for one in found.subnets if one.get("MapPublicIpOnLaunch")})
 
 
 def _security_groups(found: NodeClassAnswers) -> tuple[SecurityGroup, ...]:

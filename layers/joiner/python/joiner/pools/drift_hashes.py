@@ -39,6 +39,8 @@ OF_CLASS = (
     "associate_public_ip_address",
     "context",
 )
+OF_CLASS_IF_SET = ("network_interfaces", "connection_tracking", "nested_virtualization")
+"""Fields that count only if they are set: a class without them keeps the digest that its nodes have."""
 
 
 def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict[str, str]:
@@ -50,8 +52,13 @@ def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict
     )
     found = {own: hash_fields(pool, OF_POOL), own_version: VERSION}
     if node_class is not None:
-        found |= {names.NODECLASS_HASH: hash_fields(node_class, OF_CLASS), names.NODECLASS_HASH_VERSION: VERSION}
+        found |= {names.NODECLASS_HASH: hash_class(node_class), names.NODECLASS_HASH_VERSION: VERSION}
     return found
+
+
+def hash_class(node_class: NodeClass) -> str:
+    """Return the digest of a class."""
+    return hash_fields(node_class, (*OF_CLASS, *(name for name in OF_CLASS_IF_SET if getattr(node_class, name))))
 
 
 def hash_fields(value: NodePool | NodeClass, of: tuple[str, ...]) -> str:

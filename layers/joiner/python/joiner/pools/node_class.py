@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from joiner.pools.conditions import Conditions
 from joiner.pools.kubelet_configuration import KubeletConfiguration
 from joiner.pools.node_pool import ClassKind, NodeClassRef
 
 ImageFamily = Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022", "Windows2025"]
+InterfaceKind = Literal["interface", "efa-only"]
+EFA_ONLY: Final[InterfaceKind] = "efa-only"
 
 CLASS_API_VERSION: Mapping[ClassKind, str] = {
     "EC2NodeClass": "karpenter.k8s.aws/v1",
@@ -89,6 +91,27 @@ class MetadataOptions:
     http_tokens: str = "required"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class NetworkInterface:
+    """One interface of a node: the index of its network card, its index on the card, ``interface`` or ``efa-only``.
+
+    An interface of the kind ``efa-only`` has no addresses: it serves only EFA.
+    """
+
+    card: int
+    device: int
+    kind: InterfaceKind = "interface"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionTracking:
+    """Timeouts of idle connections in seconds; None is the default of EC2."""
+
+    tcp_established: int | None = None
+    udp_stream: int | None = None
+    udp: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class NodeClass:
     """One class as declared; ``ami_family`` is None if it is not set (the cluster's version then decides)."""
@@ -111,11 +134,22 @@ class NodeClass:
     associate_public_ip_address: bool | None = None
     context: str | None = None
     capacity_reservation_terms: tuple[CapacityReservationTerm, ...] = ()
+    network_interfaces: tuple[NetworkInterface, ...] = ()
+    connection_tracking: ConnectionTracking | None = None
+    nested_virtualization: str | None = None
+    ip_prefix_count: int = 0
     uid: str = ""
     generation: int = 0
     resource_version: str = ""
     deleting: bool = False
     conditions: Conditions = field(default_factory=Conditions)
+
+    @property
+    def limits_types(self) -> bool:
+        """Return whether the class sets something that not every instance type has."""
+        return bool(
+            self.network_interfaces or self.connection_tracking or self.nested_virtualization or self.ip_prefix_count
+        )
 
     @property
     def ref(self) -> NodeClassRef:

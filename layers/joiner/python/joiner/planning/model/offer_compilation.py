@@ -12,6 +12,8 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
+from joiner.catalogue.class_compatibility import find_incompatibility
+from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
 from joiner.planning.model.node_offers import (
@@ -124,7 +126,7 @@ def _launchable(
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
-    number, of_family = 0, family_labels(node_class)
+    number, of_family, efa = 0, family_labels(node_class), EFA in inputs.groups.resources
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_family}
@@ -132,13 +134,16 @@ def _launchable(
             resolved, known
         ):
             continue
+        if find_incompatibility(known, node_class):
+            continue
         model: PoolInstanceType | None = None
         for sold in (*known.offerings, *places.reserved(known)):
             place = places.of(sold)
             if place is None or not sold.available or _is_short(sold, known, inputs.unavailable):
                 continue
             if model is None:
-                can, has = compute_allocatable(known, node_class, pool), compute_capacity(known, node_class, pool)
+                can = compute_allocatable(known, node_class, pool, efa=efa)
+                has = compute_capacity(known, node_class, pool, efa=efa)
                 left_to_pods = can if full_burst else plannable_resources(name, has, can)
                 model = PoolInstanceType(name, labels, has, can, inputs.free(name, left_to_pods))
             own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)

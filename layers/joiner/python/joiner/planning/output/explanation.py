@@ -9,7 +9,6 @@ from functools import cache, partial
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable
-from joiner.catalogue.instance_types import NOT_MADE
 from joiner.cluster import MISSING, Requirements
 from joiner.cluster.quantities import format_amount
 from joiner.planning.model.node_offers import (
@@ -95,12 +94,9 @@ def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lack
 
 
 def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
-    """Return the reason when no offer holds such a pod: the nearest offer and what it lacks, or the device that no
-    node has."""
+    """Return the reason when no offer holds such a pod: the nearest offer and what it lacks."""
     nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
     lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
-    if missing := next((name for name in NOT_MADE if name in lacks), ""):
-        return Reason(pool, f"no node of this pool has {missing}: {NOT_MADE[missing]}")
     return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
+from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
@@ -179,7 +180,7 @@ def _state_of_claim(
         node_class = snapshot.node_class(pool)
         labels = {**node_labels(pool, node_class, known, claim.zone, claim.capacity_type), **labels}
         if claim.launched and not can:
-            can = compute_allocatable(known, node_class, pool)
+            can = compute_allocatable(known, node_class, pool, efa=bool(claim.requests.get(EFA, 0)))
     name = f"{claim.kind}/{claim.name}"
     node_state = NodeState(
         name=name,

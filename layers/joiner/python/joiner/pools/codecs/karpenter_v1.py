@@ -11,6 +11,11 @@ from typing import Any, get_args
 from joiner.cluster import Requirements
 from joiner.pools.codecs.consolidation_annotations import read_consolidation_limits
 from joiner.pools.codecs.disruption_annotations import read_disruption_settings
+from joiner.pools.codecs.instance_options import (
+    read_connection_tracking,
+    read_nested_virtualization,
+    read_network_interfaces,
+)
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
@@ -194,6 +199,10 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) ->
         associate_public_ip_address=spec.boolean("associatePublicIPAddress"),
         context=spec.text("context"),
         capacity_reservation_terms=_read_reservation_terms(spec),
+        network_interfaces=read_network_interfaces(spec),
+        connection_tracking=read_connection_tracking(spec),
+        nested_virtualization=read_nested_virtualization(spec),
+        ip_prefix_count=spec.integer("ipPrefixCount", minimum=0) or 0,
     )
     if "role" in spec and "instanceProfile" in spec:
         spec.wrong("instanceProfile", "role and instanceProfile exclude each other; remove one of them")

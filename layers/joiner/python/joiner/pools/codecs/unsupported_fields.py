@@ -48,10 +48,6 @@ UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
     UnsupportedField("Provisioner", "spec.provider.kind", _TYPE_OF_PROVIDER, severity="info"),
     UnsupportedField("Provisioner", "spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("Provisioner", "spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
-    UnsupportedField("EC2NodeClass", "spec.connectionTracking", _REMOVE),
-    UnsupportedField("EC2NodeClass", "spec.cpuOptions", _REMOVE),
-    UnsupportedField("EC2NodeClass", "spec.ipPrefixCount", _REMOVE),
-    UnsupportedField("EC2NodeClass", "spec.networkInterfaces", _REMOVE),
     UnsupportedField("EC2NodeClass", "spec.placementGroupSelector", _REMOVE),
 )
 

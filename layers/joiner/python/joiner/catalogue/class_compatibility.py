@@ -1,0 +1,52 @@
+"""Whether nodes of an instance type can have what their node class sets: interfaces, timeouts, virtual machines.
+
+EC2 refuses the launch of a type that lacks it, so such a type is not offered to the pools of the class. Source: EC2
+user guide, "Multiple network interfaces", "Idle connection tracking timeout", "Prefix delegation" and "Nested
+virtualization".
+"""
+
+from collections import Counter
+
+from joiner import names
+from joiner.catalogue.instance_types import InstanceType
+from joiner.pools import NodeClass
+from joiner.pools.node_class import EFA_ONLY
+
+XEN = "xen"
+HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
+
+
+def find_incompatibility(known: InstanceType, node_class: NodeClass | None) -> str:
+    """Return the field of the class that a node of this type cannot have, and why; empty if it can have all.
+
+    >>> find_incompatibility(InstanceType("m5.large"), NodeClass("vms", nested_virtualization="enabled"))
+    'cpuOptions.nestedVirtualization: m5.large cannot run virtual machines'
+    """
+    if node_class is None or not node_class.limits_types:
+        return ""
+    if node_class.nested_virtualization == "enabled" and not known.features.nested_virtualization:
+        return f"cpuOptions.nestedVirtualization: {known.name} cannot run virtual machines"
+    if node_class.connection_tracking and known.labels.get(HYPERVISOR) == XEN:
+        return f"connectionTracking: {known.name} is not based on Nitro"
+    if node_class.ip_prefix_count:
+        if known.labels.get(HYPERVISOR) == XEN:
+            return f"ipPrefixCount: {known.name} is not based on Nitro"
+        if known.interfaces and node_class.ip_prefix_count >= known.interfaces.addresses_each:
+            most = known.interfaces.addresses_each - 1
+            return f"ipPrefixCount: an interface of {known.name} takes at most {most} prefixes"
+    return _interface_problem(known, node_class)
+
+
+def _interface_problem(known: InstanceType, node_class: NodeClass) -> str:
+    declared = node_class.network_interfaces
+    of_card = known.features.cards or ((known.interfaces.count,) if known.interfaces else ())
+    for card, count in sorted(Counter(one.card for one in declared).items()):
+        if of_card and card >= len(of_card):
+            return f"networkInterfaces: {known.name} has no network card {card}"
+        if of_card and count > of_card[card]:
+            return f"networkInterfaces: the network card {card} of {known.name} has {of_card[card]} interfaces"
+    efa = [one.card for one in declared if one.kind == EFA_ONLY]
+    first = known.features.efa_card
+    if len(efa) > known.features.efa or any(card < first for card in efa):
+        return f"networkInterfaces: {known.name} has {known.features.efa} EFA interfaces from its card {first} on"
+    return ""

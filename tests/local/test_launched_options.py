@@ -1,0 +1,129 @@
+"""What the fields of a node class become on the instances that the local EC2 launches: interfaces, timeouts, the
+processor.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from joiner.catalogue import Catalogue
+from joiner.cluster import Requirements, Resources
+from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
+from joiner.pools import (
+    Image,
+    NodeClaimTemplate,
+    NodeClass,
+    NodeClassRef,
+    NodePool,
+    ResolvedNodeClass,
+    SecurityGroup,
+    Subnet,
+    build_node_claim,
+)
+from joiner.pools.node_class import ConnectionTracking, NetworkInterface
+from joiner_cli.catalogue_files import packaged_catalogue
+from joiner_local.aws.account_setup.cluster_network import Network, seed_network
+from tests.local.launch_pad import LaunchPad
+from tests.local.running_aws import RunningAws
+from tests.unit.launching.launch_scenario import CLUSTER
+
+pytestmark = pytest.mark.local
+
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
+PLAIN = NodeClass("default", uid="class-1")
+ZONE = "us-east-1a"
+
+
+@pytest.fixture(scope="module")
+def network(local_aws: RunningAws) -> Network:
+    return seed_network(local_aws.endpoint, "launched-options")
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return packaged_catalogue()
+
+
+class OptionLauncher:
+    """Launches one node of a class with the templates and the fleet request that a scale-up sends."""
+
+    def __init__(self, aws: RunningAws, network: Network, catalogue: Catalogue) -> None:
+        self.aws, self.network, self.catalogue = aws, network, catalogue
+        self.ec2 = aws.client("ec2")
+        self.pad = LaunchPad(self.ec2, aws.client("ssm"), network, "")
+
+    def instance(self, node_class: NodeClass, instance_type: str, **requests: int) -> dict[str, Any]:
+        image = Image(self.pad.image(), "amd64", Requirements())
+        resolved = ResolvedNodeClass(
+            "default",
+            "EC2NodeClass",
+            subnets=(Subnet(self.network.subnets[ZONE], ZONE),),
+            security_groups=(SecurityGroup(self.network.security_group),),
+            images=(image,),
+            instance_profile=self.network.instance_profile,
+        )
+        template = NodeClaimTemplate(requests=Resources.of(cpu=1) + Resources(requests))
+        claim = build_node_claim(POOL, template, suffix="x", lease=1, execution="up-1")
+        offer = LaunchOffering(1.0, instance_type, ZONE)
+        wanted = ClaimToLaunch(claim, POOL, node_class, resolved, "on-demand", (offer,))
+        (launch,), refused = group_launches([wanted], self.catalogue, CLUSTER, execution=self.aws.fresh("up"))
+        assert refused == ()
+        for each in launch.templates:
+            self.ec2.create_launch_template(LaunchTemplateName=each.name, LaunchTemplateData=each.data)
+        try:
+            answer = self.ec2.create_fleet(**launch.request)
+        finally:
+            for each in launch.templates:
+                self.ec2.delete_launch_template(LaunchTemplateName=each.name)
+        assert answer["Errors"] == []
+        return self.pad.instance(answer["Instances"][0]["InstanceIds"][0])
+
+
+@pytest.fixture
+def launcher(local_aws: RunningAws, network: Network, catalogue: Catalogue) -> OptionLauncher:
+    return OptionLauncher(local_aws, network, catalogue)
+
+
+def interfaces(instance: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """Return card, device and kind of each interface."""
+    return sorted(
+        (nic["Attachment"]["NetworkCardIndex"], nic["Attachment"]["DeviceIndex"], nic["InterfaceType"])
+        for nic in instance["NetworkInterfaces"]
+    )
+
+
+def test_a_node_of_an_efa_pod_has_an_efa_interface_on_each_card(launcher: OptionLauncher) -> None:
+    with_efa = launcher.instance(PLAIN, "p4d.24xlarge", **{"vpc.amazonaws.com/efa": 4})
+    without = launcher.instance(PLAIN, "p4d.24xlarge")
+
+    assert interfaces(with_efa) == [(0, 0, "efa"), (1, 1, "efa"), (2, 1, "efa"), (3, 1, "efa")]
+    assert interfaces(without) == [(0, 0, "interface")]
+
+
+def test_declared_interfaces_are_launched_with_the_groups_of_the_class(launcher: OptionLauncher) -> None:
+    declared = (NetworkInterface(0, 0), NetworkInterface(0, 1, "efa-only"), NetworkInterface(1, 1))
+
+    instance = launcher.instance(replace(PLAIN, network_interfaces=declared), "p4d.24xlarge")
+
+    assert interfaces(instance) == [(0, 0, "interface"), (0, 1, "efa-only"), (1, 1, "interface")]
+    groups = {group["GroupId"] for nic in instance["NetworkInterfaces"] for group in nic["Groups"]}
+    assert groups == {launcher.network.security_group}
+
+
+def test_timeouts_and_prefixes_are_those_of_the_primary_interface(launcher: OptionLauncher) -> None:
+    tracking = ConnectionTracking(tcp_established=600, udp_stream=90, udp=45)
+
+    (nic,) = launcher.instance(replace(PLAIN, connection_tracking=tracking, ip_prefix_count=2), "m5.large")[
+        "NetworkInterfaces"
+    ]
+
+    timeouts = {"TcpEstablishedTimeout": 600, "UdpStreamTimeout": 90, "UdpTimeout": 45}
+    assert nic["ConnectionTrackingConfiguration"] == timeouts
+    assert len(nic["Ipv4Prefixes"]) == 2
+
+
+def test_nested_virtualization_is_set_on_the_processor(launcher: OptionLauncher) -> None:
+    instance = launcher.instance(replace(PLAIN, nested_virtualization="enabled"), "m8i.large")
+
+    assert instance["CpuOptions"]["NestedVirtualization"] == "enabled"
