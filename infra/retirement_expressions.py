@@ -6,7 +6,7 @@ from typing import Final
 
 from infra.states_language import NOW_SECONDS, jsonata
 
-VOLUNTARY_REASONS: Final = '["empty", "expired", "consolidated", "drifted", "recommended"]'
+VOLUNTARY_REASONS: Final = '["empty", "expired", "consolidated", "drifted", "recommended", "surplus"]'
 """Reasons of retirements that may be cancelled. They begin under the lease: while it is held, no plan uses these
 nodes."""
 

@@ -13,7 +13,7 @@ from joiner.adapters.kube_nodes import list_pods_on, read_node
 from joiner.adapters.kube_pools import list_pools
 from joiner.adapters.ledger import Ledger
 from joiner.cluster import InvalidField, Node
-from joiner.lifecycle.retirement import RetirementContext, RetirementRequest
+from joiner.lifecycle.retirement import RetirementContext, RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_candidates import (
     NodeListing,
     RetirementCandidate,
@@ -21,6 +21,7 @@ from joiner.lifecycle.retirement_candidates import (
     find_emptied,
     find_kept_nodes,
     find_launching_claims,
+    find_needed_claims,
     read_pods,
 )
 
@@ -45,17 +46,21 @@ def read_cluster(
     pods = list_pods_on(kube, concerned | retiring)
     emptied = find_emptied(candidates)
     limited = leased and any(each.claim is not None for each in emptied)
+    scaled = any(each.request.reason is RetirementReason.SURPLUS for each in candidates)
+    pools = list_pools(kube) if limited or scaled else ()
+    launching = find_launching_claims(
+        claims.values(),
+        (claim for launch in launches for claim in launch.claims),
+        lease.number if lease.living(int(now.timestamp())) else 0,
+    )
     context = RetirementContext(
         now,
         pods=tuple(pod for name in sorted(concerned) for pod in read_pods(pods[name])),
-        launching=find_launching_claims(
-            claims.values(),
-            (claim for launch in launches for claim in launch.claims),
-            lease.number if lease.living(int(now.timestamp())) else 0,
-        ),
+        launching=launching,
         slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
         kept_for=find_kept_nodes(listing, emptied, retiring, pods, now),
-        over_budget=listing.find_over_budget(emptied, list_pools(kube), now) if limited else {},
+        over_budget=listing.find_over_budget(emptied, pools, now) if limited else {},
+        needed=find_needed_claims(listing, candidates, pools, launching),
     )
     return candidates, RetirementRules(context, pods, leased)
 

@@ -36,8 +36,14 @@ from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
-from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan
+from joiner.lifecycle.planning_back_off import (
+    describe_missing_replicas,
+    describe_pending_classes,
+    find_classes_to_plan,
+    replicas_key,
+)
 from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
+from joiner.lifecycle.replica_counts import count_missing_replicas
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
@@ -136,10 +142,17 @@ class PendingPodSearch:
         )
         kept = open_assignments(progress.on_their_way, recorded.assignments, world.nodes, world.pods)
         pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
-        asked = describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=self._short(now))
+        short = self._short(now)
+        missing = count_missing_replicas(world.pools, world.claims, world.nodes, recorded.launching)
+        asked = {
+            **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=short),
+            **describe_missing_replicas(missing, lists=lists, unavailable=short),
+        }
+        classes = find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))
         found = {
             "pods": len(pods),
-            "asking": self._asking(pods, find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))),
+            "asking": self._asking(pods, classes)
+            + sum(number for pool, number in missing.items() if replicas_key(pool) in classes),
             "unfinished": sum(not launch.unreadable for launch in recorded.launches)
             + len(progress.stale)
             + _unreported(lists)

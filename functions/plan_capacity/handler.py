@@ -17,7 +17,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
-from joiner.lifecycle.planning_back_off import back_off_after_plan
+from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
 from joiner.planning import Ceilings, Plan, Planner, PlanTolerances, Snapshot
 from joiner.reporting.shortage_remedies import add_remedies
 
@@ -85,10 +85,9 @@ class CapacityPlanning:
         hopeless = waiting - {
             class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)
         }
-        before = self._answers.all()
-        after = back_off_after_plan(
-            documents.get_questions(self._store, snapshot), hopeless | _will_move(made, world), before, at
-        )
+        before, asked = self._answers.all(), documents.get_questions(self._store, snapshot)
+        hopeless |= _will_move(made, world) | _short_of_replicas(made, world, asked)
+        after = back_off_after_plan(asked, hopeless, before, at)
         if after != before:
             self._answers.put(after, at)
 
@@ -105,6 +104,12 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
     return {pod.class_key for pod in pods} - {
         pod.class_key for pod in pods if not pod.node_name or pod.key not in fitting
     }
+
+
+def _short_of_replicas(made: Plan, world: Snapshot, asked: Mapping[str, PendingPodClass]) -> set[str]:
+    """Return the questions of static pools for which the plan has fewer nodes than they lack."""
+    planned, keys = Counter(node.pool for node in made.nodes), {replicas_key(pool.key): pool.key for pool in world.pools}
+    return {key for key, one in asked.items() if key in keys and planned[keys[key]] < one.pods}
 
 
 def summarize_plan(made: Plan) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.failed_claims import may_register_late
+from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.lifecycle.progress import assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
@@ -77,7 +78,8 @@ class LaunchRecording:
 
         waiting = self._await(task, standing, now)
         in_vain = {name for result in results if result.failed for name in result.forgotten}
-        if classes := {key for name in in_vain if name in assigned for key in assigned[name].classes}:
+        classes = {key for name in in_vain if name in assigned for key in assigned[name].classes}
+        if classes := classes | {replicas_key(claim.pool_key) for claim in claims if claim.name in in_vain}:
             self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
         for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))

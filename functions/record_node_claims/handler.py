@@ -33,6 +33,7 @@ from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
+from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.lifecycle.progress import assess_progress
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan
@@ -126,7 +127,8 @@ class ClaimRecording:
 
     def _back_off(self, refused: Sequence[tuple[ClaimIntent, RefusedClaim]], snapshot: str, now: datetime) -> None:
         """Let the pods of claims for which no EC2 request is possible wait longer each time."""
-        if classes := {key for intent, _ in refused for key in intent.node.classes}:
+        classes = {key for intent, _ in refused for key in (*intent.node.classes, replicas_key(intent.node.pool))}
+        if classes:
             self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
 
     def _problems(self, kept: KeptSnapshot, plan: Plan) -> tuple[InvalidManifest, ...]:

@@ -21,6 +21,7 @@ NOTHING_SEEN = {
     "refused": "",
     "pendingPods": 0,
     "unwatchedClaims": 0,
+    "missingReplicas": 0,
     "staleClaims": 0,
     "closedNodes": 0,
     "retire": [],
@@ -227,7 +228,7 @@ def test_a_detection_of_drift_that_fails_stops_nothing_else(stage: ScriptedAccou
     assert "Start a disruption" in ended["states"]
 
 
-@pytest.mark.parametrize("found", ["pendingPods", "unwatchedClaims", "staleClaims", "closedNodes"])
+@pytest.mark.parametrize("found", ["pendingPods", "missingReplicas", "unwatchedClaims", "staleClaims", "closedNodes"])
 def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(
     stage: ScriptedAccount[Scripted], found: str
 ) -> None:

@@ -20,6 +20,7 @@ GIVING_WAY = (
     RetirementReason.CONSOLIDATED,
     RetirementReason.DRIFTED,
     RetirementReason.RECOMMENDED,
+    RetirementReason.SURPLUS,
 )
 
 Entries = list[dict[str, Any]]

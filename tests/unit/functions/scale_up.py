@@ -383,6 +383,7 @@ class SimulatedCluster:
         cluster, instances = self.survey(name)
         due = (
             cluster["pendingPods"]
+            + cluster["missingReplicas"]
             + cluster["unwatchedClaims"]
             + cluster["staleClaims"]
             + instances["deadWaves"]

@@ -83,6 +83,7 @@ def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> 
         "recommended",
         "expired",
         "drifted",
+        "surplus",
         "consolidated",
         "empty",
     ]

@@ -15,6 +15,7 @@ from typing import Final, Literal
 from joiner import names
 from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod, PodDisruptionBudget
+from joiner.cluster.eviction_costs import NODE_COST, node_eviction_cost
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import KeptNode
 from joiner.planning import Snapshot
@@ -22,12 +23,6 @@ from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
 from joiner.pools import InvalidManifest, NodeClaim, NodePool
 from joiner.pools.disruption_protection import find_protected_node, find_protection, is_meaningless
 from joiner.pools.timestamps import parse_timestamp
-
-DELETION_COST_UNIT: Final = 2.0**27
-PRIORITY_UNIT: Final = 2.0**25
-MOST_EVICTION_COST: Final = 10.0
-NODE_COST: Final = 1.0
-"""The eviction cost of a node without pods."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,21 +59,6 @@ class CandidateSearch:
     disrupting: Mapping[str, int] = field(default_factory=dict)
     initialized: Mapping[str, int] = field(default_factory=dict)
     problems: tuple[InvalidManifest, ...] = ()
-
-
-def eviction_cost(pod: Pod) -> float:
-    """Return the cost of moving one pod, as Karpenter counts it: 1 for a pod without priority and deletion cost.
-
-    >>> eviction_cost(Pod("shop", "web-0")), eviction_cost(Pod("shop", "web-0", deletion_cost=-(2**27)))
-    (1.0, 0.0)
-    """
-    cost = 1.0 + pod.deletion_cost / DELETION_COST_UNIT + pod.priority / PRIORITY_UNIT
-    return max(-MOST_EVICTION_COST, min(MOST_EVICTION_COST, cost))
-
-
-def node_eviction_cost(pods: Iterable[Pod]) -> float:
-    """Return the cost of removing a node with these pods."""
-    return NODE_COST + sum(max(0.0, eviction_cost(pod)) for pod in pods)
 
 
 def workload_of(pod: Pod) -> str:

@@ -73,6 +73,23 @@ def describe_pending_classes(
     }
 
 
+def replicas_key(pool: str) -> str:
+    """Return the key of the question for the missing nodes of a static pool. The keys of pod classes have no space.
+
+    >>> replicas_key("NodePool/fixed")
+    'replicas of NodePool/fixed'
+    """
+    return f"replicas of {pool}"
+
+
+def describe_missing_replicas(
+    missing: Mapping[str, int], *, lists: Lists, unavailable: Iterable[str]
+) -> dict[str, PendingPodClass]:
+    """Return a question for each static pool that lacks nodes. `missing` counts them by the pool's key."""
+    world = _world(lists, unavailable) if missing else ""
+    return {replicas_key(pool): PendingPodClass(number, "", _digest(world)) for pool, number in missing.items()}
+
+
 def find_classes_to_plan(
     asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int
 ) -> frozenset[str]:

@@ -57,6 +57,7 @@ class RetirementReason(StrEnum):
     CONSOLIDATED = "consolidated"
     DRIFTED = "drifted"
     EXPIRED = "expired"
+    SURPLUS = "surplus"
     DELETED = "deleted"
     LOST = "lost"
     IMPAIRED = "impaired"
@@ -89,6 +90,7 @@ BY_URGENCY: Final = (
     RetirementReason.RECOMMENDED,
     RetirementReason.EXPIRED,
     RetirementReason.DRIFTED,
+    RetirementReason.SURPLUS,
     RetirementReason.CONSOLIDATED,
     RetirementReason.EMPTY,
 )
@@ -202,7 +204,8 @@ class RetirementContext:
     `now` is the time of the reading, `launching` are claims that may still be launched, `pods` those of the nodes
     concerned, `slots` the number of pods that an assignment still expects on a claim's node, `kept_for` the pods that
     will soon need an empty node, by its name, and `over_budget` the empty nodes that the budgets of their pools do not
-    allow any more, by claim, with the reason.
+    allow any more, by claim, with the reason. `needed` are claims of static pools that are no surplus any more, with the
+    reason.
     """
 
     now: datetime
@@ -211,6 +214,7 @@ class RetirementContext:
     slots: Mapping[str, int] = field(default_factory=dict)
     kept_for: Mapping[str, str] = field(default_factory=dict)
     over_budget: Mapping[str, str] = field(default_factory=dict)
+    needed: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
@@ -220,7 +224,7 @@ def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
     DISRUPT chose it. An expired Machine stays for pods that must not be evicted.
     """
     if reason is not RetirementReason.EXPIRED:
-        return reason in (RetirementReason.EMPTY, *OF_A_DISRUPTION)
+        return reason in (RetirementReason.EMPTY, RetirementReason.SURPLUS, *OF_A_DISRUPTION)
     return claim is not None and (claim.kind == "Machine" or claim.conditions.true(DISRUPTION_REASON))
 
 
@@ -229,11 +233,11 @@ def find_objection(
 ) -> str:
     """Return why the retirement may not begin now; empty if it may."""
     if claim is None:
-        gone_already = (RetirementReason.EMPTY, RetirementReason.EXPIRED, *OF_A_DISRUPTION)
+        gone_already = (RetirementReason.EMPTY, RetirementReason.EXPIRED, RetirementReason.SURPLUS, *OF_A_DISRUPTION)
         return "its claim is gone" if reason in gone_already else ""
     if not claim.launched and claim.name in world.launching:
         return STILL_LAUNCHED
-    if why := _recovered(reason, claim, node):
+    if why := _recovered(reason, claim, node) or world.needed.get(claim.name, ""):
         return why
     if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""

@@ -1,6 +1,6 @@
 """Which requested retirements may begin, decided from the claims, their nodes, and the pods on and assigned to them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
@@ -8,6 +8,7 @@ from typing import Any, Self
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle.draining import DrainingPod, must_move
 from joiner.lifecycle.kept_nodes import assign_kept_nodes, find_recently_draining
+from joiner.lifecycle.replica_counts import find_replicas
 from joiner.lifecycle.retirement import (
     RetirementContext,
     RetirementReason,
@@ -125,6 +126,25 @@ class RetirementRules:
 def find_emptied(candidates: Iterable[RetirementCandidate]) -> list[RetirementCandidate]:
     """Return the candidates that are retired because they are empty, and may stay."""
     return [each for each in candidates if each.request.reason is RetirementReason.EMPTY and each.voluntary]
+
+
+def find_needed_claims(
+    listing: NodeListing, candidates: Iterable[RetirementCandidate], pools: Sequence[NodePool], launching: Collection[str]
+) -> Mapping[str, str]:
+    """Return the claims of static pools that were surplus and are not any more, with the reason: the pool was scaled up
+    again, or other nodes left it."""
+    surplus = {one.request.claim for one in candidates if one.request.reason is RetirementReason.SURPLUS}
+    if not surplus:
+        return {}
+    found: dict[str, str] = {}
+    sizes = {pool.key: pool.replicas or 0 for pool in pools}
+    for key, staying in find_replicas(
+        pools, list(listing.claims.values()), list(listing.nodes.values()), launching
+    ).items():
+        mine = [claim.name for claim in staying if claim.name in surplus]
+        for name in mine[max(0, len(staying) - sizes[key]) :]:
+            found[name] = f"{key} has {len(staying)} nodes and replicas {sizes[key]}"
+    return found
 
 
 def find_launching_claims(claims: Iterable[NodeClaim], launches: Iterable[str], lease: int) -> frozenset[str]:

@@ -19,6 +19,7 @@ WHY = {
     RetirementReason.CONSOLIDATED: "its pods fit on other or cheaper nodes",
     RetirementReason.DRIFTED: "it differs from what its pool or node class describes",
     RetirementReason.EXPIRED: "it is as old as its pool lets it become",
+    RetirementReason.SURPLUS: "its pool has more nodes than its replicas",
     RetirementReason.DELETED: "it was deleted",
     RetirementReason.LOST: "its instance is gone",
     RetirementReason.SPOT: "its spot instance is about to be interrupted",

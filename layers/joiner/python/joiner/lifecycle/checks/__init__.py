@@ -13,20 +13,22 @@ from joiner.lifecycle.checks.expired_claims import EXPIRED
 from joiner.lifecycle.checks.held_classes import UNSETTLED_CLASSES
 from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
 from joiner.lifecycle.checks.lost_instances import LOST_INSTANCES
+from joiner.lifecycle.checks.missing_replicas import MISSING_REPLICAS
 from joiner.lifecycle.checks.orphan_claims import ORPHAN_CLAIMS
 from joiner.lifecycle.checks.orphan_instances import ORPHAN_INSTANCES
 from joiner.lifecycle.checks.orphan_nodes import ORPHAN_NODES
 from joiner.lifecycle.checks.recommended_claims import RECOMMENDED
 from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
+from joiner.lifecycle.checks.surplus_claims import SURPLUS
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
 from joiner.lifecycle.checks.unplanned_pods import PENDING_PODS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 
-CHECKS = (PENDING_PODS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES, UNSETTLED_CLASSES)
+CHECKS = (PENDING_PODS, MISSING_REPLICAS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES, UNSETTLED_CLASSES)
 
-RETIREMENTS = (DELETED, NEVER_JOINED, UNHEALTHY, RECOMMENDED, EXPIRED, EMPTY, HALF_BEGUN)
+RETIREMENTS = (DELETED, NEVER_JOINED, UNHEALTHY, RECOMMENDED, EXPIRED, SURPLUS, EMPTY, HALF_BEGUN)
 """The first check that finds a claim determines its reason."""
 
 INSTANCE_CHECKS = (LOST_INSTANCES, ORPHAN_CLAIMS, ORPHAN_INSTANCES, ORPHAN_NODES)

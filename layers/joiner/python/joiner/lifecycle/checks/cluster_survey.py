@@ -13,7 +13,9 @@ from joiner.lifecycle.progress import Progress, assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.pools import NodeClaim, NodeClass, NodePool
 
-RetirementReason = Literal["deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy", "rebalance"]
+RetirementReason = Literal[
+    "deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy", "rebalance", "surplus"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def build_state(
     groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
     existing = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
-    made = missing_static_nodes(offered, groups, existing, ceilings)
+    made, short = missing_static_nodes(offered, groups, existing, ceilings)
     return PlanState(
         groups,
         offered,
@@ -54,4 +54,5 @@ def build_state(
         price=existing.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
         strict=strict,
         cache=cache,
+        short=short,
     )

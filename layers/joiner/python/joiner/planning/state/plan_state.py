@@ -25,7 +25,7 @@ from joiner.planning.state.limit_violations import (
 )
 from joiner.planning.state.pod_topology import GroupRules
 from joiner.planning.state.rule_compilation import compile_rules
-from joiner.pools import NodePool
+from joiner.pools import InvalidManifest, NodePool
 
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
@@ -97,9 +97,12 @@ class PlanState:
         price: float,
         strict: bool,
         cache: OfferCache,
+        short: tuple[InvalidManifest, ...] = (),
     ) -> None:
         """Create the state. ``strict`` requires minValues as specified; otherwise minValues are kept as far as
-        possible. ``cache`` has what is known of offers from earlier plans."""
+        possible. ``cache`` has what is known of offers from earlier plans. ``short`` are the warnings of static pools
+        that lack nodes."""
+        self.short = short
         self.cache = cache
         self.groups = groups
         self.markets = tuple(markets)

@@ -6,6 +6,7 @@ Source: Karpenter, "NodePools", static capacity: the number of nodes is ``replic
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
 from joiner import names
 from joiner.planning.model.node_offers import OfferChoice, PoolOffers
@@ -13,39 +14,52 @@ from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.plan import Ceilings
 from joiner.planning.state.existing_nodes import ExistingCapacity
 from joiner.planning.state.plan_state import NodeState
-from joiner.pools import NodePool
+from joiner.pools import InvalidManifest, NodePool
+
+FIELD: Final = "spec.replicas"
 
 
 def missing_static_nodes(
     markets: Sequence[PoolOffers], groups: PodGroups, existing: ExistingCapacity, ceilings: Ceilings
-) -> list[NodeState]:
+) -> tuple[list[NodeState], tuple[InvalidManifest, ...]]:
     """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits and the
-    ceilings."""
+    ceilings; and a warning for each pool that lacks nodes even so."""
     found: list[NodeState] = []
+    short: list[InvalidManifest] = []
     price, drawn = existing.price, Counter[tuple[str, ...]]()
     for market in markets:
         if market.fixed is None or market.pool.replicas is None:
             continue
         offers = sorted(market.fixed.launchable, key=lambda one: (one.offer, one.index))
-        for _ in range(_missing(market.pool, market.pool.replicas, existing)):
+        allowed, wanted = _missing(market.pool, market.pool.replicas, existing)
+        why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
+        before = len(found)
+        for _ in range(allowed):
             one = next((one for one in offers if one.supply is None or drawn[one.supply_key] < one.supply), None)
+            if one is None:
+                why = "no instance type that the pool allows is available now: allow more types or zones"
+                break
             over = ceilings.nodes is not None and existing.nodes + len(found) + 1 > ceilings.nodes
-            if one is None or over:
+            after = price + one.offer.price_per_hour
+            if over or (ceilings.price_per_hour is not None and after > ceilings.price_per_hour + 1e-9):
+                why = "the ceilings of the cluster's settings allow no more nodes: raise them, or lower replicas"
                 break
-            price += one.offer.price_per_hour
-            if ceilings.price_per_hour is not None and price > ceilings.price_per_hour + 1e-9:
-                break
+            price = after
             drawn[one.supply_key] += 1
             choice = OfferChoice(market.fixed, market.fixed.variants[0], one, 0)
             found.append(_planned_node(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
-    return found
+        if lacking := wanted - (len(found) - before):
+            remedy = f"{lacking} of these nodes cannot be launched: {why}"
+            short.append(InvalidManifest(market.pool.key, FIELD, str(market.pool.replicas), remedy, "warning"))
+    return found, tuple(short)
 
 
-def _missing(pool: NodePool, replicas: int, existing: ExistingCapacity) -> int:
-    missing = replicas - existing.staying.get(pool.key, 0)
+def _missing(pool: NodePool, replicas: int, existing: ExistingCapacity) -> tuple[int, int]:
+    """Return how many of the missing nodes the pool's limit allows, and how many are missing."""
+    missing = allowed = max(0, replicas - existing.staying.get(pool.key, 0))
     if "nodes" in pool.limits:
-        missing = min(missing, pool.limits["nodes"] - existing.used.get(pool.key, {}).get("nodes", 0))
-    return max(missing, 0)
+        allowed = min(missing, pool.limits["nodes"] - existing.used.get(pool.key, {}).get("nodes", 0))
+    return max(allowed, 0), missing
 
 
 def _planned_node(name: str, choice: OfferChoice, daemons: Sequence[PodGroup]) -> NodeState:

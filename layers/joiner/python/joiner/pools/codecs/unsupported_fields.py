@@ -3,11 +3,11 @@
 ``UNSUPPORTED`` is the list; `docs/fields.md` is generated from it and from `docs/fields.toml`. When Joiner learns to
 act upon a value, its row is removed here.
 
->>> notes = ManifestProblems("NodePool/default")
->>> budgets = [{"nodes": "1", "reasons": ["Empty"]}]
->>> note_unsupported({"kind": "NodePool", "spec": {"replicas": 2, "disruption": {"budgets": budgets}}}, notes)
+>>> notes = ManifestProblems("EC2NodeClass/default")
+>>> spec = {"role": "nodes", "connectionTracking": {"udpTimeout": "30s"}}
+>>> note_unsupported({"kind": "EC2NodeClass", "spec": spec}, notes)
 >>> [problem.field for problem in notes.problems]
-['spec.replicas']
+['spec.connectionTracking']
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,16 +32,11 @@ class UnsupportedField:
     severity: Severity = "warning"
 
 
-_STATIC: Final = (
-    "missing nodes are launched when a plan is made for other reasons, and surplus nodes are not removed: delete their "
-    "NodeClaims, and launch nodes with a Deployment of low priority"
-)
 _TIME_ADDED: Final = "it has no effect: remove it"
 _TYPE_OF_PROVIDER: Final = "it has no effect: provider is always of the kind AWS"
 _REMOVE: Final = "this field has no effect yet; remove it if nodes must not be launched without it"
 
 UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
-    UnsupportedField("NodePool", "spec.replicas", _STATIC),
     UnsupportedField("NodePool", "spec.template.spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("NodePool", "spec.template.spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("Provisioner", "spec.provider.apiVersion", _TYPE_OF_PROVIDER, severity="info"),

@@ -1,0 +1,63 @@
+"""Static pools (NodePools with ``replicas``): the nodes that count as replicas, and how many a pool lacks.
+
+A node counts from the launch of its claim until it is drained, deleted or given up. Source: Karpenter, "NodePools",
+static capacity.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from joiner import names
+from joiner.cluster import Node
+from joiner.lifecycle.failed_claims import failure_reason
+from joiner.pools import NodeClaim, NodePool
+from joiner.pools.retiring_nodes import find_retiring_nodes
+
+
+def find_replicas(
+    pools: Iterable[NodePool], claims: Sequence[NodeClaim], nodes: Sequence[Node], launching: Collection[str]
+) -> dict[str, list[NodeClaim]]:
+    """Return the claims that count as replicas of each static pool, by the pool's key.
+
+    `launching` names the claims of launches whose outcome is not recorded yet. Pools that are being deleted are left
+    out.
+    """
+    found: dict[str, list[NodeClaim]] = {pool.key: [] for pool in pools if _is_kept_up(pool)}
+    if not found:
+        return found
+    retiring = find_retiring_nodes(nodes, claims)
+    by_instance = {node.provider_id: node for node in nodes if node.provider_id}
+    for claim in claims:
+        if claim.pool_key not in found or claim.deleting or failure_reason(claim):
+            continue
+        node = by_instance.get(claim.provider_id) if claim.provider_id else None
+        stays = node.name not in retiring if node else claim.launched or claim.name in launching
+        if stays:
+            found[claim.pool_key].append(claim)
+    return found
+
+
+def count_missing_replicas(
+    pools: Sequence[NodePool], claims: Sequence[NodeClaim], nodes: Sequence[Node], launching: Collection[str]
+) -> Mapping[str, int]:
+    """Return how many nodes each static pool lacks, by the pool's key; only pools that lack some. Nodes of a pool
+    without a claim count as replicas, too: their claims are created again."""
+    present = find_replicas(pools, claims, nodes, launching)
+    if not present:
+        return {}
+    claimed, retiring = {claim.provider_id for claim in claims}, find_retiring_nodes(nodes, claims)
+    others = Counter(
+        f"NodePool/{node.labels[names.NODEPOOL]}"
+        for node in nodes
+        if names.NODEPOOL in node.labels and node.provider_id not in claimed and node.name not in retiring
+    )
+    missing = {
+        pool.key: (pool.replicas or 0) - len(present[pool.key]) - others[pool.key]
+        for pool in pools
+        if pool.key in present
+    }
+    return {key: number for key, number in missing.items() if number > 0}
+
+
+def _is_kept_up(pool: NodePool) -> bool:
+    return pool.replicas is not None and not pool.deleting
