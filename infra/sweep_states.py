@@ -49,8 +49,8 @@ RING_DELAY: Final = "$states.input.after"
 """JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
 none."""
 
-SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.missingReplicas > 0 or $cluster_survey.unwatchedClaims > 0 \
-or $cluster_survey.staleClaims > 0
+SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.missingReplicas > 0
+  or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
   or $cluster_survey.closedNodes > 0 or $cluster_survey.unsettledClasses > 0
   or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
 

@@ -108,8 +108,9 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
 
 def _short_of_replicas(made: Plan, world: Snapshot, asked: Mapping[str, PendingPodClass]) -> set[str]:
     """Return the questions of static pools for which the plan has fewer nodes than they lack."""
-    planned, keys = Counter(node.pool for node in made.nodes), {replicas_key(pool.key): pool.key for pool in world.pools}
-    return {key for key, one in asked.items() if key in keys and planned[keys[key]] < one.pods}
+    planned = Counter(replicas_key(node.pool) for node in made.nodes)
+    static = {replicas_key(pool.key) for pool in world.pools}
+    return {key for key, one in asked.items() if key in static and planned[key] < one.pods}
 
 
 def summarize_plan(made: Plan) -> dict[str, Any]:

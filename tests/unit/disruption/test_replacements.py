@@ -137,6 +137,20 @@ def test_the_budget_for_drift_limits_a_wave_and_the_rest_is_counted() -> None:
     assert kept(none)[0] == "a: it is drifted (AMIDrift), and the budgets of NodePool/default allow no disruption now"
 
 
+def test_a_drifted_node_of_a_static_pool_gets_a_replacement_also_without_pods() -> None:
+    fixed = pool(replicas=2)
+
+    proposal = proposed(machine("old", drifted=2), machine("new"), pools=[fixed])
+    assert going(proposal) == [("Drifted", "old", 1)]
+    assert proposal.actions[0].replacements[0].pool == "NodePool/default"
+
+
+def test_a_static_pool_at_its_limit_loses_a_drifted_node_before_another_is_launched() -> None:
+    proposal = proposed(machine("old", drifted=2), machine("new"), pools=[pool(replicas=2, limits={"nodes": "2"})])
+
+    assert going(proposal) == [("Drifted", "old", 0)]
+
+
 def test_a_node_whose_pod_fits_nowhere_starves_no_other_node() -> None:
     one = {"budgets": [{"nodes": "1"}]}
     stuck = big("stuck", "node-a", nodeSelector={"disk": "of-another-age"})

@@ -15,6 +15,7 @@ from typing import Final, Literal
 from joiner import names
 from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Node, Pod
+from joiner.cluster.eviction_costs import node_eviction_cost
 from joiner.disruption.disruption_candidates import BudgetsOfPods, needs_another_node
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.drift import DRIFTED

@@ -204,8 +204,8 @@ class RetirementContext:
     `now` is the time of the reading, `launching` are claims that may still be launched, `pods` those of the nodes
     concerned, `slots` the number of pods that an assignment still expects on a claim's node, `kept_for` the pods that
     will soon need an empty node, by its name, and `over_budget` the empty nodes that the budgets of their pools do not
-    allow any more, by claim, with the reason. `needed` are claims of static pools that are no surplus any more, with the
-    reason.
+    allow any more, by claim, with the reason. `needed` are claims of static pools that are no surplus any more, with
+    the reason.
     """
 
     now: datetime

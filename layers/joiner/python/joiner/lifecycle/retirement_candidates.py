@@ -129,7 +129,10 @@ def find_emptied(candidates: Iterable[RetirementCandidate]) -> list[RetirementCa
 
 
 def find_needed_claims(
-    listing: NodeListing, candidates: Iterable[RetirementCandidate], pools: Sequence[NodePool], launching: Collection[str]
+    listing: NodeListing,
+    candidates: Iterable[RetirementCandidate],
+    pools: Sequence[NodePool],
+    launching: Collection[str],
 ) -> Mapping[str, str]:
     """Return the claims of static pools that were surplus and are not any more, with the reason: the pool was scaled up
     again, or other nodes left it."""
