@@ -9,24 +9,24 @@ from joiner import names
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import NodeClaim
 from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import World, pending
+from tests.unit.functions.scale_up import SimulatedCluster, pending
 from tests.unit.functions.sweeping import claims, looked, retired
 
 
-def scaled(world: World, replicas: int, **spec: Any) -> World:
+def scaled(world: SimulatedCluster, replicas: int, **spec: Any) -> SimulatedCluster:
     """Return the world after `kubectl scale nodepool default --replicas`."""
     world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"replicas": replicas, **spec}})
     return world
 
 
-def swept(world: World, number: int) -> dict[str, Any]:
+def swept(world: SimulatedCluster, number: int) -> dict[str, Any]:
     """Run one sweep a minute later, with the scale-up that it starts."""
     world.now += timedelta(minutes=1)
     return world.sweep(f"sweep-{number}")
 
 
 @pytest.fixture
-def three(world: World) -> World:
+def three(world: SimulatedCluster) -> SimulatedCluster:
     """A static pool with its three nodes, an hour after they joined."""
     scaled(world.prepare(), 3)
     world.sweep("sweep-0")
@@ -34,7 +34,7 @@ def three(world: World) -> World:
     return world
 
 
-def bind(world: World, pod: str, claim: NodeClaim, **metadata: Any) -> None:
+def bind(world: SimulatedCluster, pod: str, claim: NodeClaim, **metadata: Any) -> None:
     """Create a pod that runs on the node of this claim."""
     manifest = pending(pod)
     manifest["metadata"] |= metadata
@@ -43,7 +43,7 @@ def bind(world: World, pod: str, claim: NodeClaim, **metadata: Any) -> None:
     world.kube.put(manifest)
 
 
-def test_missing_nodes_are_launched_without_a_pending_pod(world: World) -> None:
+def test_missing_nodes_are_launched_without_a_pending_pod(world: SimulatedCluster) -> None:
     scaled(world.prepare(), 2)
 
     found = world.survey("s1")[0]
@@ -57,7 +57,7 @@ def test_missing_nodes_are_launched_without_a_pending_pod(world: World) -> None:
     assert len(claims(world)) == 2
 
 
-def test_a_node_that_a_user_deletes_is_replaced(three: World) -> None:
+def test_a_node_that_a_user_deletes_is_replaced(three: SimulatedCluster) -> None:
     deleted = claims(three)[0]
     retire(three, (deleted.name, "deleted"), passes=3)
 
@@ -65,7 +65,7 @@ def test_a_node_that_a_user_deletes_is_replaced(three: World) -> None:
     assert len(claims(three)) == 3 and deleted.name not in {claim.name for claim in claims(three)}
 
 
-def test_surplus_nodes_are_retired_empty_ones_first_then_those_whose_pods_are_cheapest_to_move(three: World) -> None:
+def test_surplus_nodes_are_retired_empty_ones_first_then_those_whose_pods_are_cheapest_to_move(three: SimulatedCluster) -> None:
     one, two, empty = claims(three)
     for number in range(3):
         bind(three, f"one-{number}", one)
@@ -81,7 +81,7 @@ def test_surplus_nodes_are_retired_empty_ones_first_then_those_whose_pods_are_ch
     assert three.ec2.instances[empty.instance_id]["State"]["Name"] == "terminated"
 
 
-def test_a_node_that_has_not_registered_goes_before_an_empty_one(three: World) -> None:
+def test_a_node_that_has_not_registered_goes_before_an_empty_one(three: SimulatedCluster) -> None:
     three.boots = False
     scaled(three, 4)
     three.now += timedelta(minutes=1)
@@ -94,7 +94,7 @@ def test_a_node_that_has_not_registered_goes_before_an_empty_one(three: World) -
     assert retired(looked(three, 2)[0]) == [(booting, "surplus")]
 
 
-def test_a_surplus_node_that_must_not_be_disrupted_stays(three: World) -> None:
+def test_a_surplus_node_that_must_not_be_disrupted_stays(three: SimulatedCluster) -> None:
     for number, claim in enumerate(claims(three)):
         bind(three, f"kept-{number}", claim, annotations={names.DO_NOT_DISRUPT: "true"})
     scaled(three, 0)
@@ -102,7 +102,7 @@ def test_a_surplus_node_that_must_not_be_disrupted_stays(three: World) -> None:
     assert retired(looked(three, 1)[0]) == []
 
 
-def test_a_pool_that_is_scaled_up_again_keeps_the_node_that_was_about_to_leave(three: World) -> None:
+def test_a_pool_that_is_scaled_up_again_keeps_the_node_that_was_about_to_leave(three: SimulatedCluster) -> None:
     scaled(three, 2)
     ((surplus, _),) = retired(looked(three, 1)[0])
     scaled(three, 3)
@@ -113,11 +113,11 @@ def test_a_pool_that_is_scaled_up_again_keeps_the_node_that_was_about_to_leave(t
     assert not any(claim.deleting for claim in claims(three))
 
 
-def test_empty_nodes_of_a_static_pool_stay(three: World) -> None:
+def test_empty_nodes_of_a_static_pool_stay(three: SimulatedCluster) -> None:
     assert [retired(looked(three, number)[0]) for number in (1, 2, 3)] == [[], [], []]
 
 
-def test_a_pool_beyond_its_limit_says_why_nodes_are_missing_and_is_planned_again_ever_more_rarely(world: World) -> None:
+def test_a_pool_beyond_its_limit_says_why_nodes_are_missing_and_is_planned_again_ever_more_rarely(world: SimulatedCluster) -> None:
     scaled(world.prepare(), 3, limits={"nodes": "2"})
 
     due = [swept(world, number)["missingReplicas"] for number in range(8)]
@@ -133,7 +133,7 @@ def test_a_pool_beyond_its_limit_says_why_nodes_are_missing_and_is_planned_again
     )
 
 
-def test_a_static_pool_that_is_being_deleted_gets_no_nodes(world: World) -> None:
+def test_a_static_pool_that_is_being_deleted_gets_no_nodes(world: SimulatedCluster) -> None:
     scaled(world.prepare(), 2)
     world.kube.objects["nodepools", "", "default"]["metadata"]["deletionTimestamp"] = "2026-11-21T05:00:00Z"
 
