@@ -65,7 +65,9 @@ def test_a_node_that_a_user_deletes_is_replaced(three: SimulatedCluster) -> None
     assert len(claims(three)) == 3 and deleted.name not in {claim.name for claim in claims(three)}
 
 
-def test_surplus_nodes_are_retired_empty_ones_first_then_those_whose_pods_are_cheapest_to_move(three: SimulatedCluster) -> None:
+def test_surplus_nodes_go_empty_ones_first_then_those_whose_pods_are_cheapest_to_move(
+    three: SimulatedCluster,
+) -> None:
     one, two, empty = claims(three)
     for number in range(3):
         bind(three, f"one-{number}", one)
@@ -117,7 +119,7 @@ def test_empty_nodes_of_a_static_pool_stay(three: SimulatedCluster) -> None:
     assert [retired(looked(three, number)[0]) for number in (1, 2, 3)] == [[], [], []]
 
 
-def test_a_pool_beyond_its_limit_says_why_nodes_are_missing_and_is_planned_again_ever_more_rarely(world: SimulatedCluster) -> None:
+def test_a_pool_beyond_its_limit_reports_why_nodes_are_missing_and_backs_off(world: SimulatedCluster) -> None:
     scaled(world.prepare(), 3, limits={"nodes": "2"})
 
     due = [swept(world, number)["missingReplicas"] for number in range(8)]
