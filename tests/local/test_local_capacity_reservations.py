@@ -29,11 +29,11 @@ def pad(aws: RunningAws, **data: Any) -> LaunchPad:
     return LaunchPad.build(aws.client("ec2"), aws.client("ssm"), network, aws.fresh("template"), **data)
 
 
-def targeted(reservation: str, market: str = "") -> dict[str, Any]:
+def targeted(reservation: str, market_type: str = "") -> dict[str, Any]:
     target = {"CapacityReservationTarget": {"CapacityReservationId": reservation}}
     specification = {"CapacityReservationPreference": "capacity-reservations-only", **target}
     return {"CapacityReservationSpecification": specification} | (
-        {"InstanceMarketOptions": {"MarketType": market}} if market else {}
+        {"InstanceMarketOptions": {"MarketType": market_type}} if market_type else {}
     )
 
 
@@ -114,10 +114,10 @@ def test_a_reservation_takes_only_its_type_and_zone(aws: RunningAws, override: d
     ],
 )
 def test_blocks_and_interruptible_reservations_need_their_market(
-    aws: RunningAws, asked: dict[str, Any], market: str, target: str, options: dict[str, Any]
+    aws: RunningAws, asked: dict[str, Any], market_type: str, target: str, options: dict[str, Any]
 ) -> None:
     reservation = reserve(aws, **asked)
-    plain, right = pad(aws, **targeted(reservation)), pad(aws, **targeted(reservation, market))
+    plain, right = pad(aws, **targeted(reservation)), pad(aws, **targeted(reservation, market_type))
     capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": target}
 
     assert codes(plain.fleet([plain.override()])) == ["InvalidParameterCombination"]

@@ -147,9 +147,9 @@ def test_a_launch_into_a_capacity_block_names_its_market_type() -> None:
 def test_a_launch_into_an_interruptible_reservation_names_its_market_type() -> None:
     (launch,) = launches(claim_in(replace(ODCR, interruptible=True)))
 
-    market = "interruptible-capacity-reservation"
-    assert launch.templates[0].data["InstanceMarketOptions"] == {"MarketType": market}
-    assert launch.request["ReservedCapacityOptions"] == {"ReservationTypes": [market]}
+    market_type = "interruptible-capacity-reservation"
+    assert launch.templates[0].data["InstanceMarketOptions"] == {"MarketType": market_type}
+    assert launch.request["ReservedCapacityOptions"] == {"ReservationTypes": [market_type]}
     assert launch.request["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "reserved-capacity"
     assert "OnDemandOptions" not in launch.request
 

@@ -129,7 +129,7 @@ class _Attempt:
     def _action(self, action: FoundAction, nodes: NodeWriter, numbers: Counter[str]) -> DisruptionAction:
         launched: dict[NodeState, PlannedNode] = {}
         for node in action.opened:
-            pool = self._choice(node).market.pool.name
+            pool = self._choice(node).pool_offers.pool.name
             numbers[pool] += 1
             name = f"{pool}-{numbers[pool]}"
             launched[node] = self._planned(nodes, node, name, action)
@@ -185,17 +185,18 @@ def _by_class(pods: Sequence[Pod]) -> dict[str, int]:
 
 def _same_choice(state: PlanState, choice: OfferChoice) -> OfferChoice | None:
     """Return the same offer with the same open labels in another state; None if it has no such offer."""
-    for market in state.markets:
-        if market.pool.key != choice.market.pool.key:
+    for pool_offers in state.offered_pools:
+        if pool_offers.pool.key != choice.pool_offers.pool.key:
             continue
-        variant = next((one for one in market.variants if one.labels == choice.variant.labels), None)
-        one = next((one for one in market.launchable if one.offer == choice.one.offer), None)
+        variant = next((one for one in pool_offers.variants if one.labels == choice.variant.labels), None)
+        one = next((one for one in pool_offers.launchable if one.offer == choice.one.offer), None)
         if variant is None or one is None:
             return None
         groups = sum(
             1 << group.index
             for group in state.groups.pending
-            if variant.bits[group.index] >> one.index & 1 and group.constraints.untolerated(market.pool.taints) is None
+            if variant.bits[group.index] >> one.index & 1
+            and group.constraints.untolerated(pool_offers.pool.taints) is None
         )
-        return OfferChoice(market, variant, one, groups)
+        return OfferChoice(pool_offers, variant, one, groups)
     return None

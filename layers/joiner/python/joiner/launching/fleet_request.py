@@ -43,12 +43,12 @@ def build_fleet_request(
     count: int,
     tags: Mapping[str, str],
     token: str,
-    market: str = "",
+    market_type: str = "",
 ) -> dict[str, Any]:
     """Return the request.
 
     ``templates``: launch template name -> the offerings whose nodes use it. ``order`` ranks the offerings of all
-    templates. ``market`` is the market type of a capacity block or an interruptible reservation.
+    templates. ``market_type`` is the market type of a capacity block or an interruptible reservation.
     """
     rank = {offer: float(index) for index, offer in enumerate(order)}
     request: dict[str, Any] = {
@@ -56,7 +56,7 @@ def build_fleet_request(
         "Type": "instant",
         "TargetCapacitySpecification": {
             "TotalTargetCapacity": count,
-            "DefaultTargetCapacityType": _target_type(capacity_type, market),
+            "DefaultTargetCapacityType": _target_type(capacity_type, market_type),
         },
         "LaunchTemplateConfigs": [
             {
@@ -72,31 +72,31 @@ def build_fleet_request(
     }
     if node_class.context:
         request["Context"] = node_class.context
-    return request | _market_options(capacity_type, market)
+    return request | _market_type_options(capacity_type, market_type)
 
 
-def _market_options(capacity_type: str, market: str) -> dict[str, Any]:
-    """Return the field with the options of the market; none for a capacity block.
+def _market_type_options(capacity_type: str, market_type: str) -> dict[str, Any]:
+    """Return the field with the options of the market type; none for a capacity block.
 
-    >>> _market_options("on-demand", "")
+    >>> _market_type_options("on-demand", "")
     {'OnDemandOptions': {'AllocationStrategy': 'lowest-price'}}
     """
     if capacity_type == names.SPOT:
         return {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
-    if market == INTERRUPTIBLE_MARKET:
-        return {"ReservedCapacityOptions": {"ReservationTypes": [market]}}
-    return {} if market else {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
+    if market_type == INTERRUPTIBLE_MARKET:
+        return {"ReservedCapacityOptions": {"ReservationTypes": [market_type]}}
+    return {} if market_type else {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
 
 
-def _target_type(capacity_type: str, market: str) -> str:
+def _target_type(capacity_type: str, market_type: str) -> str:
     """Return the default target capacity type. An ordinary reservation is on-demand capacity that the template names.
 
     >>> _target_type("reserved", ""), _target_type("reserved", "capacity-block")
     ('on-demand', 'capacity-block')
     """
-    if market == INTERRUPTIBLE_MARKET:
+    if market_type == INTERRUPTIBLE_MARKET:
         return "reserved-capacity"
-    return market or (names.ON_DEMAND if capacity_type == names.RESERVED else capacity_type)
+    return market_type or (names.ON_DEMAND if capacity_type == names.RESERVED else capacity_type)
 
 
 def _overrides(

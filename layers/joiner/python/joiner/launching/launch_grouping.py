@@ -19,7 +19,7 @@ from joiner.launching.fleet_request import build_fleet_request, limit_offerings
 from joiner.launching.image_families.node_settings import ClusterDescription, UserDataRefused
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
-from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market
+from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
 from joiner.launching.node_interfaces import NO_FEATURES
 from joiner.launching.user_data import build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
@@ -211,7 +211,7 @@ def _launch(
             count=len(group),
             tags=tags,
             token=token,
-            market=find_market(first.reservation) if first.reservation else "",
+            market_type=find_market_type(first.reservation) if first.reservation else "",
         ),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},

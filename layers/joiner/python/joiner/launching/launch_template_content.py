@@ -83,17 +83,17 @@ def _reservation_fields(reservation: CapacityReservation | None) -> dict[str, An
     """
     if reservation is None:
         return {"CapacityReservationSpecification": {"CapacityReservationPreference": "none"}}
-    market = find_market(reservation)
+    market_type = find_market_type(reservation)
     return {
         "CapacityReservationSpecification": {
             "CapacityReservationPreference": "capacity-reservations-only",
             "CapacityReservationTarget": {"CapacityReservationId": reservation.id},
         },
-        **({"InstanceMarketOptions": {"MarketType": market}} if market else {}),
+        **({"InstanceMarketOptions": {"MarketType": market_type}} if market_type else {}),
     }
 
 
-def find_market(reservation: CapacityReservation) -> str:
+def find_market_type(reservation: CapacityReservation) -> str:
     """Return the market type of launches into a reservation; empty for an ordinary one."""
     if reservation.kind == CAPACITY_BLOCK:
         return CAPACITY_BLOCK

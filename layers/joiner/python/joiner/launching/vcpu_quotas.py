@@ -1,4 +1,4 @@
-"""The vCPU quotas of EC2: one for each group of instance families and market, counted in vCPUs.
+"""The vCPU quotas of EC2: one for each group of instance families and purchase option, counted in vCPUs.
 
 EC2's error names neither the quota nor its code in Service Quotas; both follow from the instance family. Only the
 message of an on-demand launch has the value. Source: EC2 user guide, "Amazon EC2 service quotas"; AWS General
@@ -66,12 +66,12 @@ def find_vcpu_quota(instance_type: str, capacity_type: str) -> VcpuQuota | None:
     """
     found = FAMILY.match(instance_type)
     family = found.group() if found else ""
-    market = names.SPOT if capacity_type == names.SPOT else names.ON_DEMAND
-    if market == names.SPOT and family == "p":
+    purchase_option = names.SPOT if capacity_type == names.SPOT else names.ON_DEMAND
+    if purchase_option == names.SPOT and family == "p":
         return SPOT_P[instance_type.startswith("p5")]
     if family in STANDARD_FAMILIES:
-        return OTHERS[market]
-    return (SPOT if market == names.SPOT else ON_DEMAND).get(family)
+        return OTHERS[purchase_option]
+    return (SPOT if purchase_option == names.SPOT else ON_DEMAND).get(family)
 
 
 def read_quota_value(message: str) -> int:

@@ -128,9 +128,9 @@ def _find_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogue) -
     yield from unknown
     yield from find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
     reported = {problem.object for problem in unknown}
-    for market in state.markets:
-        if market.closed == NO_TYPE_AVAILABLE and market.pool.key not in reported:
-            problem = find_unsatisfiable_requirements(market.pool, catalogue)
+    for pool_offers in state.offered_pools:
+        if pool_offers.closed == NO_TYPE_AVAILABLE and pool_offers.pool.key not in reported:
+            problem = find_unsatisfiable_requirements(pool_offers.pool, catalogue)
             if problem is not None:
                 yield problem
 

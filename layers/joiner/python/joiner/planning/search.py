@@ -177,7 +177,7 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
     assignment = assign_domains(state, groups, worth)
     inside = expressible_groups(state, groups, assignment)
     made = ArrayPlan(began=meter.seconds)
-    if inside and any(market.launchable for market in state.markets):
+    if inside and any(pool_offers.launchable for pool_offers in state.offered_pools):
         problem = compile_problem(state, assignment, inside, narrowed=state.narrow)
         made = _plan_with_arrays(state, problem, assignment, total, SearchContext.of(problem, seed, meter))
     hopeful = False

@@ -181,18 +181,18 @@ class PoolOffers:
 
     pool: NodePool
     node_class: NodeClass | None
-    stock: OfferSet = EMPTY_OFFER_SET
+    offer_set: OfferSet = EMPTY_OFFER_SET
     variants: tuple[PoolVariant, ...] = ()
     closed: str = ""
     fixed: "PoolOffers | None" = None
 
     @property
     def launchable(self) -> tuple[NodeOffer, ...]:
-        return self.stock.launchable
+        return self.offer_set.launchable
 
     def domains(self, key: str) -> Mapping[str, int]:
         """Return, by value of a label that offers determine, the offers with that value, as bits."""
-        return self.stock.positions(key)[0]
+        return self.offer_set.positions(key)[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,7 +200,7 @@ class OfferChoice:
     """One offer of one pool, with values for the pool's open labels. ``groups`` are the indices of the groups that may
     use it, as bits."""
 
-    market: PoolOffers
+    pool_offers: PoolOffers
     variant: PoolVariant
     one: NodeOffer
     groups: int

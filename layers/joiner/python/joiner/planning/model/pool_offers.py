@@ -50,14 +50,14 @@ def _offers_of(
     closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
         return PoolOffers(pool, node_class, closed=closed)
-    stock = compile_offers(pool, node_class, resolved, inputs, cache)
-    variants = compile_variants(pool, stock, inputs.groups)
+    offer_set = compile_offers(pool, node_class, resolved, inputs, cache)
+    variants = compile_variants(pool, offer_set, inputs.groups)
     if pool.replicas is not None:
-        made = PoolOffers(pool, node_class, stock, variants)
+        made = PoolOffers(pool, node_class, offer_set, variants)
         return PoolOffers(
             pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made
         )
-    return PoolOffers(pool, node_class, stock, variants, "" if stock.launchable else NO_TYPE_AVAILABLE)
+    return PoolOffers(pool, node_class, offer_set, variants, "" if offer_set.launchable else NO_TYPE_AVAILABLE)
 
 
 def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:

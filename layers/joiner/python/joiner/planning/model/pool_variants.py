@@ -14,7 +14,7 @@ MOST_VARIANTS: Final = 64
 """The maximum number of variants of a pool in one plan."""
 
 
-def compile_variants(pool: NodePool, stock: OfferSet, groups: PodGroups) -> tuple[PoolVariant, ...]:
+def compile_variants(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> tuple[PoolVariant, ...]:
     """Return the variants of the pool, and for each the offers that every pending group may use."""
     asked = asked_values(groups)
     choices: list[list[tuple[str, str | None]]] = []
@@ -31,7 +31,7 @@ def compile_variants(pool: NodePool, stock: OfferSet, groups: PodGroups) -> tupl
         if number >= MOST_VARIANTS:
             break
         labels = {key: value for key, value in combination if value is not None}
-        found.append(PoolVariant(pool, labels, _bits(labels, stock, groups)))
+        found.append(PoolVariant(pool, labels, _bits(labels, offer_set, groups)))
     return tuple(found)
 
 
@@ -49,10 +49,10 @@ def asked_values(groups: PodGroups) -> dict[str, set[str]]:
     return found
 
 
-def _bits(labels: Mapping[str, str], stock: OfferSet, groups: PodGroups) -> dict[int, int]:
+def _bits(labels: Mapping[str, str], offer_set: OfferSet, groups: PodGroups) -> dict[int, int]:
     """Return by group index the offers whose labels the group accepts, as bits. Taints are evaluated elsewhere,
     because they belong to the pool and not to the offer."""
-    every = (1 << len(stock.launchable)) - 1
+    every = (1 << len(offer_set.launchable)) - 1
     found: dict[int, int] = {}
     memory: dict[tuple[str, ValueSet], int] = {}
     for group in groups.pending:
@@ -66,7 +66,7 @@ def _bits(labels: Mapping[str, str], stock: OfferSet, groups: PodGroups) -> dict
                     bits &= every if labels[key] in allowed else 0
                     continue
                 if (key, allowed) not in memory:
-                    by_value, missing = stock.positions(key)
+                    by_value, missing = offer_set.positions(key)
                     mine = missing if ABSENT in allowed else 0
                     for value, positions in by_value.items():
                         mine |= positions if value in allowed else 0

@@ -43,7 +43,7 @@ class OfferAlternatives:
         bits = -1
         for group in node.planned:
             bits &= choice.variant.bits[group.index]
-        if choice.market.pool.min_values:
+        if choice.pool_offers.pool.min_values:
             return self._found(node, choice, bits)
         known = (choice, bits, *node.free)
         if known not in self._known:
@@ -51,16 +51,18 @@ class OfferAlternatives:
         return self._known[known]
 
     def _found(self, node: NodeState, choice: OfferChoice, bits: int) -> list[NodeOffer]:
-        pool, stock, own = choice.market.pool, choice.market.stock, choice.one
+        pool, offer_set, own = choice.pool_offers.pool, choice.pool_offers.offer_set, choice.one
         need = [before - after for before, after in zip(own.free, node.free, strict=True)]
-        if (stock, bits) not in self._open:
-            self._open[stock, bits] = (
-                unpack_bits(bits, len(stock.launchable)) if bits >= 0 else np.ones(len(stock.launchable), bool)
+        if (offer_set, bits) not in self._open:
+            self._open[offer_set, bits] = (
+                unpack_bits(bits, len(offer_set.launchable)) if bits >= 0 else np.ones(len(offer_set.launchable), bool)
             )
-        if choice.market not in self._price_lists:
+        if choice.pool_offers not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
-            self._price_lists[choice.market] = stock.derived(PriceLists).of(self._keys, limits, zonal=self._zonal)
-        prices, open_to = self._price_lists[choice.market], self._open[stock, bits]
+            self._price_lists[choice.pool_offers] = offer_set.derived(PriceLists).of(
+                self._keys, limits, zonal=self._zonal
+            )
+        prices, open_to = self._price_lists[choice.pool_offers], self._open[offer_set, bits]
         if is_spot(own):
             found = [own, *prices.holding_spot(own, need, open_to, self._allowance(choice))]
         else:
@@ -78,8 +80,8 @@ class OfferAlternatives:
 
     def _allowance(self, choice: OfferChoice) -> tuple[float, ...]:
         """Return how much more a spot node may cost ($/h), and how much more of each limited resource it may have."""
-        limits = sorted(name for name in choice.market.pool.limits if name != "nodes")
-        return (self._spare.more_per_hour(), *(self._spare.more(choice.market, name) for name in limits))
+        limits = sorted(name for name in choice.pool_offers.pool.limits if name != "nodes")
+        return (self._spare.more_per_hour(), *(self._spare.more(choice.pool_offers, name) for name in limits))
 
 
 class PriceList:
@@ -164,9 +166,9 @@ class PriceList:
 class PriceLists:
     """The price lists of one offer set, the latest ones."""
 
-    def __init__(self, stock: OfferSet) -> None:
-        self._offers = stock.launchable
-        self._columns = columns_of(stock)
+    def __init__(self, offer_set: OfferSet) -> None:
+        self._offers = offer_set.launchable
+        self._columns = columns_of(offer_set)
         self._known: dict[tuple[tuple[str, ...], tuple[str, ...], bool], PriceList] = {}
 
     def of(self, keys: tuple[str, ...], limits: tuple[str, ...], *, zonal: bool) -> PriceList:

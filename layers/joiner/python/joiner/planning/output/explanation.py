@@ -39,7 +39,7 @@ NO_TERMS = "its required node affinity has nothing but empty terms, and an empty
 def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tuple[Reason, ...]]:
     """Return the reasons for each group with remaining pods, in the order in which pools were tried."""
     found: dict[PodGroup, tuple[Reason, ...]] = {}
-    lacking = cache(partial(_not_in_stock, state, catalogue))
+    lacking = cache(partial(_not_available, state, catalogue))
     for group, number in state.left.items():
         if not number:
             continue
@@ -51,7 +51,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
                     "", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"
                 ),
             )
-        elif not state.markets:
+        elif not state.offered_pools:
             found[group] = (
                 Reason(
                     "",
@@ -59,7 +59,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
                 ),
             )
         else:
-            found[group] = tuple(_reason(state, group, market, lacking) for market in state.markets)
+            found[group] = tuple(_reason(state, group, pool_offers, lacking) for pool_offers in state.offered_pools)
     return found
 
 
@@ -69,11 +69,11 @@ def _opts_out(group: PodGroup) -> bool:
     return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
 
 
-def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lacking) -> Reason:
-    pool = market.pool.name
-    if market.closed and market.closed != NO_TYPE_AVAILABLE:
-        return Reason(pool, market.closed)
-    taint = group.constraints.untolerated(market.pool.taints)
+def _reason(state: PlanState, group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> Reason:
+    pool = pool_offers.pool.name
+    if pool_offers.closed and pool_offers.closed != NO_TYPE_AVAILABLE:
+        return Reason(pool, pool_offers.closed)
+    taint = group.constraints.untolerated(pool_offers.pool.taints)
     if taint is not None:
         return Reason(pool, f"did not tolerate taint {taint}")
     if not group.where:
@@ -82,14 +82,14 @@ def _reason(state: PlanState, group: PodGroup, market: PoolOffers, lacking: Lack
             NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet",
         )
     usable = sorted(
-        {one for variant in market.variants for one in _open_to(group, market, variant.bits)},
+        {one for variant in pool_offers.variants for one in _open_to(group, pool_offers, variant.bits)},
         key=lambda one: (one.offer, one.index),
     )
     if not usable:
-        return Reason(pool, _requirements(group, market, lacking))
+        return Reason(pool, _requirements(group, pool_offers, lacking))
     large = [one for one in usable if fits(group, one.free)]
     if large:
-        return _beyond_resources(state, group, market, large)
+        return _beyond_resources(state, group, pool_offers, large)
     return _too_large(pool, group, usable)
 
 
@@ -100,17 +100,17 @@ def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
     return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
 
 
-def _beyond_resources(state: PlanState, group: PodGroup, market: PoolOffers, large: list[NodeOffer]) -> Reason:
+def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers, large: list[NodeOffer]) -> Reason:
     """Return the reason when some offers could hold such a pod, but limits or rules between pods exclude it."""
-    limits = [state.over_limit(OfferChoice(market, market.variants[0], one, 0)) for one in large]
+    limits = [state.over_limit(OfferChoice(pool_offers, pool_offers.variants[0], one, 0)) for one in large]
     allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
     if not allowed:
         exceeded = [(limit, one) for one, limit in zip(large, limits, strict=True) if limit]
         # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
         least, nearest = min(exceeded, key=lambda each: (each[0].excess, getattr(each[0], "more", 0.0), each[1].offer))
         why = f"all available instance types exceed limits for nodepool: {_explain_violation(least, state, group)}"
-        return Reason(market.pool.name, why, nearest.offer)
-    return Reason(market.pool.name, _between_pods(state, group, market, allowed), large[0].offer)
+        return Reason(pool_offers.pool.name, why, nearest.offer)
+    return Reason(pool_offers.pool.name, _between_pods(state, group, pool_offers, allowed), large[0].offer)
 
 
 def _explain_violation(exceeded: LimitViolation, state: PlanState, group: PodGroup) -> str:
@@ -119,18 +119,18 @@ def _explain_violation(exceeded: LimitViolation, state: PlanState, group: PodGro
     return exceeded.text()
 
 
-def _open_to(group: PodGroup, market: PoolOffers, bits: Mapping[int, int]) -> list[NodeOffer]:
-    return [market.launchable[position] for position in bit_positions(bits[group.index])]
+def _open_to(group: PodGroup, pool_offers: PoolOffers, bits: Mapping[int, int]) -> list[NodeOffer]:
+    return [pool_offers.launchable[position] for position in bit_positions(bits[group.index])]
 
 
 def _shortfall(group: PodGroup, one: NodeOffer) -> float:
     return sum(max(amount - one.free[position], 0) / amount for position, amount in group.needs)
 
 
-def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
+def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> str:
     """Return the requirement of the pod that no offer of the pool meets, or that only offerings meet that are
     unavailable or full of daemons."""
-    short, full = lacking(market, group.where)
+    short, full = lacking(pool_offers, group.where)
     if short:
         return (
             f"no instance type has the required offering: short of capacity, or not offered in the class's "
@@ -138,17 +138,17 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
         )
     if full:
         return f"daemon sets leave no room on any instance type that would suit it: {full}"
-    if market.closed:
-        return market.closed
+    if pool_offers.closed:
+        return pool_offers.closed
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
             possible = {
                 variant.labels.get(key) or one.labels.get(key)
-                for variant in market.variants
-                for one in market.launchable
+                for variant in pool_offers.variants
+                for one in pool_offers.launchable
             }
             alone = Requirements({key: values})
-            if len(market.variants) == MOST_VARIANTS and key in market.variants[0].labels:
+            if len(pool_offers.variants) == MOST_VARIANTS and key in pool_offers.variants[0].labels:
                 return (
                     f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{TEMPORARY}"
                 )
@@ -157,22 +157,24 @@ def _requirements(group: PodGroup, market: PoolOffers, lacking: Lacking) -> str:
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
 
-def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, where: Alternatives) -> tuple[str, str]:
+def _not_available(
+    state: PlanState, catalogue: Catalogue, pool_offers: PoolOffers, where: Alternatives
+) -> tuple[str, str]:
     """Return a few unavailable offerings that would meet the requirements, and the nearest of the types on which
     daemons leave too little capacity."""
-    pool, own = market.pool, pool_labels(market.pool)
+    pool, own = pool_offers.pool, pool_labels(pool_offers.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
-    offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in market.launchable}
+    offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in pool_offers.launchable}
     daemons = DaemonOverhead(pool, state.groups)
     short: list[str] = []
     full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
-        allocatable = compute_allocatable(known, market.node_class, pool)
+        allocatable = compute_allocatable(known, pool_offers.node_class, pool)
         for offering in known.offerings:
             if (known.name, offering.zone, offering.capacity_type) in offered:
                 continue
-            labels = node_labels(pool, market.node_class, known, offering.zone, offering.capacity_type)
+            labels = node_labels(pool, pool_offers.node_class, known, offering.zone, offering.capacity_type)
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
             if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
                 continue
@@ -192,20 +194,22 @@ def _not_in_stock(state: PlanState, catalogue: Catalogue, market: PoolOffers, wh
     return ", ".join(short), min(full, default=(0.0, ""))[1]
 
 
-def _between_pods(state: PlanState, group: PodGroup, market: PoolOffers, offers: list[NodeOffer]) -> str:
+def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: list[NodeOffer]) -> str:
     """Return the rule between pods that excludes one more pod of the group from every new node."""
     nodes_by_reason: dict[str, int] = {}
     for one in offers[:ENOUGH_TRIED]:
-        for variant in market.variants:
+        for variant in pool_offers.variants:
             if not variant.bits[group.index] >> one.index & 1:
                 continue
-            node = state.open(OfferChoice(market, variant, one, 1 << group.index))
+            node = state.open(OfferChoice(pool_offers, variant, one, 1 << group.index))
             _, why = state.limit(group, node)
             state.close(node)
             nodes_by_reason[why] = nodes_by_reason.get(why, 0) + 1
     worst = max(sorted(nodes_by_reason), key=lambda why: nodes_by_reason[why], default="")
     if worst == TOO_FEW_TYPES:
-        return f"minValues requirement is not met for label(s) {', '.join(sorted(market.pool.min_values))}: {worst}"
+        return (
+            f"minValues requirement is not met for label(s) {', '.join(sorted(pool_offers.pool.min_values))}: {worst}"
+        )
     if worst in (CLAIM_TAKEN, VOLUMES_TAKEN):
         return worst
     if worst == TOO_MANY_VOLUMES:

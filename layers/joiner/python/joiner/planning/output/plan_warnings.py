@@ -39,7 +39,7 @@ def find_warnings(
 
 def _zones(nodes: Sequence[PlannedNode], state: PlanState) -> Iterator[str]:
     zones = {node.zone for node in nodes}
-    open_to = {one.offering.zone for market in state.markets for one in market.launchable}
+    open_to = {one.offering.zone for pool_offers in state.offered_pools for one in pool_offers.launchable}
     if len(zones) == 1 and len(nodes) > 1:
         why = "; other zones cost more, or rules of the pods exclude them" if len(open_to) > 1 else ""
         yield f"all {len(nodes)} new nodes are in the zone {min(zones)}{why}"
@@ -124,7 +124,7 @@ def _addresses(
 
 
 def _limits(state: PlanState, planned: Iterable[str]) -> Iterator[str]:
-    pools = {market.pool.key: market.pool for market in state.markets}
+    pools = {pool_offers.pool.key: pool_offers.pool for pool_offers in state.offered_pools}
     for key in sorted(planned):
         pool, used = pools[key], state.used.get(key, {})
         for name, limit in sorted(pool.limits.items()):

@@ -35,7 +35,7 @@ def write_plan(
     writer = NodeWriter(state, slots, zonal=zonal)
     nodes = []
     for node, choice, contents in _in_order((*(node for node in state.existing if node.made), *state.new)):
-        pool = choice.market.pool.name
+        pool = choice.pool_offers.pool.name
         numbers[pool] = numbers.get(pool, 0) + 1
         nodes.append(writer.node(node, choice, contents, f"{pool}-{numbers[pool]}"))
     pending = sorted((pod, reasons[state.groups.all[index]]) for index, pod in slots.left())
@@ -68,7 +68,7 @@ def _in_order(nodes: Iterable[NodeState]) -> list[tuple[NodeState, OfferChoice, 
 
 
 def _kind(choice: OfferChoice) -> tuple[object, ...]:
-    pool = choice.market.pool
+    pool = choice.pool_offers.pool
     return (-pool.weight, pool.key, choice.one.offer, sorted(choice.variant.labels.items()))
 
 
@@ -130,7 +130,7 @@ class NodeWriter:
         self._parts: dict[object, NodeDescription] = {}
 
     def node(self, node: NodeState, choice: OfferChoice, contents: Contents, name: str) -> PlannedNode:
-        pool, own, pods = choice.market.pool, choice.one, self._slots.take(contents)
+        pool, own, pods = choice.pool_offers.pool, choice.one, self._slots.take(contents)
         known = (choice, *node.free, *contents)
         parts = self._parts.get(known)
         if parts is None:
@@ -185,7 +185,7 @@ def narrowed_requirements(choice: OfferChoice, alternatives: Sequence[Offer]) ->
             (names.CAPACITY_TYPE, {one.capacity_type for one in alternatives}),
         )
     )
-    return choice.market.pool.requirements & Requirements.from_labels(choice.variant.labels) & chosen
+    return choice.pool_offers.pool.requirements & Requirements.from_labels(choice.variant.labels) & chosen
 
 
 NOT_YET = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, f"{names.INSTANCE_PREFIX}tenancy"})

@@ -37,13 +37,13 @@ class SpareAllowance:
         self._nodes = max(len(spot), 1)
         self._of_pool: dict[str, int] = {}
         for one in spot:
-            self._of_pool[one.market.pool.key] = self._of_pool.get(one.market.pool.key, 0) + 1
+            self._of_pool[one.pool_offers.pool.key] = self._of_pool.get(one.pool_offers.pool.key, 0) + 1
 
-    def more(self, market: PoolOffers, resource: str) -> float:
+    def more(self, pool_offers: PoolOffers, resource: str) -> float:
         """Return how much more of a limited resource each spot node of the pool may have."""
-        used = self._state.used.get(market.pool.key, {}).get(resource, 0)
-        left = max(market.pool.limits[resource] - used, 0)
-        return left / max(self._of_pool.get(market.pool.key, 0), 1)
+        used = self._state.used.get(pool_offers.pool.key, {}).get(resource, 0)
+        left = max(pool_offers.pool.limits[resource] - used, 0)
+        return left / max(self._of_pool.get(pool_offers.pool.key, 0), 1)
 
     def more_per_hour(self) -> float:
         """Return how much more each spot node may cost ($/h) within the ceiling of the cluster."""

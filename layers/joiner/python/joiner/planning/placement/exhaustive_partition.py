@@ -54,7 +54,7 @@ def repartition_pods(
         (*waiting, *(group for node in nodes for group, number in node.planned.items() for _ in range(number))),
         key=lambda one: one.index,
     )
-    weights = {node.choice.market.pool.weight for node in nodes if node.choice} or {
+    weights = {node.choice.pool_offers.pool.weight for node in nodes if node.choice} or {
         weight for weight, _ in frontier.tiers
     }
     if not 1 < len(pods) <= MOST_PARTITION_PODS or len(weights) != 1:

@@ -87,7 +87,9 @@ class ExhaustivePlacement:
         self._pods: frozenset[PodGroup] = frozenset()
         self._tops: dict[SpreadRule, int] = {}
         self._trials = 0
-        self._bounded = any(market.pool.limits for market in state.markets) or state.left_of_ceilings != (None, None)
+        self._bounded = any(
+            pool_offers.pool.limits for pool_offers in state.offered_pools
+        ) or state.left_of_ceilings != (None, None)
 
     def place(self, pods: Sequence[PodGroup]) -> bool:
         """Place all of these pods; return whether that succeeded. If not, the state is as before."""
@@ -296,7 +298,7 @@ class ExhaustivePlacement:
         )
         if price is not None and added > price + 1e-9:
             return False
-        pools = {option.market.pool.key: option.market.pool for one in made for option in one.options}
+        pools = {option.pool_offers.pool.key: option.pool_offers.pool for one in made for option in one.options}
         if len(pools) != 1:
             return True
         (key, pool) = pools.popitem()

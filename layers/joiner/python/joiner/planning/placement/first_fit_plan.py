@@ -46,5 +46,8 @@ def pack_for_comparison(problem: PackingProblem, demand: Whole, relaxation: Rela
 
 def accepts_every_packing(state: PlanState) -> bool:
     """Return whether no limit and no rule between pods can exclude a packing."""
-    limited = any(market.pool.limits for market in state.markets) or state.left_of_ceilings != (None, None)
+    limited = any(pool_offers.pool.limits for pool_offers in state.offered_pools) or state.left_of_ceilings != (
+        None,
+        None,
+    )
     return not limited and not state.narrow and all(state.rules[group.index].free for group in state.groups.pending)

@@ -47,20 +47,20 @@ def merge_nodes(state: PlanState, share: float) -> None:
     price = state.price
     exchange = NodeExchange(state)
     budget = price * share
-    markets = {id(node.choice.market): node.choice.market for node in state.new if node.choice}
-    for market in markets.values():
-        merger = NodeMerger(state, market, exchange)
+    offered_pools = {id(node.choice.pool_offers): node.choice.pool_offers for node in state.new if node.choice}
+    for pool_offers in offered_pools.values():
+        merger = NodeMerger(state, pool_offers, exchange)
         while merger.work < MOST_WORK and merger.merge_once(budget - (state.price - price)):
             pass
-        TypeReduction(state, market, exchange).run(lambda: budget - (state.price - price))
+        TypeReduction(state, pool_offers, exchange).run(lambda: budget - (state.price - price))
 
 
-def patterns_of(state: PlanState, market: PoolOffers) -> list[Pattern]:
+def patterns_of(state: PlanState, pool_offers: PoolOffers) -> list[Pattern]:
     """Return the nodes of a pool that may be replaced, those that are alike together."""
     found: dict[object, Pattern] = {}
     for node in state.new:
         choice = node.choice
-        if choice is None or choice.market is not market or choice.one.supply is not None or not node.planned:
+        if choice is None or choice.pool_offers is not pool_offers or choice.one.supply is not None or not node.planned:
             continue
         if any(has_preferences(state, group) for group in node.planned):
             continue
@@ -73,12 +73,12 @@ def patterns_of(state: PlanState, market: PoolOffers) -> list[Pattern]:
 class OfferArrays:
     """The unlimited offers of a pool as arrays."""
 
-    def __init__(self, market: PoolOffers) -> None:
-        self.offers: Sequence[NodeOffer] = [one for one in market.launchable if one.supply is None]
+    def __init__(self, pool_offers: PoolOffers) -> None:
+        self.offers: Sequence[NodeOffer] = [one for one in pool_offers.launchable if one.supply is None]
         self.index: Whole = np.array([one.index for one in self.offers], dtype=np.int64)
         self.free: Floats = np.array([one.free for one in self.offers], float).reshape(len(self.offers), -1)
         self.price: Floats = np.array([one.offer.price_per_hour for one in self.offers], float)
-        radius = market.pool.planning.blast_radius
+        radius = pool_offers.pool.planning.blast_radius
         most = (radius.vcpus or 1 << 20) * 1000
         self.allowed: Marks = np.array([one.capacity.get(CPU, 0) <= most for one in self.offers], bool)
         self._labels: dict[str, list[str | None]] = {}
@@ -120,11 +120,11 @@ class Merge:
 class NodeMerger:
     """Merges the nodes of one pool, one kind of merge at a time."""
 
-    def __init__(self, state: PlanState, market: PoolOffers, exchange: NodeExchange) -> None:
+    def __init__(self, state: PlanState, pool_offers: PoolOffers, exchange: NodeExchange) -> None:
         self._state = state
-        self._market = market
+        self._pool_offers = pool_offers
         self._exchange = exchange
-        self._arrays = OfferArrays(market)
+        self._arrays = OfferArrays(pool_offers)
         self._open: dict[object, Marks] = {}
         self._refused: set[tuple[int, int]] = set()
         self.work = 0
@@ -142,7 +142,7 @@ class NodeMerger:
             ]
             if made and best.extra > TINY and best.extra * (made + 1) > budget:
                 break
-            choice = OfferChoice(self._market, best.variant, best.offer, self._mask(best))
+            choice = OfferChoice(self._pool_offers, best.variant, best.offer, self._mask(best))
             if not self._exchange.replace(nodes, choice):
                 break
             made += 1
@@ -159,7 +159,7 @@ class NodeMerger:
 
     def _best(self, budget: float) -> Merge | None:
         found: list[Merge] = []
-        patterns = patterns_of(self._state, self._market)
+        patterns = patterns_of(self._state, self._pool_offers)
         self.work += max(len(patterns), 1)
         for variant in dict.fromkeys(pattern.choice.variant for pattern in patterns):
             mine = [pattern for pattern in patterns if pattern.choice.variant is variant][:MOST_PATTERNS]
@@ -214,13 +214,13 @@ class NodeMerger:
 
     def _most_of(self, pattern: Pattern) -> int:
         """Return how many nodes of a pattern the blast radius allows to merge."""
-        share = self._market.pool.planning.blast_radius.share
+        share = self._pool_offers.pool.planning.blast_radius.share
         if share is None:
             return len(pattern.nodes)
         return max(min((_allowed(group, share) // number for group, number in pattern.planned), default=0), 0)
 
     def _within_radius(self, parts: Iterable[tuple[Pattern, int]]) -> bool:
-        share = self._market.pool.planning.blast_radius.share
+        share = self._pool_offers.pool.planning.blast_radius.share
         if share is None:
             return True
         held: Counter[PodGroup] = Counter()
@@ -252,15 +252,15 @@ def _rank(merge: Merge) -> tuple[object, ...]:
 class TypeReduction:
     """Replaces the nodes of rare instance types by types that the plan uses anyway."""
 
-    def __init__(self, state: PlanState, market: PoolOffers, exchange: NodeExchange) -> None:
+    def __init__(self, state: PlanState, pool_offers: PoolOffers, exchange: NodeExchange) -> None:
         self._state = state
-        self._market = market
+        self._pool_offers = pool_offers
         self._exchange = exchange
 
     def run(self, budget: Callable[[], float]) -> None:
-        arrays = OfferArrays(self._market)
+        arrays = OfferArrays(self._pool_offers)
         for rare in self._by_rarity():
-            patterns = patterns_of(self._state, self._market)
+            patterns = patterns_of(self._state, self._pool_offers)
             used = Counter(
                 name for pattern in patterns for name in [pattern.choice.one.model.name] * len(pattern.nodes)
             )
@@ -277,13 +277,15 @@ class TypeReduction:
                 for node in pattern.nodes if one else ():
                     mask = sum(1 << group.index for group, _ in pattern.planned)
                     if one and not self._exchange.replace(
-                        [node], OfferChoice(self._market, pattern.choice.variant, one, mask)
+                        [node], OfferChoice(self._pool_offers, pattern.choice.variant, one, mask)
                     ):
                         break
 
     def _by_rarity(self) -> list[str]:
         found = Counter(
-            node.choice.one.model.name for node in self._state.new if node.choice and node.choice.market is self._market
+            node.choice.one.model.name
+            for node in self._state.new
+            if node.choice and node.choice.pool_offers is self._pool_offers
         )
         return sorted(found, key=lambda name: (found[name], name))
 

@@ -110,27 +110,27 @@ class PreferenceMover:
             for position, amount in group.needs:
                 need[position] += amount * number
         found: dict[tuple[object, ...], OfferChoice] = {}
-        for variant in own.market.variants:
+        for variant in own.pool_offers.variants:
             bits = -1
             for group in planned:
                 bits &= variant.bits[group.index]
-            for one in self._of_price(own.market, own.one.offering.price_per_hour):
+            for one in self._of_price(own.pool_offers, own.one.offering.price_per_hour):
                 same = one is own.one and variant is own.variant
                 if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
                     identity = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
-                    found.setdefault(identity, OfferChoice(own.market, variant, one, _mask(planned)))
+                    found.setdefault(identity, OfferChoice(own.pool_offers, variant, one, _mask(planned)))
         liked = {
             identity: self._liked(planned, {**choice.one.labels, **choice.variant.labels})
             for identity, choice in found.items()
         }
         return [found[identity] for identity in sorted(found, key=lambda identity: -liked[identity])][:MOST_OFFERS]
 
-    def _of_price(self, market: PoolOffers, price: float) -> list[NodeOffer]:
-        known = (market, price)
+    def _of_price(self, pool_offers: PoolOffers, price: float) -> list[NodeOffer]:
+        known = (pool_offers, price)
         if known not in self._same_price:
             alike = (
                 one
-                for one in market.launchable
+                for one in pool_offers.launchable
                 if abs(one.offering.price_per_hour - price) < 1e-9 and one.supply is None
             )
             self._same_price[known] = list(alike)

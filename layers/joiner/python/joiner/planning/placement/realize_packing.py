@@ -278,6 +278,6 @@ def expressible_groups(state: PlanState, groups: Sequence[PodGroup], assignment:
 
 def _plain_enough(state: PlanState, group: PodGroup, assignment: DomainAssignment) -> bool:
     own = state.rules[group.index]
-    if own.together or own.alone or own.stock or (own.affinity and group not in assignment.shares_of):
+    if own.together or own.alone or own.offer_set or (own.affinity and group not in assignment.shares_of):
         return False
     return all(counts.key == names.HOSTNAME for counts in (*own.away, *own.unwanted))

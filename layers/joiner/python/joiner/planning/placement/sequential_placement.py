@@ -177,7 +177,7 @@ class SequentialPlacer:
             if too_expensive and self.ending is not None and before + price >= self.ending.price:
                 continue  # Even with all remaining pods, this offer would be neither the best node nor the last one.
             node = self.state.open(choice)
-            if self._stock(node, seed):
+            if self._fill_new_node(node, seed):
                 worth = sum(number * self.shares[group.index] for group, number in node.planned.items())
                 together = node.planned[seed] if self._one_host(seed) else 0
                 each = price / worth if worth > 0 else float("inf")
@@ -234,7 +234,7 @@ class SequentialPlacer:
         """Return whether pods are left that a new node could hold."""
         return any(number for group, number in self.state.left.items() if number and group not in self.unplaceable)
 
-    def _stock(self, node: NodeState, seed: PodGroup) -> bool:
+    def _fill_new_node(self, node: NodeState, seed: PodGroup) -> bool:
         """Fill a new node, starting with the seed; return False if no pod of the seed may be placed there."""
         if not self.state.put(seed, node, self.state.left[seed]) and not self._place_with_selected(node, seed):
             return False
@@ -351,7 +351,7 @@ class SequentialPlacer:
         """Open this node, and as many more nodes like it as would be filled in the same way."""
         while True:
             node = self.state.open(choice)
-            self._stock(node, seed)
+            self._fill_new_node(node, seed)
             plain = all(self.state.rules[group.index].free for group in node.planned)
             enough = all(self.state.left[group] >= number for group, number in node.planned.items())
             if not plain or not enough or self.state.over_limit(choice):

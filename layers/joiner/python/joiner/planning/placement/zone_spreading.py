@@ -73,7 +73,7 @@ class ZoneSpreading:
         if self._state.price + price > self._most + TINY:
             return 0
         parts = [
-            (OfferChoice(choice.market, choice.variant, one, choice.groups), inside)
+            (OfferChoice(choice.pool_offers, choice.variant, one, choice.groups), inside)
             for one, inside in ((near, rest), (far, half))
         ]
         return int(self._exchange.divide([node], parts))
@@ -90,7 +90,7 @@ class ZoneSpreading:
                 need[position] += amount * number
         able = (
             one
-            for one in choice.market.launchable
+            for one in choice.pool_offers.launchable
             if one.supply is None
             and bits >> one.index & 1
             and zone(one.offering.zone)
@@ -124,7 +124,7 @@ class ZoneSpreading:
                 continue
             if not all(choice.variant.bits[group.index] >> one.index & 1 for group in planned):
                 continue
-            if self._exchange.replace([node], OfferChoice(choice.market, choice.variant, one, choice.groups)):
+            if self._exchange.replace([node], OfferChoice(choice.pool_offers, choice.variant, one, choice.groups)):
                 self._count_pods(planned, one.offering.zone, 1)
                 return True
         self._count(node, zone, 1)
@@ -132,11 +132,11 @@ class ZoneSpreading:
 
     def _others(self, choice: OfferChoice) -> list[NodeOffer]:
         """Return the offers of the same instance type and capacity type in other zones."""
-        known = (id(choice.market), choice.one.model.name, choice.one.offering.capacity_type)
+        known = (id(choice.pool_offers), choice.one.model.name, choice.one.offering.capacity_type)
         if known not in self._siblings:
             self._siblings[known] = [
                 one
-                for one in choice.market.launchable
+                for one in choice.pool_offers.launchable
                 if one.model.name == choice.one.model.name
                 and one.offering.capacity_type == choice.one.offering.capacity_type
                 and one.supply is None

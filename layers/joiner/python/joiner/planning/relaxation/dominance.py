@@ -21,7 +21,7 @@ class OfferFrontier:
         groups = [group for group in state.groups.pending if not group.refused]
         self.tiers: list[tuple[int, list[OfferChoice]]] = []
         self._of: dict[PodGroup, list[list[OfferChoice]]] = {}
-        if not groups or not any(market.launchable for market in state.markets):
+        if not groups or not any(pool_offers.launchable for pool_offers in state.offered_pools):
             return
         keys = distinguishing_keys(state.groups)
         table = tabulate_offers(state, groups, keys)
@@ -30,9 +30,11 @@ class OfferFrontier:
         found: dict[int, list[OfferChoice]] = {}
         for position in range(len(kept)):
             choice = choices[position]
-            found.setdefault(choice.market.pool.weight, []).append(choice)
+            found.setdefault(choice.pool_offers.pool.weight, []).append(choice)
         for weight in sorted(found, reverse=True):
-            found[weight].sort(key=lambda one: (one.one.offer, one.market.pool.key, sorted(one.variant.labels.items())))
+            found[weight].sort(
+                key=lambda one: (one.one.offer, one.pool_offers.pool.key, sorted(one.variant.labels.items()))
+            )
             self.tiers.append((weight, found[weight]))
 
     def by_weight(self, group: PodGroup) -> list[list[OfferChoice]]:

@@ -13,9 +13,9 @@ def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None
     """Return the limits for the offers of this problem, or None if no limit exists. Existing and in-flight nodes are
     already subtracted."""
     pools, rows, left = problem.choices.pools(), [], []
-    for number, market in enumerate(state.markets):
-        used, own = state.used.get(market.pool.key, {}), pools == number
-        for name, limit in market.pool.limits.items() if own.any() else ():
+    for number, pool_offers in enumerate(state.offered_pools):
+        used, own = state.used.get(pool_offers.pool.key, {}), pools == number
+        for name, limit in pool_offers.pool.limits.items() if own.any() else ():
             each = np.ones(len(own)) if name == "nodes" else problem.choices.capacity(name)
             rows.append(np.where(own, each, 0.0))
             left.append(float(max(limit - used.get(name, 0), 0)))

@@ -38,7 +38,7 @@ def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool 
     is sharper and takes longer.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
-    if not groups or not any(market.launchable for market in state.markets):
+    if not groups or not any(pool_offers.launchable for pool_offers in state.offered_pools):
         return LowerBound(0.0, {group.index: float("inf") for group in state.groups.pending})
     problem = compile_problem(state, DomainAssignment(), groups, overflow=limited, joined=limited)
     limit_rows = all_rows(limit_rows_of(state, problem), opening_rows_of(problem)) if limited else None

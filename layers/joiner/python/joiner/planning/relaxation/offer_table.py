@@ -23,8 +23,8 @@ UNBOUNDED_AMOUNT: Final = float(UNLIMITED >> 1)
 class OfferColumns:
     """One offer set as arrays: O offers."""
 
-    def __init__(self, stock: OfferSet) -> None:
-        offers = stock.launchable
+    def __init__(self, offer_set: OfferSet) -> None:
+        offers = offer_set.launchable
         self.free: Floats = np.array([one.free for one in offers], float)
         self.price: Floats = np.array([one.offering.price_per_hour for one in offers], float)
         self.limited: Marks = np.array([one.supply is not None for one in offers], dtype=bool)
@@ -47,9 +47,9 @@ class OfferColumns:
         return self._counted[name]
 
 
-def columns_of(stock: OfferSet) -> OfferColumns:
+def columns_of(offer_set: OfferSet) -> OfferColumns:
     """Return the arrays of this offer set; they are created once."""
-    return stock.derived(OfferColumns)
+    return offer_set.derived(OfferColumns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,22 +83,28 @@ class OfferTable:
 
 def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
     """Return every offer, and the groups that may use it by node rules."""
-    sections = tuple((market, variant) for market in state.markets for variant in market.variants if market.launchable)
+    sections = tuple(
+        (pool_offers, variant)
+        for pool_offers in state.offered_pools
+        for variant in pool_offers.variants
+        if pool_offers.launchable
+    )
     tolerated = {
-        market.pool.key: [one.constraints.untolerated(market.pool.taints) is None for one in groups]
-        for market, _ in sections
+        pool_offers.pool.key: [one.constraints.untolerated(pool_offers.pool.taints) is None for one in groups]
+        for pool_offers, _ in sections
     }
     ways: dict[tuple[int, ...], int] = {}
     kind_of: dict[PodGroup, int] = {}
     for position, group in enumerate(groups):
         way = tuple(
-            variant.bits[group.index] if tolerated[market.pool.key][position] else 0 for market, variant in sections
+            variant.bits[group.index] if tolerated[pool_offers.pool.key][position] else 0
+            for pool_offers, variant in sections
         )
         kind_of[group] = ways.setdefault(way, len(ways))
-    weights = sorted({market.pool.weight for market, _ in sections}, reverse=True)
-    pools = [market.pool.key for market in state.markets]
-    parts = [columns_of(market.stock) for market, _ in sections]
-    sizes = np.array([len(market.launchable) for market, _ in sections], dtype=np.int64)
+    weights = sorted({pool_offers.pool.weight for pool_offers, _ in sections}, reverse=True)
+    pools = [pool_offers.pool.key for pool_offers in state.offered_pools]
+    parts = [columns_of(pool_offers.offer_set) for pool_offers, _ in sections]
+    sizes = np.array([len(pool_offers.launchable) for pool_offers, _ in sections], dtype=np.int64)
     domain, domains = _domains(sections, keys)
     return OfferTable(
         sections=sections,
@@ -106,16 +112,20 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         free=np.concatenate([np.zeros((0, len(state.groups.resources))), *(part.free for part in parts)]),
         price=np.concatenate([np.zeros(0), *(part.price for part in parts)]),
         limits=_limits(sections),
-        tier=np.repeat(np.array([weights.index(market.pool.weight) for market, _ in sections], dtype=np.int64), sizes),
-        pool=np.repeat(np.array([pools.index(market.pool.key) for market, _ in sections], dtype=np.int64), sizes),
+        tier=np.repeat(
+            np.array([weights.index(pool_offers.pool.weight) for pool_offers, _ in sections], dtype=np.int64), sizes
+        ),
+        pool=np.repeat(
+            np.array([pools.index(pool_offers.pool.key) for pool_offers, _ in sections], dtype=np.int64), sizes
+        ),
         limited=np.concatenate([np.zeros(0, bool), *(part.limited for part in parts)]),
         domain=domain,
         domains=domains,
         kinds=np.concatenate(
             [np.zeros((len(ways), 0), bool)]
             + [
-                np.stack([unpack_bits(way[number], len(market.launchable)) for way in ways])
-                for number, (market, _) in enumerate(sections)
+                np.stack([unpack_bits(way[number], len(pool_offers.launchable)) for way in ways])
+                for number, (pool_offers, _) in enumerate(sections)
             ],
             axis=1,
         ),
@@ -130,11 +140,13 @@ def _domains(
     """Return for each offer the number of its values of the keys, in order of first occurrence."""
     known: dict[tuple[str | None, ...], int] = {}
     found: list[Whole] = [np.zeros(0, np.int64)]
-    for market, variant in sections:
-        code, values = np.zeros(len(market.launchable), np.int64), [()]  # type: tuple[Whole, list[tuple[str | None, ...]]]
+    for pool_offers, variant in sections:
+        code, values = np.zeros(len(pool_offers.launchable), np.int64), [()]  # type: tuple[Whole, list[tuple[str | None, ...]]]
         for key in keys:
             own = variant.labels.get(key)
-            more, names = (np.zeros(len(code), np.int64), [own]) if own else columns_of(market.stock).codes(key)
+            more, names = (
+                (np.zeros(len(code), np.int64), [own]) if own else columns_of(pool_offers.offer_set).codes(key)
+            )
             code = code * len(names) + more
             values = [(*value, name) for value in values for name in names]
         used, first = np.unique(code, return_index=True)
@@ -147,11 +159,14 @@ def _domains(
 
 def _limits(sections: Sequence[tuple[PoolOffers, PoolVariant]]) -> Floats:
     """Return what a node of each offer counts against its pool's limits: an offer dominates none that counts less."""
-    bounded = sorted({name for market, _ in sections for name in market.pool.limits if name != "nodes"})
+    bounded = sorted({name for pool_offers, _ in sections for name in pool_offers.pool.limits if name != "nodes"})
     parts = [np.zeros((0, len(bounded)))]
-    for market, _ in sections:
-        none = np.zeros(len(market.launchable))
-        columns = [columns_of(market.stock).capacity(name) if name in market.pool.limits else none for name in bounded]
+    for pool_offers, _ in sections:
+        none = np.zeros(len(pool_offers.launchable))
+        columns = [
+            columns_of(pool_offers.offer_set).capacity(name) if name in pool_offers.pool.limits else none
+            for name in bounded
+        ]
         parts.append(np.stack(columns, axis=1) if columns else np.zeros((len(none), 0)))
     return np.concatenate(parts)
 
@@ -172,8 +187,8 @@ def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
     marks = table.kinds[wanted]
     # All inputs that determine the result: an offer set determines its capacity, prices and supplies.
     stocks = tuple(
-        (market.stock, position)
-        for (market, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
+        (pool_offers.offer_set, position)
+        for (pool_offers, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
     )
     asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
     return table.cache.undominated(asked, lambda: _find_undominated(table, marks))
@@ -262,7 +277,7 @@ class OfferChoices:
 
     def capacity(self, name: str) -> Floats:
         """Return for each offer what a node of it counts against a limit on this resource."""
-        parts = [columns_of(market.stock).capacity(name) for market, _ in self._table.sections]
+        parts = [columns_of(pool_offers.offer_set).capacity(name) for pool_offers, _ in self._table.sections]
         return np.concatenate([np.zeros(0), *parts])[self._kept]
 
     def amounts(self, vector: Sequence[int]) -> list[float]:
@@ -280,17 +295,17 @@ class OfferChoices:
         found = []
         kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
         for column in np.flatnonzero(self._table.limited).tolist():
-            market, _, position = self._table.origin(column)
-            one = market.launchable[position]
+            pool_offers, _, position = self._table.origin(column)
+            one = pool_offers.launchable[position]
             found.append((one.supply or 0, self.amounts(one.free), self._table.kinds[kinds, column]))
         return found
 
     def __getitem__(self, offer: int) -> OfferChoice:
         if offer not in self._made:
             column = int(self._kept[offer])
-            market, variant, position = self._table.origin(column)
+            pool_offers, variant, position = self._table.origin(column)
             open_to = np.zeros(int(self._indices.max()) + 1, bool)
             open_to[self._indices] = self._table.kinds[self._kinds, column]
             groups = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
-            self._made[offer] = OfferChoice(market, variant, market.launchable[position], groups)
+            self._made[offer] = OfferChoice(pool_offers, variant, pool_offers.launchable[position], groups)
         return self._made[offer]

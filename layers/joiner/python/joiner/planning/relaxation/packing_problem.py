@@ -146,7 +146,9 @@ def compile_problem(
     open_to = table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy()
     for resource in range(need.shape[1]):
         open_to &= need[None, :, resource] <= free[:, resource, None]
-    limited = np.array([overflow and _may_refuse(state, market, joined=joined) for market in state.markets], bool)
+    limited = np.array(
+        [overflow and _may_refuse(state, pool_offers, joined=joined) for pool_offers in state.offered_pools], bool
+    )
     required = _required_offers(open_to, table.tier[kept], limited[table.pool[kept]])
     if joined:
         ruled = np.array([not state.rules[one.group.index].free for one in items], bool)
@@ -178,30 +180,30 @@ def compile_problem(
     return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
 
 
-def _may_refuse(state: PlanState, market: PoolOffers, *, joined: bool) -> bool:
+def _may_refuse(state: PlanState, pool_offers: PoolOffers, *, joined: bool) -> bool:
     """Return whether a pool may refuse a node that could hold a pod, so that the pod uses pools of lower weight."""
     ceilings = any(spare is not None for spare in state.left_of_ceilings)
-    return bool(market.pool.limits) or (joined and (ceilings or bool(market.pool.min_values)))
+    return bool(pool_offers.pool.limits) or (joined and (ceilings or bool(pool_offers.pool.min_values)))
 
 
 def _narrowed(state: PlanState, table: OfferTable, kept: Whole) -> Floats:
     """Return what these offers can hold, at most what the number of types that minValues requires can hold."""
     free = table.free[kept]
-    for number, market in enumerate(state.markets):
+    for number, pool_offers in enumerate(state.offered_pools):
         mine = table.pool[kept] == number
-        free[mine] = np.minimum(free[mine], _held_by_enough(market, state.groups.resources))
+        free[mine] = np.minimum(free[mine], _held_by_enough(pool_offers, state.groups.resources))
     return free
 
 
-def _held_by_enough(market: PoolOffers, resources: Sequence[str]) -> Floats:
+def _held_by_enough(pool_offers: PoolOffers, resources: Sequence[str]) -> Floats:
     """Return what each of the largest types of a pool can hold, for as many types as its minValues require; of
     resources that not all nodes have, any amount."""
     free = np.full(len(resources), np.inf)
     columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
     by_size = sorted(
-        market.launchable, key=lambda one: [-float(np.prod([one.free[column] for column in columns])), one.index]
+        pool_offers.launchable, key=lambda one: [-float(np.prod([one.free[column] for column in columns])), one.index]
     )
-    for key, number in market.pool.min_values.items():
+    for key, number in pool_offers.pool.min_values.items():
         largest: dict[str, tuple[int, ...]] = {}
         for one in by_size:
             value = one.label(key)

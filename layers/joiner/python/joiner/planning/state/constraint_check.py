@@ -40,7 +40,7 @@ def _anywhere(own: GroupRules, common_keys: Collection[str], most: dict[DomainCo
     if (
         own.affinity
         or own.together
-        or own.stock
+        or own.offer_set
         or any(rule.spread.topology_key not in common_keys for rule in own.spreads)
     ):
         return False
@@ -70,7 +70,7 @@ def _may_stay(
             return False
     if any(counts.total > counts.by_domain.get(node.labels.get(counts.key, ""), 0) for counts in own.together):
         return False
-    places = [(counts, there, node.labels.get(counts.key, "")) for counts, there in own.stock]
+    places = [(counts, there, node.labels.get(counts.key, "")) for counts, there in own.offer_set]
     if any(counts.by_domain.get(domain, 0) > there.get(domain, 0) for counts, there, domain in places):
         return False
     return all(counts.by_domain.get(node.labels.get(counts.key, ""), 0) for counts in own.affinity)

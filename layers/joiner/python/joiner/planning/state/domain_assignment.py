@@ -162,11 +162,11 @@ class DomainAssigner:
         domain."""
         if key not in self._prices:
             prices: dict[object, dict[str, float]] = {}
-            for market in self._state.markets:
-                for one in market.launchable:
+            for pool_offers in self._state.offered_pools:
+                for one in pool_offers.launchable:
                     domain = one.label(key)
                     if domain is not None:
-                        prices.setdefault((market, one.model, one.offering.capacity_type), {})[domain] = (
+                        prices.setdefault((pool_offers, one.model, one.offering.capacity_type), {})[domain] = (
                             one.offering.price_per_hour
                         )
             domains = {domain for by_domain in prices.values() for domain in by_domain}
@@ -189,7 +189,9 @@ class DomainAssigner:
         """Return the domains in which the group has an offer, or a node with free capacity. Groups with equal offers
         and size share the cached result."""
         state = self._state
-        bits = tuple(variant.bits[group.index] for market in state.markets for variant in market.variants)
+        bits = tuple(
+            variant.bits[group.index] for pool_offers in state.offered_pools for variant in pool_offers.variants
+        )
         asked = (key, bits, group.constraints.tolerations, group.vector, bool(state.existing) and group)
         if asked not in self._reach:
             self._reach[asked] = tuple(sorted(reachable_domains(state, group, key)))
@@ -205,15 +207,17 @@ def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
 
 
 def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
-    for market in state.markets:
-        if group.constraints.untolerated(market.pool.taints) is not None:
+    for pool_offers in state.offered_pools:
+        if group.constraints.untolerated(pool_offers.pool.taints) is not None:
             continue
-        for variant in market.variants:
+        for variant in pool_offers.variants:
             bits = variant.bits[group.index]
             own = variant.labels.get(key)
-            for domain, offers in ({own: -1} if own is not None else market.domains(key)).items():
+            for domain, offers in ({own: -1} if own is not None else pool_offers.domains(key)).items():
                 usable = bits & (offers if offers >= 0 else bits)
-                if any(fits(group, market.launchable[position].free) for position in bit_positions_descending(usable)):
+                if any(
+                    fits(group, pool_offers.launchable[position].free) for position in bit_positions_descending(usable)
+                ):
                     yield domain
 
 

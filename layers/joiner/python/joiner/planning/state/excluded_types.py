@@ -10,9 +10,9 @@ from joiner.planning.state.plan_state import PlanState
 def excluded_types(state: PlanState, types: Collection[str]) -> Iterator[None]:
     """Let no pod use an offer of these types, and restore the offers at the end."""
     changed = []
-    for market in state.markets if types else ():
-        kept = ~sum(1 << one.index for one in market.launchable if one.model.name in types)
-        for variant in market.variants:
+    for pool_offers in state.offered_pools if types else ():
+        kept = ~sum(1 << one.index for one in pool_offers.launchable if one.model.name in types)
+        for variant in pool_offers.variants:
             bits = dict(variant.bits)
             changed.append((variant, bits))
             object.__setattr__(variant, "bits", {group: offers & kept for group, offers in bits.items()})

@@ -87,7 +87,7 @@ class PlanState:
     def __init__(
         self,
         groups: PodGroups,
-        markets: Sequence[PoolOffers],
+        offered_pools: Sequence[PoolOffers],
         existing: Iterable[NodeState],
         *,
         namespaces: Mapping[str, Mapping[str, str]],
@@ -105,10 +105,14 @@ class PlanState:
         self.short = short
         self.cache = cache
         self.groups = groups
-        self.markets = tuple(markets)
+        self.offered_pools = tuple(offered_pools)
         self.existing = tuple(existing)
         self.new: list[NodeState] = []
-        still_open = [market for market in markets if not _used_up(market.pool, used.get(market.pool.key, {}))]
+        still_open = [
+            pool_offers
+            for pool_offers in offered_pools
+            if not _used_up(pool_offers.pool, used.get(pool_offers.pool.key, {}))
+        ]
         self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)
         self.assigned_spread = tuple(own.assigned_spread for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)
@@ -127,7 +131,7 @@ class PlanState:
         """The number of nodes opened so far, including nodes that were closed again."""
         self._drawn: dict[tuple[str, ...], int] = {}
         self._strict = strict
-        self.narrow = strict and any(market.pool.min_values for market in markets)
+        self.narrow = strict and any(pool_offers.pool.min_values for pool_offers in offered_pools)
         """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
         self._offers: dict[PodGroup, int] = {}
@@ -149,7 +153,7 @@ class PlanState:
         node = NodeState(
             name=name,
             labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
-            taints=choice.market.pool.taints,
+            taints=choice.pool_offers.pool.taints,
             free=list(choice.one.free),
             choice=choice,
         )
@@ -185,7 +189,7 @@ class PlanState:
 
     def over_limit(self, choice: OfferChoice) -> LimitViolation | None:
         """Return the limit that one more node of this choice would exceed, or None."""
-        pool, one = choice.market.pool, choice.one
+        pool, one = choice.pool_offers.pool, choice.one
         used = self.used.get(pool.key, {})
         for name, limit in pool.limits.items():
             more = 1 if name == "nodes" else one.capacity.get(name, 0)
@@ -213,7 +217,7 @@ class PlanState:
 
     def planned_of(self, pool: NodePool, resource: str) -> int:
         """Return how much of a resource (or how many nodes) the new nodes of a pool have."""
-        mine = [node.choice.one for node in self.new if node.choice and node.choice.market.pool.key == pool.key]
+        mine = [node.choice.one for node in self.new if node.choice and node.choice.pool_offers.pool.key == pool.key]
         return len(mine) if resource == "nodes" else sum(one.capacity.get(resource, 0) for one in mine)
 
     @property
@@ -222,7 +226,7 @@ class PlanState:
 
     def _use(self, node: NodeState, number: int) -> None:
         if node.choice:
-            pool = node.choice.market.pool
+            pool = node.choice.pool_offers.pool
             if node.choice.one.supply is not None:
                 known = node.choice.one.supply_key
                 self._drawn[known] = self._drawn.get(known, 0) + number
@@ -251,9 +255,9 @@ class PlanState:
         if group not in self._offers:
             constraints = group.constraints
             open_to = (
-                market.variants
-                for market in self.markets
-                if market.launchable and constraints.untolerated(market.pool.taints) is None
+                pool_offers.variants
+                for pool_offers in self.offered_pools
+                if pool_offers.launchable and constraints.untolerated(pool_offers.pool.taints) is None
             )
             self._offers[group] = sum(
                 variant.bits[group.index].bit_count() for variants in open_to for variant in variants
@@ -271,7 +275,7 @@ class PlanState:
                 fitting = free[position] // amount
         choice = node.choice
         bound = not self._carefree[group.index] or (
-            choice is not None and self._strict and choice.market.pool.min_values
+            choice is not None and self._strict and choice.pool_offers.pool.min_values
         )
         if fitting > 0 and bound:
             fitting = min(fitting, self.limit(group, node)[0])
@@ -332,7 +336,7 @@ class PlanState:
             own.affinity
             or own.together
             or own.alone
-            or own.stock
+            or own.offer_set
             or any(counts.key != names.HOSTNAME for counts in (*own.away, *own.unwanted))
         ):
             return False
@@ -354,7 +358,7 @@ class PlanState:
         if most and group.attaches:
             most = min(most, _attachable(group, node))
             why = why or ("" if most else TOO_MANY_VOLUMES)
-        if most and self._strict and node.choice and node.choice.market.pool.min_values:
+        if most and self._strict and node.choice and node.choice.pool_offers.pool.min_values:
             most = min(most, self._flexible_for(group, node, node.choice))
             why = why or ("" if most else TOO_FEW_TYPES)
         return (min(most, 1) if ports else most), why
@@ -373,7 +377,8 @@ class PlanState:
         ]
         for number in sorted({each for each in most if each > 0}, reverse=True):
             if meets_min_values(
-                (one for one, each in zip(open_to, most, strict=True) if each >= number), choice.market.pool.min_values
+                (one for one, each in zip(open_to, most, strict=True) if each >= number),
+                choice.pool_offers.pool.min_values,
             ):
                 return number
         return 0
@@ -388,7 +393,7 @@ class PlanState:
         alike = [(key, choice.one.label(key)) for key in sorted(keys)]
         return [
             one
-            for one in choice.market.launchable
+            for one in choice.pool_offers.launchable
             if bits >> one.index & 1
             and (one is choice.one or one.supply is None)
             and all(one.label(key) == value for key, value in alike)

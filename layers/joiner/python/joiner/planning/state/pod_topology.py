@@ -98,7 +98,7 @@ class GroupRules:
     ``selected_groups`` are the other groups that its affinity selects; ``selects_itself`` is whether it also selects
     its own pods. ``together`` counts the pods that share a volume which does not exist yet: the volume is created in
     the domain of the first of them, and all others must go there. ``alone`` counts the pods that have a claim with
-    access mode ReadWriteOncePod. ``stock`` counts the pods that use one of a family of manually created volumes,
+    access mode ReadWriteOncePod. ``offer_set`` counts the pods that use one of a family of manually created volumes,
     with the number of volumes in each domain.
     """
 
@@ -112,7 +112,7 @@ class GroupRules:
     wishes: list[tuple[int, DomainCounts]] = field(default_factory=list)
     together: list[DomainCounts] = field(default_factory=list)
     alone: list[DomainCounts] = field(default_factory=list)
-    stock: list[tuple[DomainCounts, Mapping[str, int]]] = field(default_factory=list)
+    offer_set: list[tuple[DomainCounts, Mapping[str, int]]] = field(default_factory=list)
 
     @property
     def apart(self) -> list[tuple[DomainCounts, int]]:
@@ -130,7 +130,7 @@ class GroupRules:
     def free(self) -> bool:
         """Return whether no rule restricts where its pods go, or how many."""
         return not (
-            self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.stock
+            self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.offer_set
         )
 
     def limit(
@@ -155,7 +155,7 @@ class GroupRules:
                         most = 1
         if self.affinity and not self._beside(labels):
             return 0, f"its affinity on {', '.join(dict.fromkeys(counts.key for counts in self.affinity))}"
-        if self.together or self.stock:
+        if self.together or self.offer_set:
             most, why = min((most, ""), self._volumes(labels))
             if most <= 0:
                 return 0, why
@@ -173,7 +173,7 @@ class GroupRules:
             return 0, "a volume that it shares with pods elsewhere"
         left = [
             there.get(domain, 0) - counts.by_domain.get(domain, 0)
-            for counts, there in self.stock
+            for counts, there in self.offer_set
             if (domain := labels.get(counts.key, ""))
         ]
         return min(left, default=UNLIMITED), VOLUMES_TAKEN

@@ -16,7 +16,10 @@ Namespaces = Mapping[str, Mapping[str, str]]
 
 
 def compile_rules(
-    groups: Sequence[PodGroup], places: Sequence[TopologyNode], markets: Sequence[PoolOffers], namespaces: Namespaces
+    groups: Sequence[PodGroup],
+    places: Sequence[TopologyNode],
+    offered_pools: Sequence[PoolOffers],
+    namespaces: Namespaces,
 ) -> tuple[GroupRules, ...]:
     """Return the rules of every group, by its index, with empty counts: no pod is counted yet.
 
@@ -29,7 +32,7 @@ def compile_rules(
         for one in groups
     ):
         return tuple(GroupRules() for _ in groups)
-    return RuleCompiler(groups, places, markets, namespaces).rules()
+    return RuleCompiler(groups, places, offered_pools, namespaces).rules()
 
 
 class RuleCompiler:
@@ -39,12 +42,12 @@ class RuleCompiler:
         self,
         groups: Sequence[PodGroup],
         places: Sequence[TopologyNode],
-        markets: Sequence[PoolOffers],
+        offered_pools: Sequence[PoolOffers],
         namespaces: Namespaces,
     ) -> None:
         self._groups = groups
         self._places = places
-        self._markets = markets
+        self._offered_pools = offered_pools
         self._namespaces = namespaces
         self._found = tuple(GroupRules() for _ in groups)
         self._counts: dict[object, DomainCounts] = {}
@@ -78,7 +81,7 @@ class RuleCompiler:
                     self._found[group.index].alone.append(self._counts_of(("alone", claim), names.HOSTNAME, wanting))
                 for family in group.mounted.families:
                     taking = [other for other in self._groups if family in other.mounted.families]
-                    self._found[group.index].stock.append(
+                    self._found[group.index].offer_set.append(
                         (self._counts_of(family, family.key, taking), dict(family.there))
                     )
             self._anti_affinity(group)
@@ -214,42 +217,44 @@ class RuleCompiler:
         open_to: tuple[object, ...] = ()
         anywhere = all(not place for place in group.places)
         if spread.honors_affinity and anywhere:
-            open_to = tuple(variant.bits[group.index] for market in self._markets for variant in market.variants)
+            open_to = tuple(
+                variant.bits[group.index] for pool_offers in self._offered_pools for variant in pool_offers.variants
+            )
         asked = (key, identity, open_to, anywhere)
         if asked not in self._universes:
             there = {place.labels[key] for place in self._places if key in place.labels and only(place)}
             self._universes[asked] = frozenset(
-                there.union(*(self._to_come(group, spread, market) for market in self._markets))
+                there.union(*(self._to_come(group, spread, pool_offers) for pool_offers in self._offered_pools))
             )
         return self._universes[asked]
 
-    def _to_come(self, group: PodGroup, spread: TopologySpreadConstraint, market: PoolOffers) -> set[str]:
+    def _to_come(self, group: PodGroup, spread: TopologySpreadConstraint, pool_offers: PoolOffers) -> set[str]:
         """Return the domains that count for the spread and in which these offers allow a new node for a pending pod."""
         key, found = spread.topology_key, set[str]()
-        if spread.honors_taints and group.constraints.untolerated(market.pool.taints):
+        if spread.honors_taints and group.constraints.untolerated(pool_offers.pool.taints):
             return found
-        for variant in market.variants:
-            bits = self._wanted_of(market, variant)
+        for variant in pool_offers.variants:
+            bits = self._wanted_of(pool_offers, variant)
             if spread.honors_affinity:
-                bits &= _by_own_rules(group, market, variant)
+                bits &= _by_own_rules(group, pool_offers, variant)
             if key in variant.labels:
                 found |= {variant.labels[key]} if bits else set()
             else:
-                found |= {domain for domain, offers in market.domains(key).items() if offers & bits}
+                found |= {domain for domain, offers in pool_offers.domains(key).items() if offers & bits}
         return found
 
-    def _wanted_of(self, market: PoolOffers, variant: PoolVariant) -> int:
+    def _wanted_of(self, pool_offers: PoolOffers, variant: PoolVariant) -> int:
         """Return the offers that could hold a pending pod. The smallest pods are tested first, because they leave few
         offers to test for the others."""
         if variant not in self._wanted:
             found = 0
             for group in self._waiting:
                 bits = variant.bits[group.index]
-                if bits & ~found and not group.constraints.untolerated(market.pool.taints):
+                if bits & ~found and not group.constraints.untolerated(pool_offers.pool.taints):
                     found |= sum(
                         1 << at
                         for at in bit_positions_descending(bits & ~found)
-                        if fits(group, market.launchable[at].free)
+                        if fits(group, pool_offers.launchable[at].free)
                     )
             self._wanted[variant] = found
         return self._wanted[variant]
@@ -273,11 +278,13 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
     return eligible
 
 
-def _by_own_rules(group: PodGroup, market: PoolOffers, variant: PoolVariant) -> int:
+def _by_own_rules(group: PodGroup, pool_offers: PoolOffers, variant: PoolVariant) -> int:
     """Return the offers that the pod's own rules accept. The location of its volumes does not reduce the domains of
     its spread."""
     if all(not place for place in group.places):
         return variant.bits[group.index]
     asked = group.constraints.on_new_nodes()
-    accepted = (one for one in market.launchable if any(each.allow({**one.labels, **variant.labels}) for each in asked))
+    accepted = (
+        one for one in pool_offers.launchable if any(each.allow({**one.labels, **variant.labels}) for each in asked)
+    )
     return sum(1 << one.index for one in accepted)

@@ -20,18 +20,18 @@ FIELD: Final = "spec.replicas"
 
 
 def missing_static_nodes(
-    markets: Sequence[PoolOffers], groups: PodGroups, existing: ExistingCapacity, ceilings: Ceilings
+    offered_pools: Sequence[PoolOffers], groups: PodGroups, existing: ExistingCapacity, ceilings: Ceilings
 ) -> tuple[list[NodeState], tuple[InvalidManifest, ...]]:
     """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits and the
     ceilings; and a warning for each pool that lacks nodes even so."""
     found: list[NodeState] = []
     short: list[InvalidManifest] = []
     price, drawn = existing.price, Counter[tuple[str, ...]]()
-    for market in markets:
-        if market.fixed is None or market.pool.replicas is None:
+    for pool_offers in offered_pools:
+        if pool_offers.fixed is None or pool_offers.pool.replicas is None:
             continue
-        offers = sorted(market.fixed.launchable, key=lambda one: (one.offer, one.index))
-        allowed, wanted = _missing(market.pool, market.pool.replicas, existing)
+        offers = sorted(pool_offers.fixed.launchable, key=lambda one: (one.offer, one.index))
+        allowed, wanted = _missing(pool_offers.pool, pool_offers.pool.replicas, existing)
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         before = len(found)
         for _ in range(allowed):
@@ -46,11 +46,13 @@ def missing_static_nodes(
                 break
             price = after
             drawn[one.supply_key] += 1
-            choice = OfferChoice(market.fixed, market.fixed.variants[0], one, 0)
+            choice = OfferChoice(pool_offers.fixed, pool_offers.fixed.variants[0], one, 0)
             found.append(_planned_node(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
         if lacking := wanted - (len(found) - before):
             remedy = f"{lacking} of these nodes cannot be launched: {why}"
-            short.append(InvalidManifest(market.pool.key, FIELD, str(market.pool.replicas), remedy, "warning"))
+            short.append(
+                InvalidManifest(pool_offers.pool.key, FIELD, str(pool_offers.pool.replicas), remedy, "warning")
+            )
     return found, tuple(short)
 
 
@@ -66,7 +68,7 @@ def _planned_node(name: str, choice: OfferChoice, daemons: Sequence[PodGroup]) -
     node = NodeState(
         name=name,
         labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
-        taints=choice.market.pool.taints,
+        taints=choice.pool_offers.pool.taints,
         free=list(choice.one.free),
         made=choice,
     )
