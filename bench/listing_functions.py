@@ -69,6 +69,7 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
         recommendations=environment.recommendations(),
         impairments=environment.impairments(),
         guards=handler.AutoscalerDetection(kube),
+        find_missing_webhooks=tuple,
     )
     return survey.answer(task(), now())
 

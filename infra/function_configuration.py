@@ -14,6 +14,7 @@ from typing import Final
 
 from joiner.names import (
     BINDERS,
+    DOORBELL_VIEWERS,
     DRAINERS,
     EVENT_WRITERS,
     EVICTORS,
@@ -104,7 +105,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         deletes_items=("EMPTY",),
         reads_documents=("pod-events",),
         writes_documents=("pod-events", "snapshots", "surveys"),
-        groups=(VIEWERS, EVENT_WRITERS),
+        groups=(VIEWERS, EVENT_WRITERS, DOORBELL_VIEWERS),
     ),
     "survey_instances": FunctionConfiguration(
         "Reads the instances, and the executions that hold the lease, retire claims or wait for nodes",

@@ -5,9 +5,10 @@ is stored for the survey of the instances that follows. The time since which nod
 the next.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -19,6 +20,7 @@ from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, Listed
 from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
+from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
@@ -48,6 +50,7 @@ from joiner.pools.closed_pools import find_closed_pools
 from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.disruption_events import report_paused
+from joiner.reporting.doorbell_events import describe_missing_webhooks, report_missing_webhooks
 from joiner.reporting.events import Event
 from joiner.reporting.object_events import report_objects
 from joiner.reporting.pause_events import report_pause
@@ -85,6 +88,7 @@ class ClusterSurveying:
         recommendations: Recommendations,
         impairments: Impairments,
         guards: AutoscalerDetection,
+        find_missing_webhooks: Callable[[], Sequence[str]],
         interval: int = 60,
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
@@ -95,6 +99,7 @@ class ClusterSurveying:
         self._recommendations = recommendations
         self._impairments = impairments
         self._guards = guards
+        self._find_missing_webhooks = find_missing_webhooks
         self._view = view
         self._ledger = ledger
         self._emptiness = emptiness
@@ -115,7 +120,11 @@ class ClusterSurveying:
             return {"refused": refused, "reasons": shortened(other.message for other in others)}
         under_way = self._disruptions.all()
         survey, snapshot = self._read(now, {claim for record in under_way for claim in record.claims})
-        reported = [*self._report_size(survey, task), *self._report_blocked_repairs(survey, task)]
+        reported = [
+            *self._report_size(survey, task),
+            *self._report_missing_webhooks(survey, task),
+            *self._report_blocked_repairs(survey, task),
+        ]
         if paused:
             self._publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
             reported += self._report_paused(under_way, survey, task)
@@ -186,6 +195,21 @@ class ClusterSurveying:
         logger.warning(excess, pods=len(survey.pods), nodes=len(survey.nodes))
         self._publish([report_cluster_too_large(pool, excess) for pool in survey.pools], survey, task)
         return [excess]
+
+    def _report_missing_webhooks(self, survey: ClusterSurvey, task: Task) -> list[str]:
+        """Report webhooks of the doorbell that the cluster lacks: as a reason, by events on the pools, and in the
+        log."""
+        try:
+            missing = self._find_missing_webhooks()
+        except KubeError as error:  # the survey does not depend on it
+            logger.warning("the webhooks of the doorbell could not be read", reason=str(error))
+            return [f"the webhooks of the doorbell could not be read: {error}"]
+        if not missing:
+            return []
+        message = describe_missing_webhooks(missing, task.cluster.name, self._interval)
+        logger.warning(message)
+        self._publish([report_missing_webhooks(pool, message) for pool in survey.pools], survey, task)
+        return [message]
 
     def _report_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
         """Report pools with too many unhealthy nodes: as a reason, by events on the pools, and in the log."""
@@ -388,6 +412,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         recommendations=environment.recommendations(),
         impairments=environment.impairments(),
         guards=AutoscalerDetection(kube),
+        find_missing_webhooks=partial(find_missing_webhooks, kube),
         interval=int(environment.setting("SWEEP_SECONDS")),
         time_left=environment.time_left(context),
     )

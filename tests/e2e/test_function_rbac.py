@@ -4,6 +4,7 @@ import pytest
 from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
+from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from tests.e2e.stack_actions import Actor
@@ -40,6 +41,14 @@ def test_kubernetes_functions_can_list_pods_and_cannot_read_secrets(deployed: Ac
     assert status(api, "GET", "/api/v1/pods") == 200
     assert status(api, "GET", "/api/v1/secrets") == 403
     assert status(api, "DELETE", f"{WEBHOOKS}/joiner-doorbell") == 403
+
+
+def test_only_the_survey_can_read_the_doorbells_webhooks(deployed: Actor) -> None:
+    path = f"{WEBHOOKS}/{DOORBELL_WEBHOOK}"
+    survey = as_function(deployed, "SurveyCluster")
+    assert {each["name"] for each in survey.call("GET", path)["webhooks"]} == set(DOORBELL_WEBHOOKS)
+    assert status(survey, "GET", WEBHOOKS) == 403
+    assert status(as_function(deployed, "FindPendingPods"), "GET", path) == 403
 
 
 def test_read_only_functions_cannot_change_anything(deployed: Actor) -> None:

@@ -8,6 +8,7 @@ execution ends and releases the lease.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from functions.survey_cluster import handler as survey_cluster
@@ -18,6 +19,7 @@ from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ListedCluster
 from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
@@ -32,7 +34,7 @@ from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirements, Resources
 from joiner.lifecycle.gathering import Gathering
-from joiner.names import FILLING, UNREGISTERED
+from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS, FILLING, UNREGISTERED
 from joiner.planning import Ceilings
 from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
 from joiner.reporting.events import Event
@@ -102,6 +104,12 @@ NODECLASS: Mapping[str, Any] = {
         "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
         "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "demo"}}],
     },
+}
+DOORBELL: Mapping[str, Any] = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingWebhookConfiguration",
+    "metadata": {"name": DOORBELL_WEBHOOK},
+    "webhooks": [{"name": name} for name in DOORBELL_WEBHOOKS],
 }
 
 
@@ -174,6 +182,7 @@ class SimulatedCluster:
             NODEPOOL,
             NODECLASS,
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
+            DOORBELL,
             *pods,
         ):
             self.kube.put(manifest)
@@ -406,6 +415,7 @@ class SimulatedCluster:
             "recommendations": Recommendations(*table),
             "impairments": Impairments(*table),
             "guards": AutoscalerDetection(self.kube),
+            "find_missing_webhooks": partial(find_missing_webhooks, self.kube),
         }
         seen = survey_cluster.ClusterSurveying(
             ListedCluster(self.kube, (*SURVEYED, *REPORTED)), self.ledger, emptiness, retirements, self.store, **known

@@ -197,6 +197,13 @@ STATUS_WRITERS: Final = "joiner:status-writer"
 TAINTERS: Final = "joiner:tainter"
 NODE_REMOVERS: Final = "joiner:node-remover"
 EVENT_WRITERS: Final = "joiner:event-writer"
+DOORBELL_VIEWERS: Final = "joiner:doorbell-viewer"
+
+# The webhooks of the ValidatingWebhookConfiguration that call the doorbell
+DOORBELL_WEBHOOK: Final = "joiner-doorbell"
+DOORBELL_WEBHOOKS: Final = tuple(
+    f"{kind}.doorbell.joiner.dev" for kind in ("pods", "nodes", "deletions", "pools", "replicas")
+)
 
 # Reasons why Joiner does not act, for events and for the end of a state machine
 KARPENTER_RUNS: Final = "KarpenterRuns"

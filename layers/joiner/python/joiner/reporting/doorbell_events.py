@@ -1,0 +1,25 @@
+"""Events of a cluster whose API server does not call the doorbell: one on every pool."""
+
+from collections.abc import Sequence
+
+from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS
+from joiner.pools import NodePool
+from joiner.reporting.events import Event, Subject
+
+
+def describe_missing_webhooks(missing: Sequence[str], cluster: str, interval: int) -> str:
+    """Return what is missing, its effect and the remedy; `interval` is the time between sweeps in seconds.
+
+    >>> describe_missing_webhooks(("pods.doorbell.joiner.dev",), "prod", 60)[:79]
+    'ValidatingWebhookConfiguration joiner-doorbell lacks pods.doorbell.joiner.dev: '
+    """
+    lacks = f"lacks {', '.join(missing)}" if set(missing) < set(DOORBELL_WEBHOOKS) else "does not exist"
+    return (
+        f"ValidatingWebhookConfiguration {DOORBELL_WEBHOOK} {lacks}: Joiner notices changes only at its sweep, "
+        f"up to {interval} s later. To install it: cdk deploy -c cluster={cluster} -c rotate=WORD with a new WORD"
+    )
+
+
+def report_missing_webhooks(pool: NodePool, message: str) -> Event:
+    """Return the event of a pool whose pods wait for the sweep; there is one in ten minutes while it lasts."""
+    return Event(Subject.pool(pool), "DoorbellMissing", "Survey", message, "Warning", news="DoorbellMissing")
