@@ -158,8 +158,8 @@ class Outcome:
     ready_to_running: Sequence[float]
     function_seconds: Mapping[str, float]
     executions: int
-    rings: Mapping[str, tuple[int, int]]
-    """By webhook of the doorbell: its calls, and those that failed."""
+    rings: Mapping[str, Mapping[str, int]]
+    """By webhook of the doorbell: its calls by HTTP status; 200 is an answer, 0 none in time."""
 
 
 class WorkloadRun:
@@ -246,23 +246,21 @@ class WorkloadRun:
         return found
 
 
-def webhook_calls(metrics: str) -> dict[str, tuple[int, int]]:
-    """Return, by webhook of the doorbell, how often the API server called it, and how many calls failed, from the API
-    server's metrics.
+def webhook_calls(metrics: str) -> dict[str, dict[str, int]]:
+    """Return, by webhook of the doorbell, how often the API server called it, by HTTP status, from the API server's
+    metrics. Calls that are not 200 were refused.
 
     >>> call = 'apiserver_admission_webhook_request_total{code="%s",name="pods.doorbell.joiner.dev"} %s'
     >>> webhook_calls("\\n".join((call % (200, 40), call % (429, 2))))
-    {'pods': (42, 2)}
+    {'pods': {'200': 40, '429': 2}}
     """
-    calls: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
+    calls: dict[str, Counter[str]] = {}
     for labels, count in WEBHOOK_CALLS.findall(metrics):
         values = dict(LABEL.findall(labels))
         name, _, rest = values["name"].partition(".")
         if rest == "doorbell.joiner.dev":
-            calls[name] += int(float(count))
-            failed[name] += int(float(count)) if values["code"] != "200" else 0
-    return {name: (calls[name], failed[name]) for name in sorted(calls)}
+            calls.setdefault(name, Counter())[values["code"]] += int(float(count))
+    return {name: dict(sorted(calls[name].items())) for name in sorted(calls)}
 
 
 def _ready_to_running(nodes: Sequence[Object], pods: Sequence[Object]) -> list[float]:
@@ -322,8 +320,9 @@ def stage_table(one: Outcome) -> Table:
     shown = Table("state", "first", "last end", "times", title=title, title_justify="left", box=None, padding=(0, 2))
     for name, (first, last, times) in sorted(one.stages.items(), key=lambda item: item[1]):
         shown.add_row(name, f"{first:.2f} s", f"{last:.2f} s", str(times))
-    for name, (calls, failed) in one.rings.items():
-        shown.add_row(f"webhook {name}", f"{failed} failed", "", str(calls))
+    for name, codes in one.rings.items():
+        refused = ", ".join(f"{count} with {code}" for code, count in codes.items() if code != "200")
+        shown.add_row(f"webhook {name}", refused or "none refused", "", str(sum(codes.values())))
     for name, seconds in sorted(one.function_seconds.items(), key=lambda item: -item[1]):
         shown.add_row(f"function {name}", "", f"{seconds:.2f} s", "")
     return shown

@@ -60,7 +60,8 @@ class Launcher:
         outcome = (
             LaunchOutcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
         )
-        self._name(outcome)
+        if len(launch.claims) > 1:  # the request itself names a single instance
+            self._name(outcome)
         self._remember_shortages(launch, outcome, int(now.timestamp()))
         unmet = len(outcome.unmet)
         return {
@@ -78,11 +79,9 @@ class Launcher:
             return LaunchOutcome.from_json(record.outcome)
         launch = documents.launch_of(record)
         outcome = self._send_again(launch, record) if known or record != mine else self._send(launch, record)
-        outcome = outcome.as_paired({each.instance_id: self._pair(each, launch) for each in outcome.launched})
+        claims = {each.instance_id: each.claim for each in outcome.launched}
+        outcome = outcome.as_paired(self._ledger.pair_all(claims, launch.id))
         return LaunchOutcome.from_json(self._ledger.close_launch(launch.id, outcome.to_json()))
-
-    def _pair(self, launched: PairedInstance, launch: Launch) -> str:
-        return self._ledger.pair(launched.instance_id, launched.claim, launch.id).claim
 
     def _send(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
         """Send a launch for the first time."""

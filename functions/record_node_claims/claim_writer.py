@@ -91,6 +91,8 @@ class ClaimWriter:
     def write(self, wanted: Sequence[ClaimIntent]) -> list[ClaimIntent]:
         """Write all; return those whose claims exist. A refused claim does not stop the others."""
         written: list[ClaimIntent] = []
+        # Before the claims: a claim that exists has its assignment
+        self._ledger.assign_all({each.claim.name: each.node.classes for each in wanted}, self._task.lease_number)
         answers, self.left = call_each_in_time(wanted, self._write, KubeError, self._time_left)
         for intent, answer in answers:
             if isinstance(answer, KubeError):
@@ -104,7 +106,6 @@ class ClaimWriter:
 
     def _write(self, intent: ClaimIntent) -> None:
         claim = intent.claim
-        self._ledger.assign(claim.name, intent.node.classes, self._task.lease_number)
         try:
             create_claim(self._kube, claim)
         except AlreadyExists:

@@ -2,7 +2,7 @@
 to be sent.
 
 The order of the steps allows the function to stop at any point. Claims of leases that ended are deleted first. Then,
-for each planned node, the assignment is written before its claim: a claim that exists has its assignment, and an
+the assignments are written before the claims: a claim that exists has its assignment, and an
 assignment without a claim has no effect. Launches are written last, to the bucket only: EC2 gets no request for a claim
 that is not written. Names are made of the execution, the round and the node's position in the plan, so a second try
 writes the same objects.

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.dynamodb_table import TRIES
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord
+from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
 from tests.unit.functions.scale_up import SimulatedCluster, arn
 
 
@@ -79,3 +79,42 @@ def test_a_permanent_conflict_in_the_table_is_reported(world: SimulatedCluster) 
     with pytest.raises(ClientError, match="TransactionConflictException"):
         ledger.ring()
     assert len(table.asked) == TRIES
+
+
+def test_the_claims_of_all_instances_of_a_launch_are_recorded_in_one_request(world: SimulatedCluster) -> None:
+    ledger, table = contended(world, conflicts=0)
+    claims = {f"i-{number:03}": f"claim-{number:03}" for number in range(50)}
+
+    assert ledger.pair_all(claims, "l-1") == claims
+    assert table.asked == ["TransactWriteItems"]
+    assert {each.instance: each.claim for each in world.ledger.pairings(claims).values()} == claims
+
+    assert ledger.pair_all(claims, "l-1") == claims  # a second try
+
+
+def test_an_instance_that_was_paired_keeps_its_claim_when_the_others_are_paired(world: SimulatedCluster) -> None:
+    world.ledger.pair("i-1", "claim-b", "l-0")
+    ledger, table = contended(world, conflicts=0)
+
+    assert ledger.pair_all({"i-0": "claim-a", "i-1": "claim-c"}, "l-1") == {"i-0": "claim-a", "i-1": "claim-b"}
+    assert table.asked == ["TransactWriteItems", "UpdateItem", "UpdateItem"]
+
+
+def test_a_hundred_assignments_are_one_request(world: SimulatedCluster) -> None:
+    ledger, table = contended(world, conflicts=0)
+    wanted = {f"claim-{number:03}": {"class-a": number + 1} for number in range(150)}
+
+    ledger.assign_all(wanted, 7)
+
+    assert table.asked == ["TransactWriteItems"] * 2
+    found = world.ledger.assignments()
+    assert {name: dict(one.classes) for name, one in found.items()} == wanted
+    assert {one.lease_number for one in found.values()} == {7}
+
+
+def test_assignments_of_a_later_lease_are_not_overwritten(world: SimulatedCluster) -> None:
+    world.ledger.assign("claim-b", {"class-b": 1}, 8)
+
+    with pytest.raises(LeaseLost, match="claim-b was rewritten after lease 7"):
+        world.ledger.assign_all({"claim-a": {"class-a": 1}, "claim-b": {"class-a": 1}}, 7)
+    assert dict(world.ledger.assignments()["claim-b"].classes) == {"class-b": 1}

@@ -77,8 +77,17 @@ def test_the_request_for_the_first_node_of_scenario_c() -> None:
         ],
     }
     assert [one["ResourceType"] for one in specifications] == ["fleet", "instance", "volume"]
-    for kind in ("fleet", "instance", "volume"):
-        assert tags(specifications, kind) == {**TAGS, "joiner.dev/launch": launch.id, "joiner.dev/execution": "up-1"}
+    of_launch = {**TAGS, "joiner.dev/launch": launch.id, "joiner.dev/execution": "up-1"}
+    assert tags(specifications, "fleet") == tags(specifications, "volume") == of_launch
+    (claim,) = launch.claims
+    assert tags(specifications, "instance") == {**of_launch, "karpenter.sh/nodeclaim": claim, "Name": claim}
+
+
+def test_instances_of_several_claims_are_launched_without_the_name_of_one() -> None:
+    (launch,) = launches(wanted("x"), wanted("y"))
+
+    assert len(launch.claims) == 2
+    assert tags(launch.request["TagSpecifications"], "instance").keys() & {"karpenter.sh/nodeclaim", "Name"} == set()
 
 
 def test_scenario_cs_template_has_its_40_gib_volume_profile_and_groups() -> None:

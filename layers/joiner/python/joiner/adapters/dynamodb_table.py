@@ -24,6 +24,7 @@ TRIES: Final = 6  # of a write that conflicts with another; a transaction locks 
 PAUSE: Final = (0.02, 0.2)  # seconds between tries, random, so that conflicting writers do not conflict again
 
 BATCH_GET: Final = 100  # items, the limit of BatchGetItem
+TRANSACTION: Final = 100  # items, the limit of TransactWriteItems
 BATCH_PAUSES: Final = (0.05, 0.1, 0.2, 0.4)
 """Seconds before the unprocessed keys of a batch are asked for; the last one repeats."""
 
@@ -146,6 +147,40 @@ class DynamoTable:
         try:
             self._update(kind, item_id, expression, values, **more)
         except ConditionFailed:
+            return False
+        return True
+
+    def _update_together(
+        self,
+        kind: str,
+        expression: str,
+        values: Mapping[str, Mapping[str, Any]],
+        *,
+        condition: str,
+    ) -> bool:
+        """Update several items of one kind in one request; `values` are those of each item, by its id.
+
+        Return False if nothing was written, because the condition is false for an item or other writes conflict.
+        """
+        updates = [
+            {
+                "Update": {
+                    "TableName": self._table,
+                    "Key": item_key(kind, item_id),
+                    "UpdateExpression": with_schema_number(expression),
+                    "ConditionExpression": condition,
+                    "ExpressionAttributeValues": {
+                        name: written(value) for name, value in {**its, f":{SCHEMA_NUMBER}": KNOWN_SCHEMA}.items()
+                    },
+                }
+            }
+            for item_id, its in sorted(values.items())
+        ]
+        try:
+            write_with_retries(self._client.transact_write_items, TransactItems=updates)
+        except ClientError as reason:
+            if reason.response["Error"]["Code"] != "TransactionCanceledException":
+                raise
             return False
         return True
 

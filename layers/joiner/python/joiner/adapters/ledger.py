@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from joiner import item_keys
 from joiner.adapters.dynamodb_table import (
+    TRANSACTION,
     ConditionFailed,
     DynamoTable,
     is_condition_failure,
@@ -35,6 +36,10 @@ from joiner.lifecycle.disruption_progress import BACK_OFF_PREFIX
 from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
+SET_CLAIM: Final = "SET claim = :claim, launch = :launch"
+UNPAIRED: Final = "attribute_not_exists(claim) OR claim = :claim"
+ASSIGN: Final = "SET classes = :classes, leaseNumber = :number ADD version :one"
+NOT_LATER: Final = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
 WAVE_KEPT: Final = 24 * 3600  # the sweep finds an abandoned wave much earlier
 
 
@@ -193,13 +198,28 @@ class Ledger(DynamoTable):
             item = self._update(
                 item_keys.INSTANCE,
                 instance,
-                "SET claim = :claim, launch = :launch",
+                SET_CLAIM,
                 {":claim": claim, ":launch": launch},
-                condition="attribute_not_exists(claim) OR claim = :claim",
+                condition=UNPAIRED,
             )
         except ConditionFailed:
             item = self._get(item_keys.INSTANCE, instance)
         return self._read_one(item_keys.INSTANCE, item, Pairing.of)
+
+    def pair_all(self, claims: Mapping[str, str], launch: str) -> dict[str, str]:
+        """Record the claims of all instances of a launch, in one request for a hundred instances. Return the claim of
+        each instance, which differs from `claims` where another one was recorded first.
+        """
+        found: dict[str, str] = {}
+        instances = sorted(claims)
+        for start in range(0, len(instances), TRANSACTION):
+            part = {each: claims[each] for each in instances[start : start + TRANSACTION]}
+            values = {each: {":claim": claim, ":launch": launch} for each, claim in part.items()}
+            if self._update_together(item_keys.INSTANCE, SET_CLAIM, values, condition=UNPAIRED):
+                found |= part
+            else:
+                found |= {each: self.pair(each, claim, launch).claim for each, claim in part.items()}
+        return found
 
     def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
         """Return the pairings of those of `instances` that are ours, by instance id."""
@@ -214,17 +234,20 @@ class Ledger(DynamoTable):
 
     def assign(self, claim: str, classes: Mapping[str, int], lease_number: int) -> None:
         """Write the pod classes of a claim; `LeaseLost` if a later lease wrote already."""
-        listed = json.dumps([{"class": key, "count": classes[key]} for key in sorted(classes)])
         try:
-            self._update(
-                item_keys.ASSIGNMENT,
-                claim,
-                "SET classes = :classes, leaseNumber = :number ADD version :one",
-                {":classes": listed, ":number": lease_number, ":one": 1},
-                condition="attribute_not_exists(leaseNumber) OR leaseNumber <= :number",
-            )
+            self._update(item_keys.ASSIGNMENT, claim, ASSIGN, _assigned(classes, lease_number), condition=NOT_LATER)
         except ConditionFailed as reason:
             raise LeaseLost(f"the assignment of {claim} was rewritten after lease {lease_number}") from reason
+
+    def assign_all(self, wanted: Mapping[str, Mapping[str, int]], lease_number: int) -> None:
+        """As `assign`, for many claims: a hundred in one request."""
+        claims = sorted(wanted)
+        for start in range(0, len(claims), TRANSACTION):
+            part = claims[start : start + TRANSACTION]
+            values = {claim: _assigned(wanted[claim], lease_number) for claim in part}
+            if not self._update_together(item_keys.ASSIGNMENT, ASSIGN, values, condition=NOT_LATER):
+                for claim in part:
+                    self.assign(claim, wanted[claim], lease_number)
 
     def assignments(self) -> dict[str, Assignment]:
         """Return every assignment, by claim."""
@@ -239,7 +262,7 @@ class Ledger(DynamoTable):
         """
         asked: dict[str, Any] = {"TableName": self._table, "Key": item_keys.item_key(item_keys.ASSIGNMENT, claim)}
         if lease_number is not None:
-            asked["ConditionExpression"] = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
+            asked["ConditionExpression"] = NOT_LATER
             asked["ExpressionAttributeValues"] = {":number": written(lease_number)}
         try:
             self._client.delete_item(**asked)
@@ -390,6 +413,12 @@ class Ledger(DynamoTable):
     def doorbell_secrets(self) -> DoorbellSecrets:
         """Return the secrets that the doorbell's path may contain; none before the deployment wrote the first."""
         return DoorbellSecrets.of(self._get(item_keys.DOORBELL, item_keys.TOKEN))
+
+
+def _assigned(classes: Mapping[str, int], lease_number: int) -> dict[str, Any]:
+    """Return the values of `ASSIGN`."""
+    listed = json.dumps([{"class": key, "count": classes[key]} for key in sorted(classes)])
+    return {":classes": listed, ":number": lease_number, ":one": 1}
 
 
 def _assignment(item: Item) -> Assignment:

@@ -44,12 +44,14 @@ def build_fleet_request(
     tags: Mapping[str, str],
     token: str,
     market_type: str = "",
+    instance_tags: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return the request.
+    """Return the request. ``instance_tags`` are further tags of the instances only.
 
     ``templates``: launch template name -> the offerings whose nodes use it. ``order`` ranks the offerings of all
     templates. ``market_type`` is the market type of a capacity block or an interruptible reservation.
     """
+    own = instance_tags or {}
     rank = {offer: float(index) for index, offer in enumerate(order)}
     request: dict[str, Any] = {
         "ClientToken": token,
@@ -66,7 +68,7 @@ def build_fleet_request(
             for name, offers in templates.items()
         ],
         "TagSpecifications": [
-            {"ResourceType": kind, "Tags": [{"Key": key, "Value": tags[key]} for key in sorted(tags)]}
+            {"ResourceType": kind, "Tags": _render_tags({**tags, **own} if kind == "instance" else tags)}
             for kind in TAGGED
         ],
     }

@@ -212,6 +212,7 @@ def _launch(
             tags=tags,
             token=token,
             market_type=find_market_type(first.reservation) if first.reservation else "",
+            instance_tags={names.NODECLAIM: claims[0], names.NAME_TAG: claims[0]} if len(claims) == 1 else {},
         ),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},
