@@ -77,6 +77,10 @@ def build_fleet_request(
     return request | _market_type_options(capacity_type, market_type)
 
 
+def _render_tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
+
+
 def _market_type_options(capacity_type: str, market_type: str) -> dict[str, Any]:
     """Return the field with the options of the market type; none for a capacity block.
 
