@@ -105,6 +105,7 @@ def allow_launches(
         ),
         *_allow_use_of(launching, where.public_ec2("snapshot"), snapshot_limit(settings)),
         _allow(launching, [where.shared_ec2("capacity-reservation")]),
+        _allow(launching, [where.ec2("placement-group")]),
         *_allow_snapshots_of_owners(launching, where, settings),
         *_allow_encryption(settings, where),
         _allow(launching, [where.ec2("launch-template")], owned),
@@ -158,7 +159,16 @@ def allow_collecting_launch_templates(settings: Settings, where: AccountRegion) 
 def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
     """Allow looking up what a node class names."""
     return [
-        allow_describing(settings, "CapacityReservations", "Images", "SecurityGroups", "Snapshots", "Subnets"),
+        allow_describing(
+            settings,
+            "CapacityReservations",
+            "Images",
+            "Instances",
+            "PlacementGroups",
+            "SecurityGroups",
+            "Snapshots",
+            "Subnets",
+        ),
         # Like the Describe calls, these have no resources
         _allow(["ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"], ["*"], _in_region(settings)),
         _allow(

@@ -23,6 +23,7 @@ FROM_TEMPLATE: Final = (
     "MetadataOptions",
     "Monitoring",
     "NetworkInterfaces",
+    "Placement",
     "SecurityGroupIds",
 )
 """The fields that RunInstances accepts in the template's form."""

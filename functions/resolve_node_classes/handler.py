@@ -29,6 +29,7 @@ from joiner.launching import (
     query_parameter_images,
     resolve_node_class,
 )
+from joiner.launching.placement_group_matching import CLUSTER
 from joiner.lifecycle.launch_failures import back_off_id_of_class
 from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
 
@@ -129,6 +130,9 @@ class NodeClassResolver:
         names = (*asked.parameters, *asked.image_parameters)
         parameters = self._parameters.values(names) if names else {}
         named = [parameters[name] for name in asked.image_parameters if name in parameters]
+        groups: list[Mapping[str, Any]] = []
+        if asked.placement_group:
+            groups = self._ec2.placement_group(asked.placement_group.name, asked.placement_group.id)
         images = (*asked.images, *query_parameter_images(named, ceilings.image_owners))
         return NodeClassAnswers(
             subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
@@ -141,6 +145,13 @@ class NodeClassResolver:
             if node_class.block_devices
             else [],
             snapshots=self._ec2.snapshots(asked.snapshots),
+            placement_groups=groups,
+            group_zones=[
+                zone
+                for group in groups
+                if group["Strategy"] == CLUSTER
+                for zone in self._ec2.zones_of_placement_group(group["GroupName"])
+            ],
             reservations=[
                 each
                 for question in asked.reservations

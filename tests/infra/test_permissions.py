@@ -181,7 +181,7 @@ def test_only_one_function_creates_ec2_resources_and_only_with_the_tags_of_the_c
             continue  # a value that exists
         elif kinds <= {"security-group/*", "snapshot/*", "subnet/*"}:
             assert statement["Condition"]["StringEquals"]  # tests/infra/test_node_class_limits.py checks which
-        elif kinds <= {"capacity-reservation/*"}:  # own ones, and those that other accounts share
+        elif kinds <= {"capacity-reservation/*", "placement-group/*"}:  # of the account, or shared with it
             assert sorted(_listed(statement["Action"])) == ["ec2:CreateFleet", "ec2:RunInstances"]
         else:
             assert statement["Condition"] == ASKED, kinds

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from joiner.adapters.ec2_client import Ec2
 from joiner.catalogue import Catalogue
+from joiner.catalogue.instance_features import EFA
 from joiner.cluster import Requirements, Resources
 from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
 from joiner.pools import (
@@ -22,6 +24,7 @@ from joiner.pools import (
     build_node_claim,
 )
 from joiner.pools.node_class import ConnectionTracking, NetworkInterface
+from joiner.pools.resolved_node_class import PlacementGroup
 from joiner_cli.catalogue_files import packaged_catalogue
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.launch_pad import LaunchPad
@@ -53,7 +56,9 @@ class OptionLauncher:
         self.ec2 = aws.client("ec2")
         self.pad = LaunchPad(self.ec2, aws.client("ssm"), network, "")
 
-    def instance(self, node_class: NodeClass, instance_type: str, **requests: int) -> dict[str, Any]:
+    def instance(
+        self, node_class: NodeClass, instance_type: str, group: PlacementGroup | None = None, *, efa: int = 0
+    ) -> dict[str, Any]:
         image = Image(self.pad.image(), "amd64", Requirements())
         resolved = ResolvedNodeClass(
             "default",
@@ -62,8 +67,9 @@ class OptionLauncher:
             security_groups=(SecurityGroup(self.network.security_group),),
             images=(image,),
             instance_profile=self.network.instance_profile,
+            placement_group=group,
         )
-        template = NodeClaimTemplate(requests=Resources.of(cpu=1) + Resources(requests))
+        template = NodeClaimTemplate(requests=Resources({"cpu": 1000, EFA: efa}).without_zeros())
         claim = build_node_claim(POOL, template, suffix="x", lease=1, execution="up-1")
         offer = LaunchOffering(1.0, instance_type, ZONE)
         wanted = ClaimToLaunch(claim, POOL, node_class, resolved, "on-demand", (offer,))
@@ -94,7 +100,7 @@ def interfaces(instance: dict[str, Any]) -> list[tuple[int, int, str]]:
 
 
 def test_a_node_of_an_efa_pod_has_an_efa_interface_on_each_card(launcher: OptionLauncher) -> None:
-    with_efa = launcher.instance(PLAIN, "p4d.24xlarge", **{"vpc.amazonaws.com/efa": 4})
+    with_efa = launcher.instance(PLAIN, "p4d.24xlarge", efa=4)
     without = launcher.instance(PLAIN, "p4d.24xlarge")
 
     assert interfaces(with_efa) == [(0, 0, "efa"), (1, 1, "efa"), (2, 1, "efa"), (3, 1, "efa")]
@@ -127,3 +133,30 @@ def test_nested_virtualization_is_set_on_the_processor(launcher: OptionLauncher)
     instance = launcher.instance(replace(PLAIN, nested_virtualization="enabled"), "m8i.large")
 
     assert instance["CpuOptions"]["NestedVirtualization"] == "enabled"
+
+
+def test_a_node_runs_in_the_placement_group_of_its_class(launcher: OptionLauncher) -> None:
+    name = launcher.aws.fresh("group")
+    made = launcher.ec2.create_placement_group(GroupName=name, Strategy="partition", PartitionCount=3)["PlacementGroup"]
+    group = PlacementGroup(made["GroupId"], name, made["Strategy"])
+
+    places = [launcher.instance(PLAIN, "m5.large", group)["Placement"] for _ in range(3)]
+
+    assert [(place["GroupName"], place["GroupId"]) for place in places] == [(name, made["GroupId"])] * 3
+    assert sorted(place["PartitionNumber"] for place in places) == [1, 2, 3]
+
+
+def test_a_placement_group_is_found_by_name_and_by_id_with_the_zones_of_its_instances(
+    launcher: OptionLauncher,
+) -> None:
+    name = launcher.aws.fresh("group")
+    made = launcher.ec2.create_placement_group(GroupName=name, Strategy="cluster")["PlacementGroup"]
+    ec2 = Ec2(launcher.ec2)
+    before = ec2.zones_of_placement_group(name)
+
+    launcher.instance(PLAIN, "m5.large", PlacementGroup(made["GroupId"], name, "cluster"))
+
+    assert [one["GroupId"] for one in ec2.placement_group(name)] == [made["GroupId"]]
+    assert [one["GroupName"] for one in ec2.placement_group(identifier=made["GroupId"])] == [name]
+    assert ec2.placement_group("nobody-made-it") == ec2.placement_group(identifier="pg-0") == []
+    assert (before, ec2.zones_of_placement_group(name)) == ([], [ZONE])

@@ -123,13 +123,59 @@ def nic(card: int = 0, device: int = 0, kind: str = "interface", **more: Any) ->
     return {"NetworkCardIndex": card, "DeviceIndex": device, "InterfaceType": kind, **more}
 
 
+def in_group(strategy: str, instance_type: str = "m5.large", count: int = 1) -> Callable[[Bench], Any]:
+    def call(bench: Bench) -> Any:
+        name = bench.aws.fresh("group")
+        bench.ec2.create_placement_group(GroupName=name, Strategy=strategy)
+        pad = bench.pad(Placement={"GroupName": name})
+        for zone in ("a", "b") if strategy == "cluster" else ("a",) * count:
+            answer = pad.fleet([pad.override(instance_type, zone)])
+        return answer
+
+    return call
+
+
 def nested(bench: Bench) -> Any:
     return fleet({"CpuOptions": {"NestedVirtualization": "enabled"}})(bench)
 
 
 INTERFACE_SOURCE: Final = "EC2 user guide, Multiple network interfaces for your Amazon EC2 instances"
 
+PLACEMENT_SOURCE: Final = "EC2 user guide, Placement groups for your Amazon EC2 instances"
+
 ROWS: Final = (
+    LaunchRefusal(
+        "a placement group that does not exist",
+        fleet({"Placement": {"GroupName": "nobody-made-it"}}),
+        "InvalidPlacementGroup.Unknown",
+        "The Placement Group 'nobody-made-it' is unknown.",
+        PLACEMENT_SOURCE,
+        pool=True,
+    ),
+    LaunchRefusal(
+        "a cluster placement group in a second zone",
+        in_group("cluster"),
+        "InvalidParameterValue",
+        "The placement group '",
+        PLACEMENT_SOURCE,
+        pool=True,
+    ),
+    LaunchRefusal(
+        "a type that cannot be in a cluster placement group",
+        in_group("cluster", "t3.large"),
+        "InvalidParameterCombination",
+        "cluster placement groups may not be used with instances of type 't3.large'.",
+        PLACEMENT_SOURCE,
+        pool=True,
+    ),
+    LaunchRefusal(
+        "an eighth instance of a spread placement group in a zone",
+        in_group("spread", count=8),
+        "InsufficientInstanceCapacity",
+        "The maximum number of instances (7) in the spread placement group '",
+        PLACEMENT_SOURCE,
+        pool=True,
+    ),
     LaunchRefusal(
         "a public address of a launch with two interfaces",
         interfaces(nic(AssociatePublicIpAddress=False), nic(device=1)),

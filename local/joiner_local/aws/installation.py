@@ -45,6 +45,9 @@ test compares the record with this list::
         EC2Response.describe_launch_templates
     ec2.network_interfaces
         NetworkInterface.attachment
+    ec2.placement_groups
+        EC2Response.create_placement_group EC2Response.delete_placement_group
+        EC2Response.describe_placement_groups moto.ec2.utils.filter_dict_attribute_mapping
     ec2.public_images
         AmiBackend._load_amis
     ec2.reservation_api
@@ -169,6 +172,7 @@ def _install_ec2(aws: LocalAws) -> None:
         instance_statuses,
         launch_templates,
         network_interfaces,
+        placement_groups,
         reservation_api,
         spot_interruptions,
         spot_role,
@@ -182,6 +186,7 @@ def _install_ec2(aws: LocalAws) -> None:
     ec2_lookups.install()
     launch_templates.install()
     network_interfaces.install()
+    placement_groups.install()
     ebs_volumes.install()
     instance_lifecycle.install(aws)
     early_terminations.install(aws)

@@ -37,6 +37,7 @@ ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
     ("ec2", "CreateTags"): "tests/local/test_refusals_of_launches.py",
     ("ec2", "RunInstances"): "tests/local/test_refusals_of_launches.py",
     ("ec2", "DescribeCapacityReservations"): "tests/local/test_local_capacity_reservations.py",
+    ("ec2", "DescribePlacementGroups"): "tests/local/test_launched_options.py",
     ("ec2", "DescribeSnapshots"): "tests/local/test_refusals_of_volumes.py",
     ("ec2", "GetEbsDefaultKmsKeyId"): "tests/local/test_refusals_of_volumes.py",
     ("ec2", "GetEbsEncryptionByDefault"): "tests/local/test_refusals_of_volumes.py",

@@ -121,12 +121,10 @@ def test_a_resolved_class_reads_back_from_json_and_shows_in_its_status() -> None
 
 
 def test_a_class_reports_its_fields_without_effect() -> None:
-    ignored = InvalidManifest(
-        "EC2NodeClass/default", "spec.cpuOptions", "{}", "this field has no effect yet", "warning"
-    )
+    ignored = InvalidManifest("EC2NodeClass/default", "spec.oldField", "{}", "this field has no effect yet", "warning")
 
     reported = READY.conditions(Conditions(), at=NOON, declared=[ignored])
 
     assert (reported["ValidationSucceeded"].status, reported["ValidationSucceeded"].reason) == ("True", "WithoutEffect")
-    assert reported["ValidationSucceeded"].message == "spec.cpuOptions is {}: this field has no effect yet"
+    assert reported["ValidationSucceeded"].message == "spec.oldField is {}: this field has no effect yet"
     assert reported["Ready"].true

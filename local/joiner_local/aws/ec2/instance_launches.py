@@ -14,7 +14,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYP
 from moto.ec2.utils import parse_user_data
 from moto.iam.models import iam_backends
 
-from joiner_local.aws.ec2 import ebs_volumes, network_interfaces, processor_options
+from joiner_local.aws.ec2 import ebs_volumes, network_interfaces, placement_groups, processor_options
 from joiner_local.aws.ec2.capacity_pools import SPOT
 from joiner_local.aws.ec2.fleet_requests import LaunchPool, Tags, tags_by_type, user_data_problem
 from joiner_local.aws.ec2.reservation_api import RESERVATIONS
@@ -76,6 +76,7 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     yield from _image_problems(data, pool.instance_type, backend)
     yield from ebs_volumes.problems(data, backend)
     yield from network_interfaces.interface_problems(data, pool.instance_type)
+    yield from placement_groups.placement_problems(data, pool, backend)
     yield from processor_options.processor_problems(data, pool.instance_type)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
     for group_id in _group_ids(data):
@@ -224,6 +225,7 @@ def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
         backend.associate_iam_instance_profile(instance.id, _profile(profile, backend).name)
     network_interfaces.describe_on(instance, data.get("NetworkInterfaces") or ())
     processor_options.describe_on(instance, data)
+    placement_groups.describe_on(instance, data, backend)
     for interface in instance.nics.values():
         interface.add_tags(tags["network-interface"])
     _set_performance(instance, data, backend)

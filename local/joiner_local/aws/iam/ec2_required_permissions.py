@@ -27,6 +27,7 @@ BY_PREFIX: Final = {
     "snap": "snapshot",
     "ami": "image",
     "cr": "capacity-reservation",
+    "pg": "placement-group",
 }
 PUBLIC: Final = ("image", "snapshot")
 
@@ -136,6 +137,9 @@ def used_resources(data: Mapping[str, Any]) -> Iterator[RequiredPermission]:
         yield RequiredPermission(
             "", arn("security-group", each), {**resource_tag_keys(each), "ec2:securitygroupid": (each,)}
         )
+    placement = data.get("Placement") or {}
+    if group := placement.get("GroupName") or placement.get("GroupId"):
+        yield RequiredPermission("", arn("placement-group", str(group)), {})
     specification = data.get("CapacityReservationSpecification") or {}
     if reservation := (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId"):
         yield RequiredPermission("", arn("capacity-reservation", str(reservation)), {})

@@ -28,6 +28,7 @@ from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 Answer = Mapping[str, Any]
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+UNKNOWN_GROUP: Final = "InvalidPlacementGroup"  # the beginning of the codes for a group that does not exist
 TAGGED_AT_ONCE: Final = 500
 NAMED_AT_ONCE: Final = 200  # values of all filters of one call
 TERMINATED_AT_ONCE: Final = 500  # EC2 accepts 1,000 ids; half of them keeps a refused call small
@@ -240,6 +241,27 @@ class Ec2:
             return self.pages("describe_capacity_reservations", "CapacityReservations", Filters=list(filters), **named)
         except InstanceNotFound:
             return []
+
+    def placement_group(self, name: str = "", identifier: str = "") -> list[Answer]:
+        """Return the answer of DescribePlacementGroups for one group; nothing if it does not exist."""
+        asked: dict[str, Any] = {"GroupIds": [identifier]} if identifier else {"GroupNames": [name]}
+        try:
+            with translate_errors():
+                found: list[Answer] = self._client.describe_placement_groups(**asked)["PlacementGroups"]
+        except Ec2Error as refusal:
+            if refusal.code.startswith(UNKNOWN_GROUP):
+                return []
+            raise
+        return found
+
+    def zones_of_placement_group(self, name: str) -> list[str]:
+        """Return the zones of the instances in a placement group, each once."""
+        filters = [
+            {"Name": "placement-group-name", "Values": [name]},
+            {"Name": "instance-state-name", "Values": list(ALIVE)},
+        ]
+        found = self.pages("describe_instances", "Reservations", Filters=filters)
+        return sorted({one["Placement"]["AvailabilityZone"] for group in found for one in group["Instances"]})
 
     def snapshots(self, ids: Iterable[str]) -> list[Answer]:
         """Return those of `ids` that this account can see, as DescribeSnapshots shows them."""

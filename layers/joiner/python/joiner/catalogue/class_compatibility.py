@@ -16,25 +16,32 @@ XEN = "xen"
 HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
 
 
-def find_incompatibility(known: InstanceType, node_class: NodeClass | None) -> str:
+def find_incompatibility(known: InstanceType, node_class: NodeClass | None, strategy: str = "") -> str:
     """Return the field of the class that a node of this type cannot have, and why; empty if it can have all.
+
+    ``strategy`` is that of its placement group.
 
     >>> find_incompatibility(InstanceType("m5.large"), NodeClass("vms", nested_virtualization="enabled"))
     'cpuOptions.nestedVirtualization: m5.large cannot run virtual machines'
     """
+    if strategy == "cluster" and not known.features.cluster_groups:
+        return f"placementGroupSelector: {known.name} cannot be in a cluster placement group"
     if node_class is None or not node_class.limits_types:
         return ""
     if node_class.nested_virtualization == "enabled" and not known.features.nested_virtualization:
         return f"cpuOptions.nestedVirtualization: {known.name} cannot run virtual machines"
     if node_class.connection_tracking and known.labels.get(HYPERVISOR) == XEN:
         return f"connectionTracking: {known.name} is not based on Nitro"
-    if node_class.ip_prefix_count:
-        if known.labels.get(HYPERVISOR) == XEN:
-            return f"ipPrefixCount: {known.name} is not based on Nitro"
-        if known.interfaces and node_class.ip_prefix_count >= known.interfaces.addresses_each:
-            most = known.interfaces.addresses_each - 1
-            return f"ipPrefixCount: an interface of {known.name} takes at most {most} prefixes"
-    return _interface_problem(known, node_class)
+    return _prefix_problem(known, node_class.ip_prefix_count) or _interface_problem(known, node_class)
+
+
+def _prefix_problem(known: InstanceType, count: int) -> str:
+    if count and known.labels.get(HYPERVISOR) == XEN:
+        return f"ipPrefixCount: {known.name} is not based on Nitro"
+    if known.interfaces and count >= known.interfaces.addresses_each:
+        most = known.interfaces.addresses_each - 1
+        return f"ipPrefixCount: an interface of {known.name} takes at most {most} prefixes"
+    return ""
 
 
 def _interface_problem(known: InstanceType, node_class: NodeClass) -> str:

@@ -67,6 +67,8 @@ def build_launch_template(
         # The fleet tags instances and volumes; interfaces and Spot requests get their tags only from here
         "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
+    if resolved.placement_group:
+        data["Placement"] = {"GroupId": resolved.placement_group.id}
     data |= build_interface_fields(node_class, groups, features)
     if node_class.nested_virtualization:
         data["CpuOptions"] = {"NestedVirtualization": node_class.nested_virtualization}

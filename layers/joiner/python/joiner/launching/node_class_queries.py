@@ -29,6 +29,14 @@ class ReservationQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementGroupQuery:
+    """One DescribePlacementGroups call, by name or by id."""
+
+    name: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClassQueries:
     """The queries of one class.
 
@@ -42,6 +50,7 @@ class NodeClassQueries:
     instance_profile: str
     snapshots: tuple[str, ...] = ()
     reservations: tuple[ReservationQuery, ...] = ()
+    placement_group: PlacementGroupQuery | None = None
     image_parameters: tuple[str, ...] = ()
     """Parameters named by the class. Their values are images, which ``query_parameter_images`` asks for."""
 
@@ -74,6 +83,7 @@ def build_queries(
         instance_profile=node_class.instance_profile or "",
         snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
         reservations=tuple(_reservations(term) for term in node_class.capacity_reservation_terms),
+        placement_group=PlacementGroupQuery(group.name, group.id) if (group := node_class.placement_group) else None,
         image_parameters=tuple(term.ssm_parameter for term in node_class.image_terms if term.ssm_parameter),
     )
 

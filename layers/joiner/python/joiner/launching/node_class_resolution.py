@@ -33,6 +33,7 @@ from joiner.launching.node_images import (
     sort_newest_first,
 )
 from joiner.launching.node_interfaces import find_interface_problems, gives_public_address
+from joiner.launching.placement_group_matching import find_placement_problems, limit_subnets, read_placement_group
 from joiner.launching.reservation_matching import find_reservation_problems, read_reservations
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
 
@@ -50,7 +51,8 @@ class NodeClassAnswers:
     """All answers to the queries of ``build_queries``.
 
     ``profile_roles`` maps each requested instance profile that exists to its role names. ``asked_at`` (RFC 3339, UTC)
-    decides which images are deprecated; if it is empty, none are. ``parameter_images`` describes the images of
+    decides which images are deprecated; if it is empty, none are. ``group_zones`` are the zones of the instances in the
+    placement group. ``parameter_images`` describes the images of
     ``parameters`` if the class has its own volumes. ``ebs_defaults`` is None if they could not be read.
     """
 
@@ -64,6 +66,8 @@ class NodeClassAnswers:
     snapshots: Sequence[Answer] = ()
     ebs_defaults: EbsDefaults | None = None
     reservations: Sequence[Answer] = ()
+    placement_groups: Sequence[Answer] = ()
+    group_zones: Sequence[str] = ()
 
 
 def resolve_node_class(
@@ -80,7 +84,8 @@ def resolve_node_class(
 
     ``cluster`` is the name of the cluster. ``overhead_price`` is what the running of a node costs in $/h.
     """
-    subnets = _subnets(found, gives_public_address(node_class))
+    group = read_placement_group(found.placement_groups)
+    subnets = limit_subnets(_subnets(found, gives_public_address(node_class)), group, found.group_zones)
     region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
@@ -106,10 +111,12 @@ def resolve_node_class(
             *_network_problems(ip_family),
             *find_interface_problems(node_class, _public_subnets(found)),
             *find_reservation_problems(node_class, reservations),
+            *find_placement_problems(node_class, group),
         ),
         generation=node_class.generation,
         costs=compute_node_costs(node_class, region, overhead_price),
         reservations=reservations,
+        placement_group=group,
     )
 
 

@@ -113,6 +113,14 @@ class ConnectionTracking:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementGroupTerm:
+    """The placement group of a class, by name or by id."""
+
+    name: str = ""
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClass:
     """One class as declared; ``ami_family`` is None if it is not set (the cluster's version then decides)."""
 
@@ -138,6 +146,7 @@ class NodeClass:
     connection_tracking: ConnectionTracking | None = None
     nested_virtualization: str | None = None
     ip_prefix_count: int = 0
+    placement_group: PlacementGroupTerm | None = None
     uid: str = ""
     generation: int = 0
     resource_version: str = ""

@@ -5,7 +5,7 @@ continue.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,8 @@ from joiner.pools.node_costs import NO_COSTS, NodeCosts
 from joiner.pools.node_pool import ClassKind, NodeClassRef
 
 CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")
+PLACEMENT_GROUP_READY = "PlacementGroupReady"
+"""The condition that only classes with a placement group have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,15 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementGroup:
+    """The placement group of a class; ``strategy`` is cluster, spread or partition."""
+
+    id: str
+    name: str
+    strategy: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClassProblem:
     """The reason why one condition of the class is not met, and the remedy. ``info`` only reports an assumption."""
 
@@ -80,6 +91,7 @@ class ResolvedNodeClass:
     generation: int = 0
     costs: NodeCosts | None = None
     reservations: tuple[CapacityReservation, ...] = ()
+    placement_group: PlacementGroup | None = None
 
     @property
     def ref(self) -> NodeClassRef:
@@ -133,8 +145,8 @@ class ResolvedNodeClass:
         ignored = "; ".join(problem.message for problem in declared)
         warned = (NodeClassProblem("ValidationSucceeded", "WithoutEffect", ignored, "warning"),) if ignored else ()
         problems = (*self.problems, *warned)
-        after = before
-        for name in CONDITIONS:
+        after, checked = before, self._checked()
+        for name in checked:
             errors = [problem for problem in problems if problem.condition == name and problem.severity == "error"]
             others = [problem for problem in problems if problem.condition == name]
             refused = bool(errors)
@@ -143,7 +155,12 @@ class ResolvedNodeClass:
             after = after.set(
                 name, "False" if refused else "True", reason, message, at=at, generation=self.generation or None
             )
-        return after.with_ready(*CONDITIONS, at=at, generation=self.generation or None)
+        return after.with_ready(*checked, at=at, generation=self.generation or None)
+
+    def _checked(self) -> tuple[str, ...]:
+        """Return the conditions of this class."""
+        problems = any(problem.condition == PLACEMENT_GROUP_READY for problem in self.problems)
+        return (*CONDITIONS, PLACEMENT_GROUP_READY) if self.placement_group or problems else CONDITIONS
 
     def status_to_kube(
         self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()
@@ -208,6 +225,7 @@ class ResolvedNodeClass:
             "generation": self.generation,
             "costs": self.costs.to_json() if self.costs else None,
             "reservations": [one.to_json() for one in self.reservations],
+            "placementGroup": asdict(self.placement_group) if self.placement_group else None,
         }
 
     @classmethod
@@ -238,4 +256,5 @@ class ResolvedNodeClass:
             generation=raw["generation"],
             costs=NodeCosts.from_json(raw["costs"]) if raw.get("costs") else None,
             reservations=tuple(CapacityReservation.from_json(one) for one in raw.get("reservations", ())),
+            placement_group=PlacementGroup(**raw["placementGroup"]) if raw.get("placementGroup") else None,
         )

@@ -127,6 +127,7 @@ def _launchable(
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
     number, of_family, efa = 0, family_labels(node_class), EFA in inputs.groups.resources
+    strategy = resolved.placement_group.strategy if resolved.placement_group else ""
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_family}
@@ -134,7 +135,7 @@ def _launchable(
             resolved, known
         ):
             continue
-        if find_incompatibility(known, node_class):
+        if find_incompatibility(known, node_class, strategy):
             continue
         model: PoolInstanceType | None = None
         for sold in (*known.offerings, *places.reserved(known)):

@@ -1,9 +1,9 @@
-"""Reads the options of an EC2NodeClass that not every instance type has: interfaces, timeouts, the processor."""
+"""Reads the options of an EC2NodeClass that not every instance type has: interfaces, timeouts, processor, placement."""
 
 from collections import Counter
 
 from joiner.pools.codecs.manifest_fields import ManifestFields
-from joiner.pools.node_class import EFA_ONLY, ConnectionTracking, NetworkInterface
+from joiner.pools.node_class import EFA_ONLY, ConnectionTracking, NetworkInterface, PlacementGroupTerm
 
 MAXIMUM_INTERFACES = 150
 
@@ -57,4 +57,20 @@ def read_nested_virtualization(spec: ManifestFields) -> str | None:
     fields = spec.sub("cpuOptions")
     found = fields.text("nestedVirtualization", one_of=("enabled", "disabled"))
     fields.close()
+    return found
+
+
+def read_placement_group(spec: ManifestFields) -> PlacementGroupTerm | None:
+    """Read ``placementGroupSelector``: exactly one of name and id."""
+    name = "placementGroupSelector"
+    if name not in spec:
+        return None
+    fields = spec.sub(name)
+    found = PlacementGroupTerm(
+        name=fields.text("name") or "",
+        id=fields.text("id", pattern="pg-[0-9a-z]+", remedy='give an id such as "pg-0123456789abcdef0"') or "",
+    )
+    fields.close()
+    if ("name" in fields) == ("id" in fields):
+        spec.wrong(name, "give exactly one of name, id")
     return found

@@ -15,6 +15,7 @@ from joiner.pools.codecs.instance_options import (
     read_connection_tracking,
     read_nested_virtualization,
     read_network_interfaces,
+    read_placement_group,
 )
 from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
@@ -27,7 +28,6 @@ from joiner.pools.codecs.pool_requirements import (
     read_pool_taints,
     read_requirements,
 )
-from joiner.pools.codecs.unsupported_fields import UNSUPPORTED
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import parse_duration
 from joiner.pools.node_class import (
@@ -68,9 +68,6 @@ TERMS: Mapping[str, str] = {
     "amiSelectorTerms": "[{alias: al2023@latest}]",
 }
 """The selectors of a class, with an example of each."""
-
-WITHOUT_EFFECT = tuple(row.path.removeprefix("spec.") for row in UNSUPPORTED if row.kind == "EC2NodeClass")
-"""Fields of an EC2NodeClass that are not read; ``note_unsupported`` reports them."""
 
 
 def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
@@ -203,11 +200,10 @@ def read_ec2_node_class(manifest: Mapping[str, Any], notes: ManifestProblems) ->
         connection_tracking=read_connection_tracking(spec),
         nested_virtualization=read_nested_virtualization(spec),
         ip_prefix_count=spec.integer("ipPrefixCount", minimum=0) or 0,
+        placement_group=read_placement_group(spec),
     )
     if "role" in spec and "instanceProfile" in spec:
         spec.wrong("instanceProfile", "role and instanceProfile exclude each other; remove one of them")
-    for name in WITHOUT_EFFECT:
-        spec.raw(name)
     spec.close()
     return node_class
 

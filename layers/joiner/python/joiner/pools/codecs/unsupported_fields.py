@@ -3,11 +3,11 @@
 ``UNSUPPORTED`` is the list; `docs/fields.md` is generated from it and from `docs/fields.toml`. When Joiner learns to
 act upon a value, its row is removed here.
 
->>> notes = ManifestProblems("EC2NodeClass/default")
->>> spec = {"role": "nodes", "connectionTracking": {"udpTimeout": "30s"}}
->>> note_unsupported({"kind": "EC2NodeClass", "spec": spec}, notes)
+>>> notes = ManifestProblems("Provisioner/default")
+>>> spec = {"taints": [{"key": "gpu", "effect": "NoSchedule", "timeAdded": "2026-11-23T12:00:00Z"}]}
+>>> note_unsupported({"kind": "Provisioner", "spec": spec}, notes)
 >>> [problem.field for problem in notes.problems]
-['spec.connectionTracking']
+['spec.taints[0].timeAdded']
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,6 @@ class UnsupportedField:
 
 _TIME_ADDED: Final = "it has no effect: remove it"
 _TYPE_OF_PROVIDER: Final = "it has no effect: provider is always of the kind AWS"
-_REMOVE: Final = "this field has no effect yet; remove it if nodes must not be launched without it"
 
 UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
     UnsupportedField("NodePool", "spec.template.spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
@@ -43,7 +42,6 @@ UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
     UnsupportedField("Provisioner", "spec.provider.kind", _TYPE_OF_PROVIDER, severity="info"),
     UnsupportedField("Provisioner", "spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("Provisioner", "spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
-    UnsupportedField("EC2NodeClass", "spec.placementGroupSelector", _REMOVE),
 )
 
 

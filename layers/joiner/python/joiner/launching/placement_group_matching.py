@@ -1,0 +1,43 @@
+"""The placement group of a node class: all of its nodes are in it.
+
+A cluster group is in one zone: the one of its instances, or that of the subnet with the most free addresses while it
+has none. Partitions are chosen by EC2. Source: EC2 user guide, "Placement groups for your Amazon EC2 instances".
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from joiner.launching.image_families.image_family import field_path
+from joiner.pools import NodeClass, NodeClassProblem, Subnet
+from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY, PlacementGroup
+
+AVAILABLE: Final = "available"
+CLUSTER: Final = "cluster"
+
+
+def read_placement_group(described: Sequence[Mapping[str, Any]]) -> PlacementGroup | None:
+    """Return the group that DescribePlacementGroups answers, if it can take instances."""
+    found = next((one for one in described if one.get("State") == AVAILABLE), None)
+    return PlacementGroup(found["GroupId"], found["GroupName"], found["Strategy"]) if found else None
+
+
+def find_placement_problems(node_class: NodeClass, group: PlacementGroup | None) -> list[NodeClassProblem]:
+    """Return the problem of a selected group that does not exist."""
+    term = node_class.placement_group
+    if term is None or group is not None:
+        return []
+    message = (
+        f"{field_path(node_class, 'placementGroupSelector')}: no placement group {term.id or term.name} is available: "
+        "create it, or select another"
+    )
+    return [NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupNotFound", message)]
+
+
+def limit_subnets(
+    subnets: tuple[Subnet, ...], group: PlacementGroup | None, zones: Sequence[str]
+) -> tuple[Subnet, ...]:
+    """Return the subnets in which nodes of the group can run. ``zones`` are those of the group's instances."""
+    if group is None or group.strategy != CLUSTER or not subnets:
+        return subnets
+    zone = min(zones, default=subnets[0].zone)
+    return tuple(subnet for subnet in subnets if subnet.zone == zone)

@@ -1,0 +1,60 @@
+"""The placement group of a class: found or reported, and a cluster group in one zone."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from joiner.pools.conditions import Conditions
+from joiner.pools.node_class import PlacementGroupTerm
+from joiner.pools.resolved_node_class import PlacementGroup, ResolvedNodeClass
+from tests.unit.launching.launch_scenario import TEMPLATE, launches, resolved, wanted
+
+SELECTING = replace(TEMPLATE, placement_group=PlacementGroupTerm("together"))
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def group(strategy: str) -> dict[str, Any]:
+    return {"GroupId": "pg-1", "GroupName": "together", "Strategy": strategy, "State": "available"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "zones", "expected"),
+    [
+        ("cluster", [], {"us-east-1a"}),
+        ("cluster", ["us-east-1c"], {"us-east-1c"}),
+        ("spread", ["us-east-1c"], {"us-east-1a", "us-east-1b", "us-east-1c"}),
+        ("partition", [], {"us-east-1a", "us-east-1b", "us-east-1c"}),
+    ],
+)
+def test_only_a_cluster_group_limits_the_zone(strategy: str, zones: list[str], expected: set[str]) -> None:
+    found = resolved(SELECTING, placement_groups=[group(strategy)], group_zones=zones)
+
+    assert set(found.zones) == expected
+    assert found.placement_group == PlacementGroup("pg-1", "together", strategy)
+    assert ResolvedNodeClass.from_json(found.to_json()) == found
+
+
+def test_a_group_that_does_not_exist_is_a_condition_of_the_class() -> None:
+    found = resolved(SELECTING)
+
+    conditions = found.conditions(Conditions(), at=NOON)
+
+    assert (conditions["PlacementGroupReady"].status, conditions["Ready"].status) == ("False", "False")
+    assert conditions["PlacementGroupReady"].message == (
+        "spec.placementGroupSelector: no placement group together is available: create it, or select another"
+    )
+
+
+def test_only_a_class_with_a_group_has_its_condition() -> None:
+    found = resolved(SELECTING, placement_groups=[group("spread")])
+
+    assert found.conditions(Conditions(), at=NOON)["PlacementGroupReady"].true
+    assert "PlacementGroupReady" not in str(resolved().conditions(Conditions(), at=NOON).to_kube())
+
+
+def test_the_launch_template_names_the_group() -> None:
+    (launch,) = launches(wanted("x", resolved=resolved(SELECTING, placement_groups=[group("spread")])))
+
+    assert launch.templates[0].data["Placement"] == {"GroupId": "pg-1"}
