@@ -2,17 +2,21 @@
 processor.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from joiner.adapters.ec2_client import Ec2
 from joiner.catalogue import Catalogue
 from joiner.catalogue.instance_features import EFA
 from joiner.cluster import Requirements, Resources
 from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
+from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.pools import (
+    BlockDevice,
     Image,
     NodeClaimTemplate,
     NodeClass,
@@ -54,6 +58,7 @@ class OptionLauncher:
     def __init__(self, aws: RunningAws, network: Network, catalogue: Catalogue) -> None:
         self.aws, self.network, self.catalogue = aws, network, catalogue
         self.ec2 = aws.client("ec2")
+        self.templates: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
         self.pad = LaunchPad(self.ec2, aws.client("ssm"), network, "")
 
     def instance(
@@ -77,6 +82,7 @@ class OptionLauncher:
         assert refused == ()
         for each in launch.templates:
             self.ec2.create_launch_template(LaunchTemplateName=each.name, LaunchTemplateData=each.data)
+        self.templates = [(each.data, self._described(each.name)) for each in launch.templates]
         try:
             answer = self.ec2.create_fleet(**launch.request)
         finally:
@@ -84,6 +90,11 @@ class OptionLauncher:
                 self.ec2.delete_launch_template(LaunchTemplateName=each.name)
         assert answer["Errors"] == []
         return self.pad.instance(answer["Instances"][0]["InstanceIds"][0])
+
+    def _described(self, name: str) -> dict[str, Any]:
+        versions = self.ec2.describe_launch_template_versions(LaunchTemplateName=name)["LaunchTemplateVersions"]
+        data: dict[str, Any] = versions[0]["LaunchTemplateData"]
+        return data
 
 
 @pytest.fixture
@@ -160,3 +171,35 @@ def test_a_placement_group_is_found_by_name_and_by_id_with_the_zones_of_its_inst
     assert [one["GroupName"] for one in ec2.placement_group(identifier=made["GroupId"])] == [name]
     assert ec2.placement_group("nobody-made-it") == ec2.placement_group(identifier="pg-0") == []
     assert (before, ec2.zones_of_placement_group(name)) == ([], [ZONE])
+
+
+def test_every_field_of_our_templates_is_described_as_it_was_created(launcher: OptionLauncher) -> None:
+    everything = replace(
+        PLAIN,
+        network_interfaces=(NetworkInterface(0, 0),),
+        connection_tracking=ConnectionTracking(udp=45),
+        ip_prefix_count=1,
+        nested_virtualization="enabled",
+        associate_public_ip_address=False,
+        detailed_monitoring=True,
+        block_devices=(BlockDevice("/dev/xvda", 30, "gp3", iops=4000, throughput=200, encrypted=True, root=True),),
+    )
+
+    launcher.instance(everything, "m8i.large")
+
+    ((asked, described),) = launcher.templates
+    assert compare_launch_templates(asked, described) == ()
+    assert asked.keys() == described.keys()
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_protected_instance_is_not_terminated(launcher: OptionLauncher, protected: bool) -> None:
+    (made,) = launcher.ec2.run_instances(
+        ImageId=launcher.pad.image(), InstanceType="m5.large", MinCount=1, MaxCount=1, DisableApiTermination=protected
+    )["Instances"]
+
+    if protected:
+        with pytest.raises(ClientError, match="OperationNotPermitted"):
+            launcher.ec2.terminate_instances(InstanceIds=[made["InstanceId"]])
+    else:
+        launcher.ec2.terminate_instances(InstanceIds=[made["InstanceId"]])

@@ -143,7 +143,59 @@ INTERFACE_SOURCE: Final = "EC2 user guide, Multiple network interfaces for your 
 
 PLACEMENT_SOURCE: Final = "EC2 user guide, Placement groups for your Amazon EC2 instances"
 
+UNMODELLED: Final = "the local EC2 keeps or refuses every field of a launch"
+
 ROWS: Final = (
+    *(
+        LaunchRefusal(
+            f"{path} of a launch template",
+            fleet(template),
+            "UnsupportedOperation",
+            f"the local EC2 has no {path} of launch templates",
+            UNMODELLED,
+        )
+        for path, template in (
+            ("EnclaveOptions", {"EnclaveOptions": {"Enabled": True}}),
+            ("InstanceInitiatedShutdownBehavior", {"InstanceInitiatedShutdownBehavior": "terminate"}),
+            ("InstanceMarketOptions.SpotOptions", {"InstanceMarketOptions": {"SpotOptions": {"MaxPrice": "1"}}}),
+        )
+    ),
+    LaunchRefusal(
+        "another tenancy",
+        fleet({"Placement": {"Tenancy": "dedicated"}}),
+        "UnsupportedOperation",
+        "the local EC2 has only the tenancy default",
+        UNMODELLED,
+        pool=True,
+    ),
+    LaunchRefusal(
+        "other CPU options",
+        fleet({"CpuOptions": {"CoreCount": 1, "ThreadsPerCore": 1}}),
+        "UnsupportedOperation",
+        "the local EC2 has no CpuOptions CoreCount, ThreadsPerCore",
+        UNMODELLED,
+        pool=True,
+    ),
+    LaunchRefusal(
+        "a fleet that ends",
+        fleet(TerminateInstancesWithExpiration=True),
+        "UnsupportedOperation",
+        "the local EC2 has no TerminateInstancesWithExpiration of CreateFleet",
+        UNMODELLED,
+    ),
+    LaunchRefusal(
+        "CPU options of RunInstances",
+        lambda bench: bench.ec2.run_instances(
+            ImageId=bench.pad().image(),
+            InstanceType="m5.large",
+            MinCount=1,
+            MaxCount=1,
+            CpuOptions={"CoreCount": 1, "ThreadsPerCore": 1},
+        ),
+        "UnsupportedOperation",
+        "the local EC2 has no CpuOptions of RunInstances",
+        UNMODELLED,
+    ),
     LaunchRefusal(
         "a placement group that does not exist",
         fleet({"Placement": {"GroupName": "nobody-made-it"}}),

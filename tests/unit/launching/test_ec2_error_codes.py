@@ -54,6 +54,8 @@ ROWS: Final = (
     ErrorOutcome("InsufficientCapacityOnHost", HERE),
     ErrorOutcome("InsufficientReservedInstanceCapacity", HERE),
     ErrorOutcome("ReservationCapacityExceeded", HERE),
+    ErrorOutcome("InvalidCapacityReservationId.NotFound", HERE),
+    ErrorOutcome("InvalidCapacityReservationState", HERE),
     ErrorOutcome("SpotMaxPriceTooLow", HERE),
     ErrorOutcome("InvalidFleetConfiguration", HERE),
     ErrorOutcome(
@@ -93,11 +95,13 @@ ROWS: Final = (
     ),
     ErrorOutcome("InvalidLaunchTemplateId.NotFoundException", later=True, events=("LaunchTemplateNotFound",)),
     ErrorOutcome("InvalidLaunchTemplateName.NotFoundException", later=True, events=("LaunchTemplateNotFound",)),
+    ErrorOutcome("AttachmentLimitExceeded", again=False, events=("TooManyInterfaces",), says="networkInterfaces"),
     ErrorOutcome("InvalidAMIID.Malformed", again=False, events=("InvalidAMIID",)),
     ErrorOutcome("InvalidAMIID.NotFound", again=False, events=("AMINotFound",)),
     ErrorOutcome("InvalidAMIID.Unavailable", again=False, events=("AMINotFound",)),
     ErrorOutcome("InvalidBlockDeviceMapping", again=False, events=("BlockDeviceInvalid",), says="blockDeviceMappings"),
     ErrorOutcome("InvalidGroup.NotFound", again=False, events=("SecurityGroupNotFound",)),
+    ErrorOutcome("InvalidPlacementGroup.Unknown", again=False, events=("PlacementGroupNotFound",)),
     ErrorOutcome("InvalidSnapshot.NotFound", again=False, events=("SnapshotNotFound",)),
     ErrorOutcome("InvalidSubnetID.NotFound", again=False, events=("SubnetNotFound",)),
     ErrorOutcome("InvalidUserData.Malformed", again=False, events=("InvalidUserData",), says="userData"),
@@ -106,6 +110,7 @@ ROWS: Final = (
     ErrorOutcome(
         "MaxTemplateLimitExceeded", again=False, events=("LaunchTemplateQuotaExceeded",), says="launch templates"
     ),
+    ErrorOutcome("PrivateIpAddressLimitExceeded", again=False, events=("TooManyAddresses",), says="ipPrefixCount"),
     ErrorOutcome("PendingVerification", again=False, events=("AccountPendingVerification",)),
     ErrorOutcome(
         "SecurityGroupsPerInterfaceLimitExceeded",

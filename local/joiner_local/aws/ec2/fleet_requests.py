@@ -19,6 +19,13 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, SPOT, CapacityPool
+from joiner_local.aws.ec2.modelled_fields import (
+    OF_OVERRIDES,
+    OF_TEMPLATES,
+    check_fleet,
+    find_unmodelled,
+    refuse_unmodelled,
+)
 from joiner_local.aws.ec2.reservation_api import BLOCK, INTERRUPTIBLE
 
 PLURALS: Final = {SPOT: "SpotOptions", ON_DEMAND: "OnDemandOptions"}
@@ -105,6 +112,7 @@ class FleetRequest:
         if strategy not in STRATEGIES[lifecycle]:
             raise invalid(f"The allocation strategy '{strategy}' is not supported for {lifecycle} capacity.")
         _check_size(params.get("LaunchTemplateConfigs") or [])
+        check_fleet(params)
         pools = tuple(_pools(params.get("LaunchTemplateConfigs") or [], lifecycle, backend))
         if not pools:
             raise EC2ClientError("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
@@ -217,6 +225,8 @@ def _pool(
 ) -> LaunchPool:
     if "InstanceRequirements" in override:
         raise EC2ClientError("UnsupportedOperation", "the local EC2 takes instance types, not InstanceRequirements")
+    refuse_unmodelled("launch templates", find_unmodelled(data, OF_TEMPLATES))
+    refuse_unmodelled("overrides", find_unmodelled(override, OF_OVERRIDES))
     merged = {
         **data,
         **{

@@ -22,6 +22,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.ec2.eventual_consistency import VISIBILITY
+from joiner_local.aws.ec2.modelled_fields import check_run_instances
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import LocalAws
 from joiner_local.delayed_actions import DelayedActions
@@ -212,7 +213,10 @@ def install(aws: LocalAws) -> None:
     run = EC2Response.run_instances
 
     def run_instances(response: Any) -> ActionResult:
+        check_run_instances(response)
         answer: ActionResult = run(response)
+        for instance in answer.result.instances:
+            instance.disable_api_termination = bool(response._get_param("DisableApiTermination"))
         VISIBILITY.launched(answer.result.instances)
         booted(answer.result.instances)
         return answer

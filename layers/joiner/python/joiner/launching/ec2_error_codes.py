@@ -25,6 +25,8 @@ SHORTAGES: Mapping[str, Extent] = {
     "InsufficientFreeAddressesInSubnet": Extent.ZONE,
     "InsufficientInstanceCapacity": Extent.OFFERING,
     "InsufficientReservedInstanceCapacity": Extent.OFFERING,
+    "InvalidCapacityReservationId.NotFound": Extent.OFFERING,  # the next plan reads the reservations again
+    "InvalidCapacityReservationState": Extent.OFFERING,
     "InvalidFleetConfiguration": Extent.OFFERING,  # the zone does not offer the type
     "MaxFleetCountExceeded": Extent.CAPACITY_TYPE,
     "MaxSpotInstanceCountExceeded": Extent.TYPE,
@@ -74,6 +76,9 @@ class Remedy(NamedTuple):
 
 
 REMEDIES: Mapping[str, Remedy] = {
+    "AttachmentLimitExceeded": Remedy(
+        "TooManyInterfaces", "declare fewer networkInterfaces on each network card of the class"
+    ),
     "AuthFailure.ServiceLinkedRoleCreationNotPermitted": Remedy(
         "SpotSLRCreationFailed", "run: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
     ),
@@ -99,6 +104,9 @@ REMEDIES: Mapping[str, Remedy] = {
     ),
     "InvalidLaunchTemplateName.NotFoundException": Remedy(
         "LaunchTemplateNotFound", "the launch template was deleted: the next launch creates it again"
+    ),
+    "InvalidPlacementGroup.Unknown": Remedy(
+        "PlacementGroupNotFound", "the placement group does not exist: it is looked up again before the next launch"
     ),
     "InvalidSnapshot.NotFound": Remedy(
         "SnapshotNotFound", "the snapshot does not exist, or this account may not use it: name another"
@@ -132,6 +140,9 @@ REMEDIES: Mapping[str, Remedy] = {
     ),
     "PendingVerification": Remedy(
         "AccountPendingVerification", "AWS still verifies this account or region: wait, or contact AWS Support"
+    ),
+    "PrivateIpAddressLimitExceeded": Remedy(
+        "TooManyAddresses", "lower the class's ipPrefixCount: each prefix takes one address of the interface"
     ),
     "SecurityGroupsPerInterfaceLimitExceeded": Remedy(
         "TooManySecurityGroups",
