@@ -27,7 +27,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,
     "digest": jsonata('[$states.context.Execution.Input.digest, ""][0]'),
     "leftOver": jsonata("[$states.context.Execution.Input.unfinished, 0][0]"),
-    "looked": False,
+    "surveyed": False,
     "found": {"refused": "", "why": ""},
     "proposed": {"actions": 0},
     "marked": {"plan": "", "marked": [], "replacements": 0, "dropped": []},

@@ -130,7 +130,7 @@ def _proposal_states(parts: DisruptionParts) -> States:
             "find_candidates",
             {},
             next="May nodes be disrupted?",
-            assign={"found": jsonata("$states.result.Payload"), "looked": True},
+            assign={"found": jsonata("$states.result.Payload"), "surveyed": True},
         ),
         "May nodes be disrupted?": choice_state({"$found.why = ''": "Resolve node classes"}, otherwise=GIVE_BACK_TURN),
         "Resolve node classes": _invoke(
@@ -283,7 +283,7 @@ def _settling_states(parts: DisruptionParts) -> States:
             on_error="Are replacements on their way?",  # a later execution requests the retirement again
         ),
         "Are replacements on their way?": choice_state(
-            {MAY_AWAIT: "Check registration", "$not($looked) and $settled.waiting = 0": "Find candidates"},
+            {MAY_AWAIT: "Check registration", "$not($surveyed) and $settled.waiting = 0": "Find candidates"},
             otherwise=GIVE_BACK_TURN,
         ),
         "Check registration": parts.launches.check_registration(

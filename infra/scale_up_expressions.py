@@ -38,7 +38,7 @@ MAY_SEARCH_AGAIN: Final = "$turn = $launchTurn + 1"
 for which it has launched the nodes, and then no other execution is needed."""
 
 OTHERS_MUST_PLAN: Final = (
-    "$launched > 0 and $turn > $launchTurn and ($found.asking + $found.unfinished > 0 or $not($found.complete))"
+    "$launched > 0 and $turn > $launchTurn and ($found.podsToPlan + $found.unfinished > 0 or $not($found.complete))"
 )
 """Whether such a search found pods that another execution must plan for."""
 

@@ -87,7 +87,7 @@ def _take_lease_states(parts: MachineParts) -> States:
                 "$found.refused != ''": "Give up the lease",
                 OTHERS_MUST_PLAN: "Hand over",
                 "$not($found.complete)": "Let pods gather",
-                "$found.asking + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
+                "$found.podsToPlan + $found.unfinished + $found.unwatched > 0": "Resolve node classes",
                 "$watching": "Release the lease",
             },
             otherwise="Release the unused lease",

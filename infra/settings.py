@@ -226,7 +226,7 @@ class SweepSettings:
 
     every_minutes: Annotated[int, NumberRange(1, 60)] = 1
     """1 is the highest rate of EventBridge Scheduler. A sweep costs about US$ 0.000005."""
-    looks_apart_seconds: Annotated[int, NumberRange(1, 3600)] = 45
+    confirm_after_seconds: Annotated[int, NumberRange(1, 3600)] = 45
     """Seconds between two sweeps that must both miss something before Joiner treats it as gone: EC2 may show a new
     instance only some time after its launch."""
 

@@ -90,5 +90,5 @@ class SweepWorkflow(Construct):
 def _environments(sweep: SweepSettings) -> dict[str, dict[str, str]]:
     return {
         "survey_cluster": {"SWEEP_SECONDS": str(60 * sweep.every_minutes)},
-        "survey_instances": {"LOOKS_APART_SECONDS": str(sweep.looks_apart_seconds)},
+        "survey_instances": {"CONFIRM_AFTER_SECONDS": str(sweep.confirm_after_seconds)},
     }

@@ -19,7 +19,7 @@ FRESH_FOR: Final = 300
 
 
 def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime) -> list[RetirementRequest]:
-    """Return interrupted claims that have no active owner and do not rest, each with its most urgent reason.
+    """Return interrupted claims that have no active owner and no back-off, each with its most urgent reason.
 
     Lost ones come first, then the earliest deadline. The claims of `owner` are included: if its first try failed
     midway, the second try continues with the claims of the first.
@@ -36,7 +36,7 @@ def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime)
 def _is_free(one: Retirement, owner: str, now: int) -> bool:
     if now - one.noted_at > FRESH_FOR:
         return False
-    return one.owner == owner or not (one.attended(now) or may_back_off(one.rests_until, (one.deadline,), now))
+    return one.owner == owner or not (one.attended(now) or may_back_off(one.back_off_until, (one.deadline,), now))
 
 
 def _reasons(one: Retirement) -> set[RetirementReason]:

@@ -57,7 +57,7 @@ NOTHING: Mapping[str, Any] = {
     "complete": True,
     "snapshot": "",
     "pods": 0,
-    "asking": 0,
+    "podsToPlan": 0,
     "unfinished": 0,
     "unwatched": 0,
 }
@@ -93,7 +93,7 @@ class PendingPodSearch:
         self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
-        """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "asking", "unfinished",
+        """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "podsToPlan", "unfinished",
         "unwatched"}``.
 
         `so_far` is the result of the previous searches for this batch. No snapshot is stored if there is nothing to do,
@@ -151,7 +151,7 @@ class PendingPodSearch:
         classes = find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))
         found = {
             "pods": len(pods),
-            "asking": self._asking(pods, classes)
+            "podsToPlan": self._pods_to_plan(pods, classes)
             + sum(number for pool, number in missing.items() if replicas_key(pool) in classes),
             "unfinished": sum(not launch.unreadable for launch in recorded.launches)
             + len(progress.stale)
@@ -161,7 +161,7 @@ class PendingPodSearch:
             "unwatched": len(progress.unwatched),
         }
         key = ""
-        if found["asking"] or found["unfinished"] or found["unwatched"]:
+        if found["podsToPlan"] or found["unfinished"] or found["unwatched"]:
             key = documents.put_snapshot(
                 self._store,
                 task,
@@ -193,7 +193,7 @@ class PendingPodSearch:
     def _short(self, now: datetime) -> list[str]:
         return [mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))]
 
-    def _asking(self, pods: Sequence[Pod], classes: Collection[str]) -> int:
+    def _pods_to_plan(self, pods: Sequence[Pod], classes: Collection[str]) -> int:
         """Return the number of pods to plan for; all others have an event with the reason, and nothing has changed
         since.
         """

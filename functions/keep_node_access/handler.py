@@ -23,7 +23,7 @@ from joiner.adapters.node_access import Kept, NodeAccess
 logger = Logger()
 
 PHYSICAL_ID: Final = "joiner-node-access"
-LOOKS_APART: Final = 1800
+CONFIRM_AFTER: Final = 1800
 """Seconds between two checks that find something unused, before it is removed."""
 
 
@@ -127,7 +127,7 @@ def remove_unused(access: NodeAccess, wanted: WantedAccess, disuse: UnusedSince,
     found = list(removable(access, wanted))
     since = disuse.since()
     unused = {each.what for each in found if not each.used}
-    due = [each for each in found if each.what in unused and since.get(each.what, now) <= now - LOOKS_APART]
+    due = [each for each in found if each.what in unused and since.get(each.what, now) <= now - CONFIRM_AFTER]
     removed = {each.what for each in due if remove(each)}
     disuse.keep(unused - removed, since, now)
     return {

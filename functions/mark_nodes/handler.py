@@ -125,7 +125,7 @@ class NodeMarking:
     def _pools_with_leaving_nodes(self, claims: Mapping[str, NodeClaim], at: int) -> frozenset[str]:
         """Return the pools of empty nodes whose retirement was requested and has not begun. They count against the
         budgets, and no list shows them."""
-        asked = (each.claim for each in self._emptiness.all().values() if each.asked_until > at)
+        asked = (each.claim for each in self._emptiness.all().values() if each.requested_until > at)
         return frozenset(claims[name].pool_key for name in asked if name in claims and not claims[name].deleting)
 
     def _moving(self, pairs: Sequence[tuple[NodeClaim, Node]]) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class DisruptionSettling:
         waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
         return {
             "retire": self._request_retirements(verdicts, claims, now),
-            "waiting": sum(not one.asked for one in waiting),
-            "requested": sum(one.asked for one in waiting),
+            "waiting": sum(not one.requested for one in waiting),
+            "requested": sum(one.requested for one in waiting),
             "undone": self._undo_failed(task, verdicts, claims, nodes, now),
             "finished": self._end_finished(verdicts),
         }

@@ -295,10 +295,10 @@ class ClusterSurveying:
             survey,
             empty_since={name: before[name].since for name in empty & set(before)},
             # A first try of this execution requested it, and its answer was lost
-            asked_until={
-                name: before[name].asked_until
+            requested_until={
+                name: before[name].requested_until
                 for name in empty & set(before)
-                if before[name].asked_by != task.execution.name
+                if before[name].requested_by != task.execution.name
             },
         )
 

@@ -150,15 +150,17 @@ class InstanceSurveying:
     ) -> tuple[list[Asked], list[str]]:
         """Return the claims to retire, and those whose retirement lost an inactive owner.
 
-        A resting claim is retired only if its instance is lost.
+        A claim in back-off is retired only if its instance is lost.
         """
         retirements = self._retirements.all()
         freed = self._dead_owners(retirements)
         retirements = self._retirements.all() if freed else retirements
         begun = self._begun(claims, retirements, freed, instances)
         wanted = self._choose_claims([*uninstalled, *begun, *requests], retirements, freed)
-        resting = self._resting(claims, retirements)
-        retire = [each for each in wanted if each["claim"] not in resting or each["reason"] == RetirementReason.LOST]
+        backing_off = self._backing_off(claims, retirements)
+        retire = [
+            each for each in wanted if each["claim"] not in backing_off or each["reason"] == RetirementReason.LOST
+        ]
         return retire, freed
 
     def _unreadable(self) -> list[str]:
@@ -280,19 +282,21 @@ class InstanceSurveying:
         owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
         left = [each for each in owned if status[each.owner] not in (RUNNING, UNTOLD) or not each.attended(now)]
-        rest = {each.claim: now + back_off_seconds(each.attempt) for each in left if status[each.owner] == SUCCEEDED}
+        back_off = {
+            each.claim: now + back_off_seconds(each.attempt) for each in left if status[each.owner] == SUCCEEDED
+        }
         return [
-            each.claim for each in left if self._retirements.disown(each.claim, each.owner, rest.get(each.claim, 0))
+            each.claim for each in left if self._retirements.disown(each.claim, each.owner, back_off.get(each.claim, 0))
         ]
 
-    def _resting(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
+    def _backing_off(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
         """Return the claims whose last execution succeeded and whose status gives the reason that keeps their nodes."""
         now = int(self._clock().timestamp())
         blocked = ((claim, retirements[claim.name]) for claim in claims if claim.blocked and claim.name in retirements)
         return {
             claim.name
             for claim, known in blocked
-            if may_back_off(known.rests_until, (known.deadline, claim.drained_by), now)
+            if may_back_off(known.back_off_until, (known.deadline, claim.drained_by), now)
         }
 
     def _broken_lease(self) -> str:
@@ -364,7 +368,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         Ec2(environment.client("ec2")),
         environment.store(),
         clock=environment.now,
-        apart=int(environment.setting("LOOKS_APART_SECONDS")),
+        apart=int(environment.setting("CONFIRM_AFTER_SECONDS")),
         switch=environment.pause().value,
     )
     answer = survey.answer(task, str(event["survey"]), list(event["retire"]), drift=bool(event["drift"]))

@@ -117,7 +117,7 @@ def test_every_step_passes_and_nothing_is_left(classed: Actor, person: Mapping[s
     assert result["passed"] is True
     assert outcomes(result) == dict.fromkeys(STEPS, "shown")
     assert json.loads(report.read_text()) == result
-    by_name = {each["step"]: each["said"] for each in result["steps"]}
+    by_name = {each["step"]: each["message"] for each in result["steps"]}
     assert by_name["run-instances"] == "EC2 allows the request (DryRunOperation)"
     assert re.search(
         r"the pod runs after \d+ s on t\w+\.(small|medium) in us-east-1\w \(0\.0\d+ US\$ an hour\)", by_name["node-up"]

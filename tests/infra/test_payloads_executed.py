@@ -140,7 +140,7 @@ STARTED_BY_SWEEPS: Final = ("scale_up_arn", "retire_arn", "retire_empty_arn", "d
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "find_pending_pods": [
         lambda world, _: {
-            **dict.fromkeys(("pods", "asking", "unfinished", "unwatched"), 50_000),
+            **dict.fromkeys(("pods", "podsToPlan", "unfinished", "unwatched"), 50_000),
             "rings": world.rings(),
             "refused": "",
             "complete": True,

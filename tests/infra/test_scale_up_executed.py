@@ -23,11 +23,11 @@ FOUND = {
     "gathering": {"waited": 1, "pods": 3, "idle": 0},
     "snapshot": "snapshots/x/1.json.gz",
     "pods": 3,
-    "asking": 3,
+    "podsToPlan": 3,
     "unfinished": 0,
     "unwatched": 0,
 }
-NOTHING = {**FOUND, "pods": 0, "asking": 0}
+NOTHING = {**FOUND, "pods": 0, "podsToPlan": 0}
 PLANNED = {
     "plan": "plans/x/1.json.gz",
     "nodes": 1,
@@ -311,7 +311,7 @@ def test_a_scale_up_beside_another_autoscaler_releases_the_lease_and_names_the_a
 
 
 def test_pods_whose_reason_is_recorded_cause_no_plan(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(find_pending_pods=[{**FOUND, "asking": 0}])
+    world = stage.world(find_pending_pods=[{**FOUND, "podsToPlan": 0}])
 
     execution = world.start()
 

@@ -69,13 +69,13 @@ def test_a_third_sweep_ends_because_another_one_waits(stage: ScriptedAccount[Scr
 
 def test_the_turn_of_a_sweep_that_died_ends_with_its_time_limit(stage: ScriptedAccount[Scripted]) -> None:
     swept = Swept(stage)
-    swept.world.put("LEASE", "sweep", holder="arn:of-the-dead", sweepUntil=int(time.time()) + 3, looksAt=1)
+    swept.world.put("LEASE", "sweep", holder="arn:of-the-dead", sweepUntil=int(time.time()) + 3, readsAt=1)
     began = time.monotonic()
     ended = swept.run()
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Nothing is due")
     assert 2 < time.monotonic() - began < 15
-    assert swept.world.item("LEASE", "sweep")["looksAt"] == {"N": "1"}  # kept: it is the doorbell's
+    assert swept.world.item("LEASE", "sweep")["readsAt"] == {"N": "1"}  # kept: it is the doorbell's
 
 
 @pytest.mark.parametrize("how", ["refused", "timed out", "answer lost"])

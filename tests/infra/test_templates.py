@@ -37,7 +37,7 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     # The local API server is on the machine that runs the functions
     loopback = {path: both for path, both in different.items() if path.endswith("Variables.JOINER_LOOPBACK_ENDPOINT")}
     assert set(loopback.values()) == {(None, "true")}
-    apart = "SweepSurveyInstancesFunction.Properties.Environment.Variables.LOOKS_APART_SECONDS"
+    apart = "SweepSurveyInstancesFunction.Properties.Environment.Variables.CONFIRM_AFTER_SECONDS"
     assert {path: both for path, both in different.items() if path not in ca | loopback} == {apart: ("45", "2")}
     # The local doorbell has a certificate of a local CA: a parameter with the CA, and one permission to read it
     assert set(ca) == {

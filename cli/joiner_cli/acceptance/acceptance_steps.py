@@ -82,7 +82,7 @@ class StepResult:
         return {
             "step": self.step,
             "outcome": self.outcome,
-            "said": self.message,
+            "message": self.message,
             "remedy": self.remedy,
             "seconds": round(self.seconds, 1),
         }

@@ -257,9 +257,9 @@ class Troubles:
                 UpdateExpression="SET classes = :classes",
                 ExpressionAttributeValues={":classes": {"S": json.dumps(waited)}},
             )
-        self._age("EMPTY", since=SWEEP_SECONDS, askedUntil=EXPRESS_SECONDS)
+        self._age("EMPTY", since=SWEEP_SECONDS, requestedUntil=EXPRESS_SECONDS)
         self._age("IMPAIRED", since=SWEEP_SECONDS)
-        self._age("DISRUPTION", askedAt=SWEEP_SECONDS, deadline=SWEEP_SECONDS)
+        self._age("DISRUPTION", requestedAt=SWEEP_SECONDS, deadline=SWEEP_SECONDS)
         self._age("PROPOSED", at=SWEEP_SECONDS)
 
     def _age(self, kind: str, **passed: int) -> None:

@@ -252,7 +252,7 @@ class SimulatedCluster:
                 lambda f: f.PendingPodSearch(*search).answer(task, self.now, until, so_far),  # noqa: B023
             )
             self.gathering = Gathering.from_json(found["gathering"])
-        if found["refused"] or found["asking"] + found["unfinished"] + found["unwatched"] == 0:
+        if found["refused"] or found["podsToPlan"] + found["unfinished"] + found["unwatched"] == 0:
             return False
         classes = self._state(
             "resolve_node_classes",

@@ -122,7 +122,7 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert reason_of(grown, "default-1") == "Underutilized"
     assert events(grown) == {("DisruptionTerminating", "Node"), ("DisruptionTerminating", "NodeClaim")}
     [record] = records(grown).all()
-    assert (record.id, record.claims, record.replacements, record.asked) == (f"{NAME}-0", ("default-1",), (), 0)
+    assert (record.id, record.claims, record.replacements, record.requests) == (f"{NAME}-0", ("default-1",), (), 0)
 
     request = {"claim": "default-1", "reason": "consolidated", "instance": "i-0001", "notBefore": 0}
     assert settled(grown) == {"retire": [request], "waiting": 0, "requested": 0, "undone": [], "finished": 0}

@@ -151,7 +151,7 @@ def test_a_repeated_report_does_not_end_the_back_off_of_a_blocked_retirement(sta
     noted.disown(claim.name, noted.of(claim.name).owner, int(standing.now.timestamp()) + 600)
     swept(standing, 2)
 
-    assert memory(standing, Retirements).of(claim.name).rests_until > standing.now.timestamp()
+    assert memory(standing, Retirements).of(claim.name).back_off_until > standing.now.timestamp()
 
 
 def test_while_joiner_is_paused_only_the_start_of_an_impairment_is_recorded(standing: SimulatedCluster) -> None:

@@ -164,7 +164,7 @@ def test_a_hopeless_pod_that_rings_again_is_neither_kept_nor_planned(world: Simu
     world.scale_up("up-2")
 
     found = world.answers.pop("find_pending_pods")
-    assert (found["pods"], found["asking"], found["snapshot"]) == (1, 0, "")
+    assert (found["pods"], found["podsToPlan"], found["snapshot"]) == (1, 0, "")
     assert world.answers == {}
 
 
@@ -188,7 +188,7 @@ def test_a_pool_that_is_edited_makes_a_hopeless_pod_asked_for_at_once(world: Sim
 
     world.scale_up("up-2")
 
-    assert world.answers["find_pending_pods"]["asking"] == 1
+    assert world.answers["find_pending_pods"]["podsToPlan"] == 1
     assert "plan_capacity" in world.answers
 
 

@@ -264,7 +264,7 @@ def test_budgets_let_only_so_many_go_those_first_that_are_empty_for_longest() ->
     assert going(DisruptionBudget("0")) == []
     assert going(DisruptionBudget("0", reasons=("Drifted",))) == ["b", "c", "a"]
     # one that was requested and has not begun, one that is not ready: both count
-    assert going(DisruptionBudget("2"), asked_until={"b": AT + 1}) == ["c"]
+    assert going(DisruptionBudget("2"), requested_until={"b": AT + 1}) == ["c"]
     not_ready = (its_node("a"), its_node("b"), its_node("c", ready=False))
     assert going(DisruptionBudget("2"), nodes=not_ready) == ["b"]
 
@@ -282,7 +282,7 @@ def test_nodes_that_wait_for_the_budget_are_counted_while_others_make_place_for_
     assert waiting(*four, budget="0") == 0, "nothing makes place for them"
     leaving = running("a", deletion=NOON - timedelta(seconds=5))
     assert waiting(leaving, *four[1:]) == 3
-    assert waiting(*four, asked_until={"a": AT + 1}) == 3, "its retirement is about to begin"
+    assert waiting(*four, requested_until={"a": AT + 1}) == 3, "its retirement is about to begin"
     held = running("a", deletion=NOON - timedelta(minutes=2))
     assert waiting(held, *four[1:]) == 0, "something keeps the node that leaves: the next sweep looks"
     gone = leaving.with_condition("InstanceTerminating", "True", at=NOON)
@@ -309,8 +309,8 @@ def test_a_hundred_empty_nodes_leave_in_28_sweeps_under_a_budget_of_10_percent_e
 
 
 def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> None:
-    assert EMPTY.find(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT + 1})) == []
-    assert summarise(EMPTY.find(survey(running("a"), empty_since={"a": AT - 40}, asked_until={"a": AT}))) == [
+    assert EMPTY.find(survey(running("a"), empty_since={"a": AT - 40}, requested_until={"a": AT + 1})) == []
+    assert summarise(EMPTY.find(survey(running("a"), empty_since={"a": AT - 40}, requested_until={"a": AT}))) == [
         ("a", "empty", 0)
     ]
 

@@ -30,8 +30,8 @@ class Recorded:
     claims: tuple[str, ...] = ("old",)
     replacements: tuple[str, ...] = ()
     deadline: int = AT + 600
-    asked: int = 0
-    asked_at: int = 0
+    requests: int = 0
+    requested_at: int = 0
 
 
 def claim(name: str, *, initialized: bool = True, deleting: bool = False, marked: bool = False) -> NodeClaim:
@@ -100,20 +100,20 @@ def test_a_claim_that_is_deleted_by_others_is_not_retired_again() -> None:
 
 
 def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -> None:
-    asked = Recorded(asked=1, asked_at=AT)
+    requested = Recorded(requests=1, requested_at=AT)
 
-    assert judged(asked, OLD, later=RETIRED_WITHIN - 1) == Waiting(
-        "the retirement was requested and has not begun", asked=True
+    assert judged(requested, OLD, later=RETIRED_WITHIN - 1) == Waiting(
+        "the retirement was requested and has not begun", requested=True
     )
-    assert judged(asked, OLD, later=RETIRED_WITHIN) == Due(("old",))
-    last = replace(asked, asked=ATTEMPTS)
+    assert judged(requested, OLD, later=RETIRED_WITHIN) == Due(("old",))
+    last = replace(requested, requests=ATTEMPTS)
     assert judged(last, OLD, later=RETIRED_WITHIN) == Undone(
         ("old",), "the retirement did not begin in 3 attempts", failed=False
     )
 
 
 def test_a_retirement_that_met_an_objection_ends_the_disruption() -> None:
-    found = judged(Recorded(asked=1, asked_at=AT), OLD, tainted=())
+    found = judged(Recorded(requests=1, requested_at=AT), OLD, tainted=())
 
     assert found == Undone(("old",), "the retirement met an objection and removed the taint", failed=False)
 

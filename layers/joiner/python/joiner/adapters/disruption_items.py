@@ -10,12 +10,12 @@ from joiner.adapters.item_attributes import Item, number, text, texts
 @dataclass(frozen=True, slots=True)
 class DisruptionRecord:
     """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
-    (everything but `asked` and `asked_at`) and settle_disruptions (both of these; deletes).
+    (everything but `requests` and `requested_at`) and settle_disruptions (both of these; deletes).
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
     with figures. `deadline` is the time until which the replacements must be initialized. `pods` counts the pods that
-    must move by the key of the pool that they leave, and `workloads` names their controllers. `asked` counts the
-    requests to retire the nodes, `asked_at` is the time of the last one.
+    must move by the key of the pool that they leave, and `workloads` names their controllers. `requests` counts the
+    requests to retire the nodes, `requested_at` is the time of the last one.
     """
 
     id: str
@@ -28,8 +28,8 @@ class DisruptionRecord:
     deadline: int = 0
     pods: Mapping[str, int] = field(default_factory=dict)
     workloads: tuple[str, ...] = ()
-    asked: int = 0
-    asked_at: int = 0
+    requests: int = 0
+    requested_at: int = 0
 
     @classmethod
     def of(cls, item: Item) -> "DisruptionRecord":
@@ -44,8 +44,8 @@ class DisruptionRecord:
             deadline=number(item, "deadline"),
             pods=json.loads(text(item, "pods") or "{}"),
             workloads=texts(item, "workloads"),
-            asked=number(item, "asked"),
-            asked_at=number(item, "askedAt"),
+            requests=number(item, "requests"),
+            requested_at=number(item, "requestedAt"),
         )
 
 

@@ -54,7 +54,7 @@ class Disruptions(DynamoTable):
         self._update(
             DISRUPTION,
             record_id,
-            "SET askedAt = :now, expires = :expires ADD asked :one",
+            "SET requestedAt = :now, expires = :expires ADD requests :one",
             {":now": now, ":expires": now + KEPT, ":one": 1},
         )
 

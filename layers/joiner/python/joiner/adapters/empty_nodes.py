@@ -1,7 +1,7 @@
 """Start times of the emptiness of nodes: one item `EMPTY` for each claim, written only by survey_cluster.
 
-An item is kept as long as every sweep finds the node empty. A request for its retirement sets `asked_until` and
-`asked_by`. Before `asked_until` no other sweep requests it, because that retirement may still wait for its time.
+An item is kept as long as every sweep finds the node empty. A request for its retirement sets `requested_until` and
+`requested_by`. Before `requested_until` no other sweep requests it, because that retirement may not have begun.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ class EmptyNode:
 
     claim: str
     since: int
-    asked_until: int = 0
-    asked_by: str = ""
+    requested_until: int = 0
+    requested_by: str = ""
 
     @classmethod
     def of(cls, item: Item) -> "EmptyNode":
-        return cls(text(item, "id"), number(item, "since"), number(item, "askedUntil"), text(item, "askedBy"))
+        return cls(text(item, "id"), number(item, "since"), number(item, "requestedUntil"), text(item, "requestedBy"))
 
 
 class EmptyNodes(DynamoTable):
@@ -53,7 +53,7 @@ class EmptyNodes(DynamoTable):
         """Record that the sweep `by` requests the retirement; before `until` no other sweep does."""
         asked = {":until": until, ":by": by}
         self._try_update(
-            EMPTY, claim, "SET askedUntil = :until, askedBy = :by", asked, condition="attribute_exists(since)"
+            EMPTY, claim, "SET requestedUntil = :until, requestedBy = :by", asked, condition="attribute_exists(since)"
         )
 
     def end(self, claim: str) -> None:

@@ -304,14 +304,14 @@ class Ledger(DynamoTable):
         values = {
             ":tries": tries,
             ":until": until,
-            ":said": reason,
+            ":reason": reason,
             ":expires": until + BACK_OFF_RESET_AFTER,
             ":before": before.until,
         }
         self._try_update(  # a failure that is counted concurrently started the same back-off
             item_keys.BACKOFF,
             what,
-            "SET tries = :tries, #until = :until, said = :said, expires = :expires",
+            "SET tries = :tries, #until = :until, reason = :reason, expires = :expires",
             values,
             condition="attribute_not_exists(#until) OR #until = :before",
             names={"#until": "until"},

@@ -1,7 +1,7 @@
 """Items of the ledger's table, as values. Each partition contains one kind of item; each class names its writers.
 
 `kind` is the partition key, so that IAM can scope each function's role by ``dynamodb:LeadingKeys``. Times are whole
-seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `looksAt` are milliseconds.
+seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and `readsAt` are milliseconds.
 """
 
 import hmac
@@ -187,11 +187,11 @@ class Retirement:
     (deletes).
 
     `owner` is an execution's ARN, empty without an owner. `seen_at` is the owner's last check, 0 if unknown. `deadline`
-    is 0 without a deadline and only becomes earlier. `rests_until` is the time until which the claim may stay without
-    an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any case, 0
-    for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its launch,
-    written by handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption, 0 if
-    none, and `instance` is the instance of that interruption.
+    is 0 without a deadline and only becomes earlier. `back_off_until` is the time until which the claim may stay
+    without an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any
+    case, 0 for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its
+    launch, written by handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption,
+    0 if none, and `instance` is the instance of that interruption.
     """
 
     claim: str
@@ -201,7 +201,7 @@ class Retirement:
     deadline: int = 0
     since: int = 0
     seen_at: int = 0
-    rests_until: int = 0
+    back_off_until: int = 0
     ends_by: int = 0
     launch_failure: str = ""
     noted_at: int = 0
@@ -228,9 +228,9 @@ class Retirement:
             deadline=number(item, "deadline"),
             since=number(item, "since"),
             seen_at=number(item, "seenAt"),
-            rests_until=number(item, "lookAt"),
+            back_off_until=number(item, "backOffUntil"),
             ends_by=number(item, "endsBy"),
-            launch_failure=text(item, "said"),
+            launch_failure=text(item, "launchFailure"),
             noted_at=number(item, "notedAt"),
             instance=text(item, "instance"),
         )
@@ -289,7 +289,7 @@ class BackOff:
 
     @classmethod
     def of(cls, item: Item) -> "BackOff":
-        return cls(text(item, "id"), number(item, "tries"), number(item, "until"), text(item, "said"))
+        return cls(text(item, "id"), number(item, "tries"), number(item, "until"), text(item, "reason"))
 
 
 @dataclass(frozen=True, slots=True)

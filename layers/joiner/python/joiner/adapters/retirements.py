@@ -75,8 +75,8 @@ class Retirements(DynamoTable):
             RETIREMENT,
             claim,
             (
-                f"SET since = if_not_exists(since, :now), expires = :expires, notedAt = :now{known} REMOVE lookAt "
-                f"ADD reasons :reason"
+                f"SET since = if_not_exists(since, :now), expires = :expires, notedAt = :now{known} "
+                f"REMOVE backOffUntil ADD reasons :reason"
             ),
             values | ({":instance": instance} if instance else {}),
             names={"#instance": "instance"} if instance else None,
@@ -93,7 +93,10 @@ class Retirements(DynamoTable):
     def explain(self, claim: str, reason: str, now: int) -> None:
         """Record EC2's reason for an instance that ended at its launch, for the owner of its claim."""
         self._update(
-            RETIREMENT, claim, "SET said = :said, expires = :expires", {":said": reason, ":expires": now + KEPT}
+            RETIREMENT,
+            claim,
+            "SET launchFailure = :reason, expires = :expires",
+            {":reason": reason, ":expires": now + KEPT},
         )
 
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
@@ -129,13 +132,18 @@ class Retirements(DynamoTable):
             names=OWNER,
         )
 
-    def disown(self, claim: str, owner: str, rests_until: int = 0) -> bool:
+    def disown(self, claim: str, owner: str, back_off_until: int = 0) -> bool:
         """Remove an owner that does not attend to the claim; return False if the claim has another owner by now. No
-        execution needs to take over before `rests_until`.
+        execution needs to take over before `back_off_until`.
         """
-        values = {":owner": owner, ":look": rests_until}
+        values = {":owner": owner, ":until": back_off_until}
         return self._try_update(
-            RETIREMENT, claim, "SET lookAt = :look REMOVE #owner", values, condition="#owner = :owner", names=OWNER
+            RETIREMENT,
+            claim,
+            "SET backOffUntil = :until REMOVE #owner",
+            values,
+            condition="#owner = :owner",
+            names=OWNER,
         )
 
     def of(self, claim: str) -> Retirement | None:

@@ -1,7 +1,7 @@
 """Deletions start a sweep at once: many concurrent deletions start one sweep, and no deletion is missed.
 
 The webhook runs before the object is changed, so the sweep waits a second before it reads. The item `LEASE/sweep`
-contains the time at which the latest started sweep reads (`looksAt`, epoch milliseconds). That sweep covers every ring
+contains the time at which the latest started sweep reads (`readsAt`, epoch milliseconds). That sweep covers every ring
 sufficiently before this time. While deletions continue, the next read is a few seconds after the last.
 """
 
@@ -25,14 +25,14 @@ class SweepSlot(DynamoTable):
         started covers the ring.
         """
         at = int(now.timestamp() * 1000)
-        quiet = {":looks": at + FIRST, ":past": at + FIRST - NEXT}
+        quiet = {":reads": at + FIRST, ":past": at + FIRST - NEXT}
         if self._try_update(
-            LEASE, SWEEP, "SET looksAt = :looks", quiet, condition="attribute_not_exists(looksAt) OR looksAt < :past"
+            LEASE, SWEEP, "SET readsAt = :reads", quiet, condition="attribute_not_exists(readsAt) OR readsAt < :past"
         ):
             return FIRST
         try:
             busy = {":next": NEXT, ":stored": at + round(STORED_AFTER * 1000)}
-            item = self._update(LEASE, SWEEP, "SET looksAt = looksAt + :next", busy, condition="looksAt < :stored")
+            item = self._update(LEASE, SWEEP, "SET readsAt = readsAt + :next", busy, condition="readsAt < :stored")
         except ConditionFailed:
             return -1
-        return number(item, "looksAt") - at
+        return number(item, "readsAt") - at

@@ -40,9 +40,9 @@ class DisruptionUnderWay(Protocol):
     @property
     def deadline(self) -> int: ...
     @property
-    def asked(self) -> int: ...
+    def requests(self) -> int: ...
     @property
-    def asked_at(self) -> int: ...
+    def requested_at(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Its replacements are not initialized yet; if `asked`, the requested retirement has not begun yet."""
+    """Its replacements are not initialized yet; if `requested`, the requested retirement has not begun yet."""
 
     why: str
-    asked: bool = False
+    requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def judge_disruption(
     left = tuple(name for name in record.claims if name in claims and not claims[name].deleting)
     if not left:
         return Finished()
-    if record.asked:
+    if record.requests:
         return _judge_requested(record, left, tainted, at)
     if unmarked := [name for name in left if not _is_marked(claims[name], tainted)]:
         return Undone(left, f"{unmarked[0]} was not marked completely", failed=False)
@@ -117,9 +117,9 @@ def _is_marked(claim: NodeClaim, tainted: Collection[str]) -> bool:
 def _judge_requested(record: DisruptionUnderWay, left: Sequence[str], tainted: Collection[str], at: int) -> Verdict:
     if not set(left) & set(tainted):
         return Undone(tuple(left), "the retirement met an objection and removed the taint", failed=False)
-    if at < record.asked_at + RETIRED_WITHIN:
-        return Waiting("the retirement was requested and has not begun", asked=True)
-    if record.asked < ATTEMPTS:
+    if at < record.requested_at + RETIRED_WITHIN:
+        return Waiting("the retirement was requested and has not begun", requested=True)
+    if record.requests < ATTEMPTS:
         return Due(tuple(left))
     return Undone(tuple(left), f"the retirement did not begin in {ATTEMPTS} attempts", failed=False)
 

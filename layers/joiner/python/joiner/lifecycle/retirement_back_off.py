@@ -1,9 +1,9 @@
 """Back-off for a retirement that ended because something kept its node: repeated executions without progress cost
 money.
 
-It rests after an execution that succeeded and left the claim blocked (a disruption budget, a pod with an annotation
-against disruption, a volume), longer each time. It does not rest near its deadline, which overrides the blockers, or if
-its instance is gone.
+A claim backs off after an execution that succeeded and left the claim blocked (a disruption budget, a pod with an
+annotation against disruption, a volume), longer each time. It does not back off near its deadline, which overrides the
+blockers, or if its instance is gone.
 
 >>> [back_off_seconds(attempts) for attempts in (1, 2, 3, 9)]
 [60, 120, 240, 600]
@@ -17,7 +17,7 @@ from joiner.lifecycle.retirement import DRAINED, VOLUMES_DETACHED, drain_deadlin
 from joiner.pools import NodeClaim
 
 NEAR_DEADLINE: Final = BACK_OFF_SECONDS[-1]
-"""Seconds before a deadline in which nothing rests: pods get their grace period before the deadline."""
+"""Seconds before a deadline in which nothing backs off: pods get their grace period before the deadline."""
 
 
 def back_off_seconds(attempts: int) -> int:
@@ -37,8 +37,8 @@ def drained_by(claim: NodeClaim) -> int:
     return int(moment.timestamp()) if moment is not None else 0
 
 
-def may_back_off(rests_until: int, deadlines: tuple[int, ...], now: int) -> bool:
-    """Return whether it may rest at `now`. `rests_until` is the end of the rest; all in epoch seconds, deadlines 0 for
-    none.
+def may_back_off(back_off_until: int, deadlines: tuple[int, ...], now: int) -> bool:
+    """Return whether it may back off at `now`. `back_off_until` is the end of the back-off; all in epoch seconds,
+    deadlines 0 for none.
     """
-    return now < rests_until and all(not each or now < each - NEAR_DEADLINE for each in deadlines)
+    return now < back_off_until and all(not each or now < each - NEAR_DEADLINE for each in deadlines)

@@ -107,7 +107,7 @@ def _due(claim: NodeClaim, pool: NodePool, survey: ClusterSurvey) -> int:
 
 
 def _was_asked_for(claim: NodeClaim, survey: ClusterSurvey) -> bool:
-    return survey.asked_until.get(claim.name, 0) > survey.at
+    return survey.requested_until.get(claim.name, 0) > survey.at
 
 
 def _may_go(pool: NodePool, nodes: Mapping[str, Node], survey: ClusterSurvey) -> int:

@@ -23,7 +23,7 @@ def test_a_claim_is_blocked_that_says_what_keeps_its_pods_or_its_volumes() -> No
 
 
 @pytest.mark.parametrize(
-    ("rests_until", "deadlines", "rests"),
+    ("back_off_until", "deadlines", "rests"),
     [
         (101, (0, 0), True),
         (100, (0, 0), False),
@@ -33,9 +33,9 @@ def test_a_claim_is_blocked_that_says_what_keeps_its_pods_or_its_volumes() -> No
     ],
 )
 def test_it_rests_until_its_time_and_not_when_a_deadline_is_near(
-    rests_until: int, deadlines: tuple[int, int], rests: bool
+    back_off_until: int, deadlines: tuple[int, int], rests: bool
 ) -> None:
-    assert may_back_off(rests_until, deadlines, now=100) == rests
+    assert may_back_off(back_off_until, deadlines, now=100) == rests
 
 
 def test_a_claims_own_deadline_counts_from_its_deletion() -> None:
