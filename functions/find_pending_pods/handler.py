@@ -31,7 +31,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
 from joiner.lifecycle.class_holds import find_class_holds
-from joiner.lifecycle.declared_status import count_unreported
+from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.initialization import closed_too_long
@@ -156,6 +156,7 @@ class PendingPodSearch:
             "unfinished": sum(not launch.unreadable for launch in recorded.launches)
             + len(progress.stale)
             + _unreported(lists)
+            + count_outdated_overlays(lists.get("nodeoverlays") or ())
             + _unsettled_classes(lists, world.claims)
             + sum(closed_too_long(node, now) for node in world.nodes),
             "unwatched": len(progress.unwatched),

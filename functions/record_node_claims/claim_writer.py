@@ -66,11 +66,11 @@ def list_intents(
             lease=task.lease_number,
             execution=task.execution.name,
         )
-        alike = (offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type)
+        alike = [offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type]
         offers = dict.fromkeys(LaunchOffering(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
-        found.append(
-            ClaimIntent(node, ClaimToLaunch(claim, pool, node_class, resolved, node.capacity_type, tuple(offers)))
-        )
+        overlaid = any(offer.overlaid for offer in alike)
+        wanted = ClaimToLaunch(claim, pool, node_class, resolved, node.capacity_type, tuple(offers), overlaid)
+        found.append(ClaimIntent(node, wanted))
     return found
 
 

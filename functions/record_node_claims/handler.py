@@ -52,7 +52,7 @@ The results of all are one result of a Map, limited to 256 KiB. Each launch adds
 execution. The next pass of the same execution plans the others again.
 """
 
-DECLARED = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)
+DECLARED = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, kinds.NODE_OVERLAYS.plural)
 
 
 class ClaimRecording:
@@ -241,7 +241,7 @@ def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) ->
 
 
 def _declared(kept: KeptSnapshot) -> list[Mapping[str, Any]]:
-    """Return the manifests of all pools and classes."""
+    """Return the manifests of all pools, classes and NodeOverlays."""
     return [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())]
 
 

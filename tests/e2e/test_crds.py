@@ -35,6 +35,7 @@ MISTAKES: list[dict[str, Any]] = yaml.safe_load((MANIFESTS / "mistakes.yaml").re
 PATHS = {
     "NodePool": "/apis/karpenter.sh/v1/nodepools",
     "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
+    "NodeOverlay": "/apis/karpenter.sh/v1alpha1/nodeoverlays",
     "Provisioner": "/apis/karpenter.sh/v1alpha5/provisioners",
     "Machine": "/apis/karpenter.sh/v1alpha5/machines",
     "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",

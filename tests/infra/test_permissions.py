@@ -371,7 +371,7 @@ def test_each_function_has_the_groups_of_its_configuration_in_the_cluster(exampl
 
 RECORDS = {
     "create patch delete nodeclaims machines",
-    "patch nodeclaims/status machines/status nodepools/status provisioners/status",
+    "patch nodeclaims/status machines/status nodepools/status provisioners/status nodeoverlays/status",
     "patch ec2nodeclasses/status awsnodetemplates/status",
     "patch ec2nodeclasses awsnodetemplates",
     "create events",

@@ -33,6 +33,7 @@ class FakeEc2Client:
     instances: dict[str, Answer] = field(default_factory=dict)
     templates: dict[str, Answer] = field(default_factory=dict)
     fleets: dict[str, Answer] = field(default_factory=dict)
+    fleet_requests: list[Mapping[str, Any]] = field(default_factory=list)
     statuses: dict[str, Answer] = field(default_factory=dict)
     """What DescribeInstanceStatus shows of instances in trouble."""
     asked: list[str] = field(default_factory=list)
@@ -74,6 +75,7 @@ class FakeEc2Client:
     def _fleet(self, asked: Mapping[str, Any]) -> Answer:
         token = asked["ClientToken"]
         if token not in self.fleets:
+            self.fleet_requests.append(asked)
             self.fleets[token] = self._launched(asked)
         return self.fleets[token]
 

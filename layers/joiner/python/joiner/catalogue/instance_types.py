@@ -18,7 +18,7 @@ class Offering:
     """One way to get an instance type, with its price in $/h. It is not ``available`` if it has a known shortage.
 
     ``reservation`` is the id of the capacity reservation of a reserved offering. ``count`` is the number of free
-    instances in it (None if unknown: no limit).
+    instances in it (None if unknown: no limit). ``overlaid`` is whether a NodeOverlay changed the price.
     """
 
     zone: str
@@ -27,6 +27,7 @@ class Offering:
     available: bool = True
     reservation: str = ""
     count: int | None = None
+    overlaid: bool = False
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Offering":

@@ -1,11 +1,11 @@
 """The whole price of a node: its instance and what it costs beside it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from joiner import names
 from joiner.catalogue.instance_types import Catalogue
-from joiner.pools import NodePool, ResolvedNodeClass
+from joiner.pools import NodePool, Overlays, ResolvedNodeClass
 from joiner.pools.node_costs import NO_COSTS, NodeCosts
 
 
@@ -16,11 +16,12 @@ def node_costs(pool: NodePool, resolved: ResolvedNodeClass | None, zone: str) ->
 
 @dataclass(frozen=True, slots=True)
 class NodePrices:
-    """Prices of existing nodes. ``pools`` and ``classes`` are by key."""
+    """Prices of existing nodes, as plans reckon with them. ``pools`` and ``classes`` are by key."""
 
     catalogue: Catalogue
     pools: Mapping[str, NodePool]
     classes: Mapping[str, ResolvedNodeClass]
+    overlays: Overlays = field(default_factory=Overlays)
 
     def of(self, labels: Mapping[str, str], pool_key: str) -> float:
         """Return the whole price of a node with these labels in $/h; 0 if the price of its instance is unknown."""
@@ -31,4 +32,5 @@ class NodePrices:
         pool = self.pools.get(pool_key)
         if not price or pool is None:
             return price or 0.0
+        price = self.overlays.price(labels, price)
         return round(price + node_costs(pool, self.classes.get(pool.class_ref.key), zone).total, 10)

@@ -52,7 +52,7 @@ class PlannerArguments:
         )
 
     def prices(self, snapshot: Snapshot) -> NodePrices:
-        return NodePrices(self.catalogue, {pool.key: pool for pool in snapshot.pools}, self.classes)
+        return NodePrices(self.catalogue, {pool.key: pool for pool in snapshot.pools}, self.classes, snapshot.overlays)
 
 
 def unbound(snapshot: Snapshot, moving: Collection[str]) -> Snapshot:

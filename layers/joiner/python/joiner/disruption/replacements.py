@@ -68,7 +68,7 @@ def propose_replacements(
 
     planner = Planner()
     closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}
-    prices = NodePrices(catalogue, {pool.key: pool for pool in snapshot.pools}, classes)
+    prices = NodePrices(catalogue, {pool.key: pool for pool in snapshot.pools}, classes, snapshot.overlays)
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)
     line = _Line(snapshot, found.due, history, now)
     refused: dict[str, str] = {}

@@ -2,8 +2,9 @@
 
 Type instant: the answer names the launched instances and the errors. Each offering is one override with subnet *and*
 zone (the zone is redundant, but then errors name it). Priority is the order of the planner. For on-demand, EC2 takes
-the cheapest available offering; for spot, the best of price and capacity depth. There is never a maximum price. Source:
-EC2 API reference, CreateFleet.
+the cheapest available offering; for spot, the best of price and capacity depth. If a NodeOverlay changed a price, EC2
+follows the order of the planner (for spot as far as capacity allows), because it knows its own prices only. There is
+never a maximum price. Source: EC2 API reference, CreateFleet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,11 +46,13 @@ def build_fleet_request(
     token: str,
     market_type: str = "",
     instance_tags: Mapping[str, str] | None = None,
+    prioritized: bool = False,
 ) -> dict[str, Any]:
     """Return the request. ``instance_tags`` are further tags of the instances only.
 
     ``templates``: launch template name -> the offerings whose nodes use it. ``order`` ranks the offerings of all
     templates. ``market_type`` is the market type of a capacity block or an interruptible reservation.
+    ``prioritized`` makes EC2 follow ``order``.
     """
     own = instance_tags or {}
     rank = {offer: float(index) for index, offer in enumerate(order)}
@@ -74,24 +77,28 @@ def build_fleet_request(
     }
     if node_class.context:
         request["Context"] = node_class.context
-    return request | _market_type_options(capacity_type, market_type)
+    return request | _market_type_options(capacity_type, market_type, prioritized=prioritized)
 
 
 def _render_tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
 
 
-def _market_type_options(capacity_type: str, market_type: str) -> dict[str, Any]:
+def _market_type_options(capacity_type: str, market_type: str, *, prioritized: bool = False) -> dict[str, Any]:
     """Return the field with the options of the market type; none for a capacity block.
 
     >>> _market_type_options("on-demand", "")
     {'OnDemandOptions': {'AllocationStrategy': 'lowest-price'}}
+    >>> _market_type_options("spot", "", prioritized=True)
+    {'SpotOptions': {'AllocationStrategy': 'capacity-optimized-prioritized'}}
     """
     if capacity_type == names.SPOT:
-        return {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
+        strategy = "capacity-optimized-prioritized" if prioritized else "price-capacity-optimized"
+        return {"SpotOptions": {"AllocationStrategy": strategy}}
     if market_type == INTERRUPTIBLE_MARKET:
         return {"ReservedCapacityOptions": {"ReservationTypes": [market_type]}}
-    return {} if market_type else {"OnDemandOptions": {"AllocationStrategy": "lowest-price"}}
+    strategy = "prioritized" if prioritized else "lowest-price"
+    return {} if market_type else {"OnDemandOptions": {"AllocationStrategy": strategy}}
 
 
 def _target_type(capacity_type: str, market_type: str) -> str:

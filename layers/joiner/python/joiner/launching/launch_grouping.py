@@ -35,7 +35,8 @@ SHARED: Final = 0.75
 class ClaimToLaunch:
     """A claim to launch, with everything that its node is made from.
 
-    ``offers`` are in the planner's order of preference.
+    ``offers`` are in the planner's order of preference. ``prioritized`` is whether EC2 must follow it, because a
+    NodeOverlay changed a price: EC2 knows its own prices only.
     """
 
     claim: NodeClaim
@@ -44,6 +45,7 @@ class ClaimToLaunch:
     resolved: ResolvedNodeClass
     capacity_type: str
     offers: tuple[LaunchOffering, ...]
+    prioritized: bool = False
 
     @property
     def reservation(self) -> CapacityReservation | None:
@@ -73,8 +75,9 @@ class PreparedClaim:
     def kind(self) -> tuple[object, ...]:
         """Return what all nodes of one request have in common."""
         wanted = self.wanted
+        own = wanted.capacity_type, wanted.reservation, wanted.prioritized
         efa = bool(wanted.claim.requests.get(EFA, 0))
-        return wanted.pool.key, wanted.node_class.key, wanted.capacity_type, wanted.reservation, self.user_data, efa
+        return wanted.pool.key, wanted.node_class.key, *own, self.user_data, efa
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +216,7 @@ def _launch(
             token=token,
             market_type=find_market_type(first.reservation) if first.reservation else "",
             instance_tags={names.NODECLAIM: claims[0], names.NAME_TAG: claims[0]} if len(claims) == 1 else {},
+            prioritized=first.prioritized,
         ),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},

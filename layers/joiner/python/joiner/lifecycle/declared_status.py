@@ -1,4 +1,4 @@
-"""The conditions of pools and node classes: whether each can be used, and if not, what is missing and how to fix it.
+"""The conditions of pools, node classes and NodeOverlays: whether each can be used, and if not, how to fix it.
 
 Invalid objects get conditions, too, although only their name and status can be read: their authors read the status. A
 pool without a node count gets the count zero, because an empty column would not show it.
@@ -14,6 +14,8 @@ from joiner.pools.node_pool import PoolKind
 from joiner.pools.pool_status import MESSAGE_LIMIT
 
 POOLS = frozenset(get_args(PoolKind))
+OVERLAY = "NodeOverlay"
+CONFLICT = "Conflict"
 
 Manifest = Mapping[str, Any]
 
@@ -50,6 +52,8 @@ def status_patches(
             changes = _of_pool(pools[key], own, classes, before, at)
         elif key in classes:
             changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
+        elif kind == OVERLAY:
+            changes = _of_overlay(own, before, generation, at)
         elif any(problem.severity == "error" for problem in own):
             changes = _of_broken(own, before, generation, at)
         else:
@@ -86,6 +90,34 @@ def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: i
     message = "; ".join(problem.message for problem in own if problem.severity == "error")[:MESSAGE_LIMIT]
     after = before.set("ValidationSucceeded", "False", "ValidationFailed", message, at=at, generation=generation)
     return {"conditions": after.with_ready("ValidationSucceeded", at=at, generation=generation).to_kube()}
+
+
+def _of_overlay(own: Sequence[InvalidManifest], before: Conditions, generation: int, at: datetime) -> dict[str, Any]:
+    """Return the conditions of a NodeOverlay. A conflict with another one concerns no single field."""
+    errors = [problem for problem in own if problem.severity == "error"]
+    reason = CONFLICT if any(not problem.field for problem in errors) else "RuntimeValidation"
+    message = "; ".join(problem.message for problem in own)[:MESSAGE_LIMIT]
+    after = before.set(
+        "ValidationSucceeded",
+        "False" if errors else "True",
+        reason if errors else "ValidationSucceeded",
+        message,
+        at=at,
+        generation=generation,
+    )
+    return {"conditions": after.with_ready("ValidationSucceeded", at=at, generation=generation).to_kube()}
+
+
+def count_outdated_overlays(overlays: Sequence[Manifest]) -> int:
+    """Return the number of NodeOverlays without a condition for their generation, and of those whose condition names a
+    conflict with an overlay that no longer exists."""
+    names = [str(manifest["metadata"]["name"]) for manifest in overlays]
+    return sum(_answered(manifest) is not True or _has_old_conflict(manifest, names) for manifest in overlays)
+
+
+def _has_old_conflict(manifest: Manifest, names: Sequence[str]) -> bool:
+    found = Conditions.from_kube((manifest.get("status") or {}).get("conditions"))["ValidationSucceeded"]
+    return found.reason == CONFLICT and not any(f"{OVERLAY}/{name} has" in found.message for name in names)
 
 
 def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> int:

@@ -23,6 +23,7 @@ DEFINITIONS: Final = (
     "ec2nodeclasses.karpenter.k8s.aws",
     "machines.karpenter.sh",
     "nodeclaims.karpenter.sh",
+    "nodeoverlays.karpenter.sh",
     "nodepools.karpenter.sh",
     "provisioners.karpenter.sh",
 )

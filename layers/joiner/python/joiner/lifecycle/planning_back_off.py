@@ -25,7 +25,7 @@ Ten minutes is the longest wait after a change that sends no signal.
 CLASSES_KEPT: Final = 2000
 """Maximum of stored answers, so that they fit into one item. Pods of further classes are planned every time."""
 
-DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "daemonsets")
+DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "daemonsets", "nodeoverlays")
 """Kinds that users write: a new generation makes a new question. Their status, which Joiner writes, does not."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -16,12 +16,14 @@ from joiner.pools.node_costs import NO_COSTS, NodeCosts
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offer:
-    """One offer for a node: instance type, zone, capacity type, and price in $/h."""
+    """One offer for a node: instance type, zone, capacity type, and price in $/h. ``overlaid`` is whether a NodeOverlay
+    changed the price."""
 
     price_per_hour: float
     instance_type: str
     zone: str
     capacity_type: str
+    overlaid: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -29,11 +31,18 @@ class Offer:
             "zone": self.zone,
             "capacityType": self.capacity_type,
             "pricePerHour": self.price_per_hour,
+            **({"overlaid": True} if self.overlaid else {}),
         }
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Offer":
-        return cls(fields["pricePerHour"], fields["instanceType"], fields["zone"], fields["capacityType"])
+        return cls(
+            fields["pricePerHour"],
+            fields["instanceType"],
+            fields["zone"],
+            fields["capacityType"],
+            fields.get("overlaid", False),
+        )
 
 
 @dataclass(frozen=True, slots=True)

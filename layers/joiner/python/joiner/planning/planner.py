@@ -123,7 +123,7 @@ class Planner:
 def _find_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogue) -> Iterator[InvalidManifest]:
     """Yield what this catalogue does not have: values of requirements, resources of limits, and instance types for a
     pool that offers nothing, unless its values were reported."""
-    yield from state.short
+    yield from state.found_problems
     unknown = find_unknown_values(snapshot.pools, catalogue)
     yield from unknown
     yield from find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)

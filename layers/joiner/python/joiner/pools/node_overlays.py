@@ -6,7 +6,7 @@ Karpenter, "NodeOverlays".
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,6 +62,10 @@ class Overlays:
 
     def __bool__(self) -> bool:
         return bool(self.ordered)
+
+    def without(self, names: Collection[str]) -> "Overlays":
+        """Return the overlays that do not have these names."""
+        return Overlays(tuple(one for one in self.ordered if one.name not in names)) if names else self
 
     @property
     def resources(self) -> frozenset[str]:

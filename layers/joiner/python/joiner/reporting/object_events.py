@@ -1,5 +1,5 @@
-"""Events about the problems of objects that have no condition of Joiner: claims that a person wrote, NodeOverlays and
-CapacityBuffers.
+"""Events about the problems of objects that have no condition of Joiner: claims that a person wrote and
+CapacityBuffers. NodeOverlays have conditions, which the next plan writes; their events are also written without a plan.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

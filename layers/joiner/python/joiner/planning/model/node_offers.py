@@ -83,7 +83,9 @@ class NodeOffer:
     def offer(self) -> Offer:
         if self._offer is None:
             offering = self.offering
-            self._offer = Offer(offering.price_per_hour, self.model.name, offering.zone, offering.capacity_type)
+            self._offer = Offer(
+                offering.price_per_hour, self.model.name, offering.zone, offering.capacity_type, offering.overlaid
+            )
         return self._offer
 
     @property

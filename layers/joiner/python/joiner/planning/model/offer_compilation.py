@@ -71,7 +71,9 @@ class OfferInputs:
             has = Resources({**model.capacity, **more})
             left_to_pods = can if full_burst else plannable_resources(model.name, has, can)
             model = PoolInstanceType(model.name, model.labels, has, can, self.free(model.name, left_to_pods))
-        return model, (replace(offering, price_per_hour=price) if price != offering.price_per_hour else offering)
+        return model, (
+            replace(offering, price_per_hour=price, overlaid=True) if price != offering.price_per_hour else offering
+        )
 
 
 def compile_offers(

@@ -233,7 +233,7 @@ def _usage(
 ) -> tuple[dict[str, dict[str, int]], int, float]:
     used: dict[str, dict[str, int]] = {}
     pools = {pool.key: pool for pool in snapshot.pools}
-    number, price, prices = 0, 0.0, NodePrices(catalogue, pools, classes)
+    number, price, prices = 0, 0.0, NodePrices(catalogue, pools, classes, snapshot.overlays)
     with_claim = {node.name for node in joined.values()}
     ours: list[tuple[str, Mapping[str, str], Resources]] = []
     for claim in snapshot.claims:

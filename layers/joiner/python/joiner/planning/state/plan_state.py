@@ -97,12 +97,12 @@ class PlanState:
         price: float,
         strict: bool,
         cache: OfferCache,
-        short: tuple[InvalidManifest, ...] = (),
+        found_problems: tuple[InvalidManifest, ...] = (),
     ) -> None:
         """Create the state. ``strict`` requires minValues as specified; otherwise minValues are kept as far as
-        possible. ``cache`` has what is known of offers from earlier plans. ``short`` are the warnings of static pools
-        that lack nodes."""
-        self.short = short
+        possible. ``cache`` has what is known of offers from earlier plans. ``found_problems`` are static pools that
+        lack nodes, and NodeOverlays that contradict others."""
+        self.found_problems = found_problems
         self.cache = cache
         self.groups = groups
         self.offered_pools = tuple(offered_pools)

@@ -1,0 +1,32 @@
+"""Where the offerings of a cluster are, for the comparison of its NodeOverlays."""
+
+from collections.abc import Iterator, Mapping
+
+from joiner.catalogue import Catalogue
+from joiner.catalogue.overlay_conflicts import find_overlay_conflicts
+from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_offers import place_labels, pool_labels
+from joiner.pools import InvalidManifest, ResolvedNodeClass
+
+PlaceLabels = tuple[Mapping[str, str], Mapping[str, str]]
+
+
+def find_conflicts(
+    snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
+) -> tuple[InvalidManifest, ...]:
+    """Return an error for each NodeOverlay that contradicts another one, and is not used."""
+    if len(snapshot.overlays.ordered) < 2:
+        return ()
+    return find_overlay_conflicts(snapshot.overlays, catalogue, _places(snapshot, catalogue, classes))
+
+
+def _places(
+    snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
+) -> Iterator[PlaceLabels]:
+    sold = {(one.zone, one.capacity_type) for known in catalogue.types.values() for one in known.offerings}
+    for pool in snapshot.pools:
+        resolved = classes.get(pool.class_ref.key)
+        zone_ids = {subnet.zone: subnet.zone_id for subnet in resolved.subnets} if resolved else {}
+        for zone, capacity_type in sorted(sold):
+            if resolved is None or zone in resolved.zones:
+                yield pool_labels(pool), place_labels(zone, capacity_type, zone_id=zone_ids.get(zone, ""))

@@ -1,0 +1,28 @@
+"""Prices of existing nodes are those that plans reckon with."""
+
+from joiner import names
+from joiner.catalogue import Catalogue, InstanceType, Offering
+from joiner.catalogue.node_prices import NodePrices
+from joiner.cluster import Requirements, Resources
+from joiner.pools import NodeClassRef, NodeOverlay, NodePool, Overlays
+
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"))
+TYPE = InstanceType(
+    "m5.large", {}, Resources.of(cpu=2), Resources.of(cpu=2), (Offering("us-east-1a", "on-demand", 0.096),)
+)
+LABELS = {names.INSTANCE_TYPE: "m5.large", names.ZONE: "us-east-1a", names.CAPACITY_TYPE: "on-demand"}
+
+
+def price(*overlays: NodeOverlay) -> float:
+    prices = NodePrices(Catalogue.of([TYPE]), {POOL.key: POOL}, {}, Overlays.of(overlays))
+    return prices.of({**LABELS, names.NODEPOOL: "default"}, POOL.key)
+
+
+def test_an_overlay_counts_for_a_running_node_as_for_a_new_one() -> None:
+    mine = Requirements.from_kube([{"key": names.NODEPOOL, "operator": "In", "values": ["default"]}])
+    other = Requirements.from_kube([{"key": names.NODEPOOL, "operator": "In", "values": ["other"]}])
+
+    assert price() == 0.096
+    assert price(NodeOverlay("savings", mine, adjustment="-50%")) == 0.048
+    assert price(NodeOverlay("licence", mine, adjustment="+0.1")) == 0.196
+    assert price(NodeOverlay("other", other, price=9.0)) == 0.096
