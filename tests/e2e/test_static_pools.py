@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from joiner_local.demo.change_watch import until
-from tests.e2e.world import CAPACITY_TYPE, INSTANCE_TYPE, Actor, node_class, node_pool
+from tests.e2e.stack_actions import CAPACITY_TYPE, INSTANCE_TYPE, Actor, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
@@ -34,11 +34,11 @@ def test_a_static_pool_follows_its_replicas_in_both_directions(cleaned: Actor) -
     cleaned.create(node_class("fixed"), pool)
     until(lambda: ready_nodes(cleaned) == 1, what="the node of a new static pool", limit=60)
 
-    cleaned.world.kube.patch(SCALE, {"spec": {"replicas": 3}})
+    cleaned.world.kube.merge(SCALE, {"spec": {"replicas": 3}})
     until(lambda: ready_nodes(cleaned) == 3, what="two more nodes", limit=45)
     until(lambda: cleaned.world.kube.get(SCALE)["status"]["replicas"] == 3, what="status.nodes", limit=20)
 
-    cleaned.world.kube.patch(SCALE, {"spec": {"replicas": 1}})
+    cleaned.world.kube.merge(SCALE, {"spec": {"replicas": 1}})
     until(lambda: len(cleaned.claims()) == 1 and len(cleaned.instances()) == 1, what="one node", limit=60)
     cleaned.rest()
     cleaned.assert_at_rest()
