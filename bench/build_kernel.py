@@ -1,7 +1,7 @@
 """Compile ``fill.c`` for the processors of Lambda and of most workstations: ``python -m bench.build_kernel``.
 
-It needs the ``ziglang`` package, whose C compiler cross-compiles for any processor and produces the same bytes
-everywhere. Run it after a change of ``fill.c``. The libraries are stored beside it, so users need no compiler, and
+It needs the ``ziglang`` package (0.17.1 for the same bytes), whose C compiler cross-compiles for any processor
+on any machine. Run it after a change of ``fill.c``. The libraries are stored beside it, so users need no compiler, and
 a test fails when they are outdated.
 """
 

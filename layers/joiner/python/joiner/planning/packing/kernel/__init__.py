@@ -88,13 +88,13 @@ class Kernel:
         price: Floats,
         domain: Whole,
     ) -> None:
-        self._fill, self._seed, self._repack, self._dearest = (
+        self._fill, self._seed, self._repack, self._best_node = (
             library.fill,
             library.seed,
             library.repack,
-            library.dearest,
+            library.best_node,
         )
-        self._repack.restype, self._dearest.restype = ctypes.c_double, ctypes.c_longlong
+        self._repack.restype, self._best_node.restype = ctypes.c_double, ctypes.c_longlong
         self._kept = [
             np.ascontiguousarray(one) for one in (free, open_to, need, most, rules, part, caps, price, domain)
         ]
@@ -204,7 +204,7 @@ class Kernel:
         """
         counts, found, proven = np.zeros((kept, len(active)), np.int64), ctypes.c_longlong(0), ctypes.c_double(0.0)
         held = [np.ascontiguousarray(one) for one in (active, demand, worth, rates[:MOST_VIEWS])]
-        steps = self._dearest(
+        steps = self._best_node(
             ctypes.byref(self._laid),
             *map(ctypes.c_longlong, (offer, len(active))),
             *map(ctypes.c_void_p, map(_address, held)),
