@@ -7,7 +7,8 @@ Three kinds of action are ranked together:
 * *repack*: the pods of several nodes, or of one, are packed anew by the planner.
 
 Each node is tried in the order of the best ratio that it could have. An action that is possible is kept at once, and
-later actions see its effect. The search ends near the lower bound of the price.
+later actions see its effect. The search ends near the lower bound of the price, or when what is left to save has better
+actions in the next wave.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,13 +39,21 @@ from joiner.planning.state.plan_state import NodeState
 
 TRIED_OFFERS: Final = 4
 """The number of offers tried for one replacement; an offer with enough resources rarely fails."""
-REPACKED: Final = 24
+REPACKED: Final = 16
 """The number of nodes that are repacked together: enough for a good packing, few enough to be replaced at once."""
-FAILED_REPACKS: Final = 4
-"""The search ends after so many repacks in a row that save too little."""
+FAILED_REPACKS: Final = 2
+"""After so many repacks in a row that save too little, no other group is tried at this least ratio."""
 LEAST_DIFFERENCE: Final = 1e-9
+LEAST_RATIO: Final = 1e-4
+"""$/h per eviction cost. The search ends below it."""
+HALF: Final = 0.5
+"""After this share of the saving that is wanted, a large wave adds no action of a lower ratio. The next wave, planned
+from the cluster that this one leaves, has better ones: nodes that received pods can be replaced then, and new nodes
+have free resources."""
+LARGE_WAVE: Final = 10
+"""The number of actions from which a wave may end at half of the saving."""
 REPACK_ATTEMPTS: Final = 4
-REPACK_EFFORT: Final = Effort(steps=0)
+REPACK_EFFORT: Final = Effort(steps=40)
 LEAST_REPACK_SHARE: Final = 0.05
 """A repack must save this share of the price of its nodes, because it moves all of their pods. With 3 %, a pool a few
 percent above its bound would be replaced as a whole."""
@@ -104,30 +113,48 @@ class WaveSearch:
         self._offers = ReplacementOffers(simulation)
         self._wave = FoundWave()
         self._gone: set[str] = set()
+        self._queue: list[tuple[float, str, Candidate]] = []
 
     def run(self) -> FoundWave:
-        """Return the actions, in the order in which they were found."""
-        self._remove_and_replace()
-        self._repack()
+        """Return the actions, in the order in which they were found.
+
+        The least ratio is halved again and again. All kinds of action are tried at one least ratio before the next.
+        """
+        for one in self._candidates:
+            heappush(self._queue, (-one.price / one.eviction_cost, one.node.name, one))
+        least = -self._queue[0][0] if self._queue else 0.0
+        while least > LEAST_RATIO and not self._enough and not self._half_done:
+            least /= 2
+            self._remove_and_replace(least)
+            self._repack(least)
         return self._wave
 
     @property
-    def _enough(self) -> bool:
-        return sum(action.saving for action in self._wave.actions) >= self._wanted
+    def _half_done(self) -> bool:
+        return len(self._wave.actions) >= LARGE_WAVE and self._saved >= HALF * self._wanted
 
-    def _remove_and_replace(self) -> None:
-        """Delete and replace single nodes. The ratio of a node in the queue is what it could be at best; it is put back
-        if it turns out to be lower than that of the next node."""
-        queue: list[tuple[float, str, Candidate]] = []
-        for one in self._candidates:
-            heappush(queue, (-one.price / one.eviction_cost, one.node.name, one))
-        while queue and not self._enough:
+    @property
+    def _saved(self) -> float:
+        return sum(action.saving for action in self._wave.actions)
+
+    @property
+    def _enough(self) -> bool:
+        return self._saved >= self._wanted
+
+    def _remove_and_replace(self, least: float) -> None:
+        """Delete and replace single nodes while the ratio is at least ``least``. The ratio of a node in the queue is
+        what it could be at best; the node is put back if its ratio is lower than that of the next node."""
+        queue = self._queue
+        while queue and -queue[0][0] >= least and not self._enough:
             _, name, one = heappop(queue)
+            if name in self._gone:
+                continue
             if refusal := self._refusal((one,)):
                 self._wave.refused[name] = refusal
                 self._wave.postponed += 1
                 continue
-            saving = self._try_one(one, at_least=-queue[0][0] * one.eviction_cost if queue else 0.0)
+            ratio = max(-queue[0][0] if queue else 0.0, least)
+            saving = self._try_one(one, at_least=ratio * one.eviction_cost)
             if saving > 0:
                 heappush(queue, (-saving / one.eviction_cost, name, one))
 
@@ -185,21 +212,23 @@ class WaveSearch:
         self._wave.actions.append(FoundAction(removed, opened, saving, score, flexible))
         return True
 
-    def _repack(self) -> None:
-        """Pack the pods of groups of nodes anew, those with the most unused price per eviction first."""
+    def _repack(self, least: float) -> None:
+        """Pack the pods of groups of nodes anew, those with the most unused price per eviction first.
+
+        The unused price of each node and the saving of a group are at least ``least`` per eviction cost."""
         failed = 0
-        for group in self._groups():
+        for group in self._groups(least):
             if self._enough or failed >= FAILED_REPACKS:
                 return
-            failed = 0 if self._repack_together(group) else failed + 1
+            failed = 0 if self._repack_together(group, least) else failed + 1
 
-    def _groups(self) -> Iterator[tuple[Candidate, ...]]:
+    def _groups(self, least: float) -> Iterator[tuple[Candidate, ...]]:
         unused = {}
         for one in self._candidates:
             if one.node.name not in self._gone and self._is_replaceable(one):
                 pods = sum(map(self._worth, self._simulation.pods_on(one.node.name)))
                 unused[one] = (one.price - pods) / one.eviction_cost
-        order = sorted((one for one in unused if unused[one] > 0), key=lambda one: (-unused[one], one.node.name))
+        order = sorted((one for one in unused if unused[one] > least), key=lambda one: (-unused[one], one.node.name))
         while order:
             group: list[Candidate] = []
             rest: list[Candidate] = []
@@ -214,9 +243,9 @@ class WaveSearch:
             yield tuple(group)
             order = rest
 
-    def _repack_together(self, group: tuple[Candidate, ...]) -> bool:
-        """Repack a group; return whether that is done. Types of the group that would be launched again are excluded in
-        the next attempt."""
+    def _repack_together(self, group: tuple[Candidate, ...], least: float) -> bool:
+        """Repack a group if that saves enough; return whether that is done. Types of the group that would be launched
+        again are excluded in the next attempt."""
         excluded: frozenset[str] = frozenset()
         if len(group) == 1 and capacity_type_of(group[0]) == names.SPOT:
             return False  # a single spot node needs a choice of types, which _try_one checks
@@ -228,7 +257,7 @@ class WaveSearch:
                 break
             opened = [node.choice.one.offer for node in simulation.state.new if node.choice]
             saving = price - sum(offer.price_per_hour for offer in opened)
-            if saving < LEAST_REPACK_SHARE * price:
+            if saving < max(LEAST_REPACK_SHARE * price, least * sum(one.eviction_cost for one in group)):
                 break
             repeated = frozenset(offer.instance_type for offer in opened if repeats_a_type(group, (offer,)))
             if not repeated:
