@@ -130,6 +130,20 @@ def test_spot_is_not_replaced_by_spot_unless_the_pool_allows_it() -> None:
     assert drawn(allowed) == ["a -> s.large/spot web:default-1"]
 
 
+def test_an_on_demand_node_of_a_pool_with_a_capacity_mix_is_removed_but_not_replaced() -> None:
+    mixed = [pool({"joiner.dev/capacity-mix": "spot=70%"})]
+    alone = proposed(cluster(claim_and_node("a", kind="m.xlarge"), pods=[replica("web", "node-a")], nodepools=mixed))
+    two = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b", kind="s.large"),
+        pods=[replica("large", "node-a", cpu="3", nodeSelector=ON_DEMAND), replica("web", "node-b")],
+        nodepools=mixed,
+    )
+
+    assert drawn(alone) == []
+    assert drawn(proposed(two)) == ["b -> web:node-a"]
+
+
 def test_the_same_type_does_not_replace_itself() -> None:
     proposal = proposed(
         cluster(

@@ -72,10 +72,12 @@ REBALANCE: Final = "joiner.dev/rebalance"
 NODE_OVERHEAD_PRICE: Final = "joiner.dev/node-overhead-price"
 BURSTABLE: Final = "joiner.dev/burstable"
 BLAST_RADIUS: Final = "joiner.dev/blast-radius"
+CAPACITY_MIX: Final = "joiner.dev/capacity-mix"
 POOL_ANNOTATIONS: Final = (
     BLAST_RADIUS,
     BUDGET_TIME_ZONE,
     BURSTABLE,
+    CAPACITY_MIX,
     DRIFT,
     DRIFT_CANARY,
     DRIFT_CANARY_TIME,

@@ -2,7 +2,8 @@
 
 Source: Karpenter, core `pkg/controllers/disruption/consolidation.go`, "Disruption" (spot consolidation). The same type
 for the same type is never a gain. A spot node replaces spot nodes only if the pool allows it, and a single one only if
-the fleet can choose among enough cheaper types, which ends the race to the cheapest type.
+the fleet can choose among enough cheaper types, which ends the race to the cheapest type. An on-demand node of a pool
+with a capacity mix is removed, but not replaced.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,10 +23,18 @@ def instance_type_of(candidate: Candidate) -> str:
 
 def forbids_replacement(removed: Sequence[Candidate]) -> str:
     """Return why no new node may replace these nodes, or an empty text."""
+    mixed = next((one for one in removed if _keeps_mix(one)), None)
+    if mixed is not None:
+        return f"an on-demand node keeps the share of {mixed.pool.key} ({names.CAPACITY_MIX})"
     if any(capacity_type_of(one) != names.SPOT for one in removed):
         return ""
     pool = next((one.pool for one in removed if not one.pool.disruption.limits.spot_to_spot), None)
     return f"the replacement of spot nodes is disabled ({names.SPOT_TO_SPOT} of {pool.key})" if pool else ""
+
+
+def _keeps_mix(one: Candidate) -> bool:
+    """Return whether a cheaper node in its place would be one spot node more than its pool wants."""
+    return one.pool.planning.spot_share is not None and capacity_type_of(one) == names.ON_DEMAND
 
 
 def repeats_a_type(removed: Sequence[Candidate], launched: Iterable[Offer]) -> bool:

@@ -17,6 +17,7 @@ from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.output.explanation import explain_pending
+from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import UNCHANGED, Ceilings, Plan, PlanTolerances
 from joiner.planning.state.build import build_state
@@ -88,8 +89,8 @@ class Planner:
         used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly.
         Requirements of pools that this catalogue cannot satisfy, and limits on resources that it does not have, are
         added to the problems of the snapshot. ``effort`` limits the search for a cheaper plan. ``tolerances`` let the
-        plan cost a little more for fewer nodes and more zones; without them it stays as the search found it, without
-        warnings.
+        plan cost a little more for fewer nodes and more zones; without them it stays as the search found it, with
+        warnings about capacity mixes only.
         """
         # These modules need numpy and HiGHS, which only the planning functions contain.
         from joiner.planning.output.plan_warnings import find_warnings
@@ -105,6 +106,7 @@ class Planner:
         before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
         apply_preferences(state)
         simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
+        mixes = keep_capacity_mix(state)
         zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
         reasons = explain_pending(state, catalogue)
         made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal)
@@ -116,7 +118,7 @@ class Planner:
             seconds=meter.seconds,
             problems=(*made.problems, *_find_problems(state, snapshot, catalogue)),
             simplified=simplified,
-            warnings=find_warnings(state, made.nodes, snapshot, classes) if tolerances else (),
+            warnings=(*mixes, *(find_warnings(state, made.nodes, snapshot, classes) if tolerances else ())),
         )
 
 

@@ -1,4 +1,5 @@
-"""What the annotations of a pool set for plans: the price of a node's running, burstable types, the blast radius."""
+"""What the annotations of a pool set for plans: the price of a node's running, burstable types, the blast radius, the
+share of spot nodes."""
 
 from dataclasses import dataclass, field
 
@@ -15,8 +16,10 @@ class BlastRadius:
 @dataclass(frozen=True, slots=True)
 class PoolPlanning:
     """``overhead_price`` in $/h replaces that of the cluster's settings; None keeps it. ``full_burst`` plans burstable
-    types with all of their vCPUs instead of their baseline."""
+    types with all of their vCPUs instead of their baseline. ``spot_share`` is the largest share of the pool's nodes
+    that are spot nodes; None means no limit."""
 
     overhead_price: float | None = None
     full_burst: bool = False
     blast_radius: BlastRadius = field(default_factory=BlastRadius)
+    spot_share: float | None = None

@@ -14,6 +14,7 @@ from joiner.pools.suggestions import suggest_nearest
 
 DOLLARS: Final = re.compile(r"\d{1,3}(\.\d{1,8})?")
 SHARE_OR_VCPUS: Final = re.compile(r"(?P<share>100|[1-9]\d?)%|(?P<vcpus>[1-9]\d{0,3})")
+CAPACITY_MIX: Final = re.compile(r"spot=(?P<share>100|\d{1,2})%")
 BURSTABLE: Final = ("baseline", "full")
 
 
@@ -25,9 +26,9 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
     def wrong(name: str, remedy: str) -> None:
         notes.note(f"metadata.annotations[{name}]", given[name], f"it has no effect; {remedy}", "warning")
 
-    price, burst, radius = (
+    price, burst, radius, mix = (
         None if given.get(name) is None else str(given[name])
-        for name in (names.NODE_OVERHEAD_PRICE, names.BURSTABLE, names.BLAST_RADIUS)
+        for name in (names.NODE_OVERHEAD_PRICE, names.BURSTABLE, names.BLAST_RADIUS, names.CAPACITY_MIX)
     )
     if price is not None and not DOLLARS.fullmatch(price):
         wrong(names.NODE_OVERHEAD_PRICE, 'give US$ an hour, such as "0.01"')
@@ -37,6 +38,9 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
     limit = SHARE_OR_VCPUS.fullmatch(radius or "")
     if radius is not None and limit is None:
         wrong(names.BLAST_RADIUS, 'give a percentage of a workload\'s pods ("25%") or a number of vCPUs ("32")')
+    spot = CAPACITY_MIX.fullmatch(mix or "")
+    if mix is not None and spot is None:
+        wrong(names.CAPACITY_MIX, 'give the share of spot nodes, such as "spot=70%"')
     return PoolPlanning(
         None if price is None else float(price),
         burst == "full",
@@ -44,4 +48,5 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
             int(limit["share"]) / 100 if limit and limit["share"] else None,
             int(limit["vcpus"]) if limit and limit["vcpus"] else None,
         ),
+        int(spot["share"]) / 100 if spot else None,
     )

@@ -1,0 +1,75 @@
+"""A pool keeps a share of on-demand nodes, over its running and its new nodes."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from joiner.planning import Plan
+from tests.unit.planning.checked import checked, drawn, world
+from tests.unit.planning.worlds import Json, node, node_pool, pods
+
+SPOT = {"karpenter.sh/capacity-type": "spot"}
+
+
+def mixed(value: str, **spec: Any) -> Json:
+    """Return a pool with this mix. Two pods of 1500m CPU do not fit on one node of a large type."""
+    made = node_pool(**spec)
+    return {**made, "metadata": {**made["metadata"], "annotations": {"joiner.dev/capacity-mix": value}}}
+
+
+def capacity_types(plan: Plan) -> dict[str, int]:
+    return dict(Counter(one.capacity_type for one in plan.nodes))
+
+
+def running(number: int, capacity_type: str) -> list[Json]:
+    labels = {"karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": capacity_type}
+    return [node(f"{capacity_type}-{at}", labels=labels, cpu=1) for at in range(number)]
+
+
+LARGE = {"requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}]}
+
+
+@pytest.mark.parametrize(("value", "spot"), [("spot=70%", 7), ("spot=0%", 0), ("spot=100%", 10), ("spot=25%", 3)])
+def test_new_nodes_are_on_demand_as_far_as_the_share_requires(value: str, spot: int) -> None:
+    plan = checked(world(pods(10, cpu="1500m"), mixed(value, **LARGE)))
+
+    assert len(plan.pending) == 0
+    assert capacity_types(plan) == {
+        name: number for name, number in (("spot", spot), ("on-demand", 10 - spot)) if number
+    }
+    assert plan.lower_bound_per_hour <= plan.price_per_hour
+
+
+def test_running_nodes_count() -> None:
+    there = running(6, "spot")
+    plan = checked(world(pods(4, cpu="1500m"), mixed("spot=70%", **LARGE), nodes=there))
+
+    assert capacity_types(plan) == {"on-demand": 3, "spot": 1}
+
+
+def test_pods_that_require_spot_stay_on_spot_and_the_plan_says_so() -> None:
+    plan = checked(world(pods(2, cpu="1500m", nodeSelector=SPOT), mixed("spot=0%", **LARGE)))
+
+    assert capacity_types(plan) == {"spot": 2}
+    assert plan.warnings == (
+        "NodePool/default has 2 of 2 nodes on spot with this plan (joiner.dev/capacity-mix spot=0%): its pods, or its "
+        "offerings, allow no more on-demand nodes",
+    )
+
+
+def test_the_plan_names_the_share_and_its_price() -> None:
+    plan = checked(world(pods(2, cpu="1500m"), mixed("spot=50%", **LARGE)))
+
+    assert [line.split()[2] for line in drawn(plan)] == ["spot:", "on-demand:"]
+    (note,) = plan.warnings
+    assert note.startswith(
+        "NodePool/default has 1 of 2 nodes on spot with this plan (joiner.dev/capacity-mix spot=50%), which costs $0."
+    )
+
+
+def test_a_pool_without_a_mix_is_planned_on_spot_alone() -> None:
+    plan = checked(world(pods(4, cpu="1500m"), node_pool(**LARGE)))
+
+    assert capacity_types(plan) == {"spot": 4}
+    assert plan.warnings == ()
