@@ -27,7 +27,7 @@ def running(number: int, capacity_type: str) -> list[Json]:
     return [node(f"{capacity_type}-{at}", labels=labels, cpu=1) for at in range(number)]
 
 
-LARGE = {"requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}]}
+LARGE: dict[str, Any] = {"requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}]}
 
 
 @pytest.mark.parametrize(("value", "spot"), [("spot=70%", 7), ("spot=0%", 0), ("spot=100%", 10), ("spot=25%", 3)])
