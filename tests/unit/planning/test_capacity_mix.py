@@ -27,7 +27,9 @@ def running(number: int, capacity_type: str) -> list[Json]:
     return [node(f"{capacity_type}-{at}", labels=labels, cpu=1) for at in range(number)]
 
 
-LARGE: dict[str, Any] = {"requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}]}
+LARGE: dict[str, Any] = {
+    "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g.large"]}]
+}
 
 
 @pytest.mark.parametrize(("value", "spot"), [("spot=70%", 7), ("spot=0%", 0), ("spot=100%", 10), ("spot=25%", 3)])
@@ -48,7 +50,7 @@ def test_running_nodes_count() -> None:
     assert capacity_types(plan) == {"on-demand": 3, "spot": 1}
 
 
-def test_pods_that_require_spot_stay_on_spot_and_the_plan_says_so() -> None:
+def test_pods_that_require_spot_stay_on_spot_and_the_plan_reports_it() -> None:
     plan = checked(world(pods(2, cpu="1500m", nodeSelector=SPOT), mixed("spot=0%", **LARGE)))
 
     assert capacity_types(plan) == {"spot": 2}
