@@ -20,9 +20,9 @@ from joiner_local.aws.iam.access_control import ACCESS_CONTROL, AssumedRoleSessi
 from joiner_local.aws.iam.assumed_roles import RoleClients, check_assumable
 from joiner_local.aws.iam.policy_evaluation import RequiredPermission, denial_message
 from joiner_local.aws.local_aws import LocalAws
-from joiner_local.aws.step_functions.execution_history import HistoryEvent
+from joiner_local.aws.step_functions.execution_logs import LogDelivery, check_logging
 from joiner_local.aws.step_functions.machine_definition import InvalidDefinition, parse_machine
-from joiner_local.aws.step_functions.machine_execution import ExecutionIdentity, MachineExecution
+from joiner_local.aws.step_functions.machine_descriptions import describe_execution, describe_machine
 from joiner_local.aws.step_functions.payload_sizes import LARGEST_PAYLOAD, exceeds
 from joiner_local.aws.step_functions.state_machines import ARN, OFF, StateMachine, StateMachines, parse
 from joiner_local.aws.step_functions.task_calls import FunctionAnswer, ServiceRefused
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Answer = dict[str, Any]
-Asked = Mapping[str, Any]
 
-# Events that the level FATAL of a logging configuration delivers.
-FATAL = ("ExecutionFailed", "ExecutionTimedOut", "ExecutionAborted")
+Asked = Mapping[str, Any]
 
 
 def install(aws: LocalAws, functions: FunctionInvoker, logs: LogShipper) -> StateMachines:
@@ -104,39 +102,6 @@ class _TaskServices:
 
 def _milliseconds(value: Any) -> Any:
     return int(value.timestamp() * 1000) if isinstance(value, dt.datetime) else value
-
-
-@dataclass(slots=True)
-class LogDelivery:
-    """Send events of executions to CloudWatch Logs according to the machine's logging configuration ("Logging in
-    CloudWatch Logs").
-    """
-
-    shipper: LogShipper
-
-    def ship(self, configuration: Mapping[str, object], identity: ExecutionIdentity, event: HistoryEvent) -> None:
-        level = configuration.get("level", "OFF")
-        wanted = level == "ALL" or (level == "ERROR" and "Failed" in event.type) or event.type in FATAL
-        if level == "OFF" or not wanted:
-            return
-        details = dict(event.details)
-        if not configuration.get("includeExecutionData"):
-            details = {
-                key: value for key, value in details.items() if key not in ("input", "output", "parameters", "cause")
-            }
-        entry = {
-            "id": str(event.id),
-            "type": event.type,
-            "details": details,
-            "previous_event_id": str(event.previous),
-            "event_timestamp": str(int(event.at.timestamp() * 1000)),
-            "execution_arn": identity.arn,
-        }
-        digest = uuid.uuid5(uuid.NAMESPACE_URL, identity.arn).hex[:8]
-        stream = f"states/{identity.machine_name}/{event.at:%Y-%m-%d-%H-%M}/{digest}"
-        for destination in configuration.get("destinations", []):  # type: ignore[attr-defined] # a list, by the API's shape
-            group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":log-group:")[1].removesuffix(":*")
-            self.shipper.ship(group, stream, json.dumps(entry))
 
 
 class StepFunctionsApi:
@@ -240,11 +205,11 @@ class StepFunctionsApi:
         return {}
 
     def describe_state_machine(self, asked: Asked) -> Answer:
-        return _described_machine(self.machines.describe(asked["stateMachineArn"]))
+        return describe_machine(self.machines.describe(asked["stateMachineArn"]))
 
     def describe_state_machine_for_execution(self, asked: Asked) -> Answer:
         machine = self.machines.describe(self.machines.execution(asked["executionArn"]).identity.machine_arn)
-        answer = _described_machine(machine)
+        answer = describe_machine(machine)
         return {key: answer[key] for key in ("stateMachineArn", "name", "definition", "roleArn")} | {
             "updateDate": machine.updated
         }
@@ -409,63 +374,6 @@ class StepFunctionsApi:
         for each in running:
             each.stop(None, asked.get("cause"))
         return {"stopped": [each.identity.arn for each in running]}
-
-
-def check_logging(configuration: Mapping[str, Any]) -> None:
-    """Refuse a logging configuration without a log group, or with an ARN that does not end with `:*` ("Logging in
-    CloudWatch Logs").
-    """
-    destinations = configuration.get("destinations") or []
-    groups = [str((each.get("cloudWatchLogsLogGroup") or {}).get("logGroupArn")) for each in destinations]
-    if configuration.get("level", "OFF") == "OFF" and not groups:
-        return
-    if len(groups) != 1:
-        raise ServiceRefused(
-            "InvalidLoggingConfiguration", "Invalid Logging Configuration: Must specify exactly one Log Destination."
-        )
-    if not groups[0].endswith(":*"):
-        raise ServiceRefused(
-            "InvalidLoggingConfiguration",
-            f"Invalid Logging Configuration: the log group's ARN must end with ':*': {groups[0]}",
-        )
-
-
-def describe_execution(execution: MachineExecution) -> Answer:
-    answer = {
-        "executionArn": execution.identity.arn,
-        "stateMachineArn": execution.identity.machine_arn,
-        "name": execution.identity.name,
-        "status": execution.status,
-        "startDate": execution.started,
-        "stopDate": execution.stopped,
-        "input": execution.input_text,
-        "inputDetails": {"included": True},
-        "output": execution.output,
-        "outputDetails": {"included": True} if execution.output is not None else None,
-        "error": execution.error,
-        "cause": execution.cause,
-        "redriveCount": 0,
-        "redriveStatus": "NOT_REDRIVABLE",
-        "redriveStatusReason": "The local AWS redrives nothing",
-    }
-    return {key: value for key, value in answer.items() if value is not None}
-
-
-def _described_machine(machine: StateMachine) -> Answer:
-    return {
-        "stateMachineArn": machine.arn,
-        "name": machine.name,
-        "status": "ACTIVE",
-        "definition": machine.definition,
-        "roleArn": machine.role,
-        "type": machine.type,
-        "creationDate": machine.created,
-        "loggingConfiguration": machine.logging,
-        "tracingConfiguration": machine.tracing,
-        "revisionId": machine.revision,
-        "encryptionConfiguration": {"type": "AWS_OWNED_KEY"},
-        "description": machine.description,
-    }
 
 
 def _page(listed: list[Answer], asked: Asked, name: str) -> Answer:

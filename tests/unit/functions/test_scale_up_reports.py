@@ -1,0 +1,151 @@
+"""What a scale-up reports on pods, pools and classes when it launches less than they need."""
+
+from datetime import timedelta
+from typing import Any
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_claims import list_claims
+from joiner.pools import NodeClassProblem
+from tests.unit.functions import scale_up as machine
+from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.scale_up import CLASS, SimulatedCluster, pending
+from tests.unit.functions.simulation_invariants import nothing_is_left
+from tests.unit.functions.test_scale_up import reasons
+
+
+def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    world.ec2.short = {(name, zone) for name in ("m5.large", "m5.xlarge") for zone in ("us-east-1a", "us-east-1b")}
+
+    assert world.scale_up("up-1")
+
+    assert list_claims(world.kube).claims == ()
+    assert world.ledger.assignments() == {}
+    assert world.ledger.unrecorded_launches() == []
+    assert "InsufficientCapacityError" in reasons(world, "NodePool", "default")
+    assert "NotTriggerScaleUp" in reasons(world, "Pod", "web-1")
+    world.ec2.short = set()
+    world.now += timedelta(minutes=4)
+    world.sweep("up-later")
+    nothing_is_left(world)
+
+
+def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+
+    def refuse(name: str, do: Any) -> Any:
+        if name == "CreateFleet":
+            raise refused(name, "UnauthorizedOperation")
+        return do()
+
+    world.ec2.fault = refuse
+    assert world.scale_up("up-1")
+
+    assert world.answers["record_launches"] | {"waiting": 0, "pricePerHour": 0.0} == {
+        "launched": 0,
+        "short": 0,
+        "failed": 1,
+        "again": False,
+        "later": False,
+        "throttled": False,
+        "launching": True,  # one launch: the state machine notes no end of launches
+        "waiting": 0,
+        "pricePerHour": 0.0,
+        "events": ["events/up-1/1-launched.json.gz"],
+    }
+    assert list_claims(world.kube).claims == ()
+    assert world.ledger.assignments() == {}
+
+
+def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    world.node_class = CLASS.with_problems(
+        [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")]
+    )
+
+    assert world.scale_up("up-1")
+
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert conditions["Ready"]["status"] == "False"
+    assert "tag them" in conditions["NodeClassReady"]["message"]
+    assert reasons(world, "Pod", "web-1") == ["NotTriggerScaleUp"]
+    assert world.ec2.instances == {}
+
+
+def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.lrage"]}
+    spec = {"template": {"spec": {**machine.NODEPOOL["spec"]["template"]["spec"], "requirements": [requirement]}}}
+    world.kube.put({**machine.NODEPOOL, "spec": spec})
+
+    world.scale_up("up-1")
+
+    nothing_is_left(world)
+    assert reasons(world, "NodePool", "default") == ["WithoutEffect"]
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["reason"]) == ("True", "WithoutEffect")
+    message = conditions["ValidationSucceeded"]["message"]
+    assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in message
+
+
+def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpus": "1"}}})
+
+    world.scale_up("up-1")
+
+    nothing_is_left(world)
+    message = (
+        "spec.limits.cpus is 1: it limits nothing, because no instance type of the catalogue has this resource; did "
+        "you mean cpu?"
+    )
+    events = [one for one in world.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
+    assert [(one["reason"], one["note"]) for one in events] == [("WithoutEffect", message)]
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert (conditions["ValidationSucceeded"]["reason"], conditions["ValidationSucceeded"]["message"]) == (
+        "WithoutEffect",
+        message,
+    )
+
+
+def test_a_negative_limit_is_reported_on_its_pool(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "-1"}}})
+
+    world.scale_up("up-1")
+
+    message = "spec.limits.cpu is -1: give a quantity of at least zero"
+    events = [one for one in world.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
+    assert [(one["reason"], one["note"]) for one in events] == [("ValidationFailed", message)]
+    conditions = {each["type"]: each for each in world.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    assert (conditions["Ready"]["status"], conditions["ValidationSucceeded"]["message"]) == ("False", message)
+    assert world.ec2.instances == {}
+
+
+def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "1"}}})
+
+    world.scale_up("up-1")
+
+    (message,) = (event["note"] for event in world.kube.all(kinds.EVENTS) if event["regarding"]["name"] == "web-1")
+    assert message == (
+        "No node can be made for it. default: all available instance types exceed limits for nodepool: limit "
+        "cpu 1 of NodePool/default: "
+        "0 used, the pod needs 1500m (the node that comes nearest has 2); raise spec.limits.cpu or free nodes"
+    )
+
+
+def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: SimulatedCluster) -> None:
+    world.prepare(pending("web-1"))
+    broken = {**machine.NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}
+    world.kube.put(broken)
+
+    world.scale_up("up-1")
+
+    nothing_is_left(world)
+    assert "ValidationFailed" in reasons(world, "NodePool", "broken")
+    conditions = {
+        each["type"]: each["status"] for each in world.kube.get(kinds.NODEPOOLS, "broken")["status"]["conditions"]
+    }
+    assert conditions["ValidationSucceeded"] == "False"
