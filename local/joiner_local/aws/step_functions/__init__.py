@@ -5,6 +5,6 @@ engine, and continues after StopExecution. From the lowest layer: `jsonata_expre
 task tokens), `execution_history` (events), `task_resources` and `task_calls` (what a Task calls, and the call),
 `running_tasks` (its timeouts and events), `machine_definition` (a machine as a value, and what is refused at creation),
 `state_runs` (what a state's expressions see), `machine_execution` (the interpreter), `state_machines` (what the API
-acts on), `machine_descriptions`, `execution_logs`, `step_functions_api`. Only `task_calls` calls other services. Reference: https://states-language.net and the
-Step Functions Developer Guide.
+acts on), `machine_descriptions`, `execution_logs`, `step_functions_api`. Only `task_calls` calls other services.
+Reference: https://states-language.net and the Step Functions Developer Guide.
 """
