@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from joiner.lifecycle.other_autoscalers import DEFINITIONS
+
 POD_BYTES: Final = 4800
 STARTED: Final = "2026-11-21T10:00:00Z"
 POD_CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
@@ -238,15 +240,6 @@ CLASS: Final[Mapping[str, Any]] = {
 }
 
 
-DEFINITIONS: Final = (
-    "awsnodetemplates.karpenter.k8s.aws",
-    "ec2nodeclasses.karpenter.k8s.aws",
-    "machines.karpenter.sh",
-    "nodeclaims.karpenter.sh",
-    "nodeoverlays.karpenter.sh",
-    "nodepools.karpenter.sh",
-    "provisioners.karpenter.sh",
-)
 FEW: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "nodepools": [POOL],
     "ec2nodeclasses": [CLASS],

@@ -10,8 +10,7 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetiringClaim
-from tests.unit.functions.loading import load
-from tests.unit.functions.scale_up import CLUSTER, NOON, TRIES, Died, SimulatedCluster
+from tests.unit.functions.scale_up import CLUSTER, NOON, Died, SimulatedCluster, run_retried
 
 PASSES = 12  # of one execution, before it ends and leaves the rest to the sweep
 GIVING_WAY = (
@@ -161,15 +160,7 @@ class RetirementExecution:
     def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         """Run one state: its function, retried as the state machine does."""
         self.before_state(name)
-        for attempt in range(TRIES):
-            try:
-                answer = run(load(name))
-                break
-            except AssertionError:
-                raise
-            except Exception as reason:
-                if attempt == TRIES - 1:
-                    raise Died(f"{name}: {reason}") from reason
+        answer = run_retried(name, run)
         if self.stop_after == name:
             raise Died(f"stopped after {name}")
         return answer

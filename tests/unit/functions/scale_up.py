@@ -130,6 +130,19 @@ def pending(name: str, cpu: str = "1500m") -> dict[str, Any]:
     }
 
 
+def run_retried(name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Return the answer of a function that is called as often as the state machine calls it; a lost lease ends it."""
+    for attempt in range(TRIES):
+        try:
+            return run(load(name))
+        except (AssertionError, LeaseLost):
+            raise
+        except Exception as reason:
+            if attempt == TRIES - 1:
+                raise Died(f"{name}: {reason}") from reason
+    raise AssertionError("the last attempt returns or raises")
+
+
 @dataclass
 class FakePause:
     """The parameter that pauses Joiner."""
@@ -338,17 +351,7 @@ class SimulatedCluster:
 
     def _state(self, name: str, run: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         """Run one state: its function, retried as the state machine does."""
-        for attempt in range(TRIES):
-            try:
-                self.answers[name] = run(load(name))
-                break
-            except LeaseLost:
-                raise
-            except AssertionError:
-                raise
-            except Exception as reason:
-                if attempt == TRIES - 1:
-                    raise Died(f"{name}: {reason}") from reason
+        self.answers[name] = run_retried(name, run)
         if self.stop_after == name:
             raise Died(f"stopped after {name}")
         return self.answers[name]

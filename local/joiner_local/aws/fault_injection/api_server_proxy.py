@@ -15,19 +15,17 @@ import base64
 import json
 import logging
 import socket
-import ssl
-import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import urllib3
 
 from joiner.adapters.tls import client_context
 from joiner_local.aws.fault_injection.fault_rules import ANSWER_LOST, REFUSED, SLOW, THROTTLED, FaultRules
+from joiner_local.aws.tls_http_server import TlsHttpServer, TlsRequestHandler
 
 log = logging.getLogger(__name__)
 
@@ -85,11 +83,7 @@ class ApiServerProxy:
         self._pool = urllib3.PoolManager(
             ssl_context=client_context((folder / "ca.crt").read_text()), maxsize=32, retries=False
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "apiserver.crt", folder / "apiserver.key")
-        server = _Server(self, context)
-        self.url = f"https://127.0.0.1:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, daemon=True, name="api-server-proxy").start()
+        self.url = _Server(self, folder).start("api-server-proxy")
 
     def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> urllib3.BaseHTTPResponse:
         """Forward a request and return the API server's response unchanged."""
@@ -100,12 +94,8 @@ class ApiServerProxy:
         return answer
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(TlsRequestHandler):
     server: "_Server"
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one write for each response
-    disable_nagle_algorithm = True
-    timeout = 300
 
     def _do(self) -> None:
         proxy = self.server.proxy
@@ -147,26 +137,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: Any) -> None:
-        """Log nothing: there would be a line for every call."""
-
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 256
-
-    def __init__(self, proxy: ApiServerProxy, context: ssl.SSLContext) -> None:
-        self.proxy, self.context = proxy, context
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def finish_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
-        assert isinstance(request, socket.socket)
-        with self.context.wrap_socket(
-            request, server_side=True
-        ) as connection:  # the handshake runs in the request's thread
-            _Handler(connection, client_address, self)
-
-    def handle_error(self, *_: Any) -> None:
-        log.debug("API server proxy", exc_info=True)
+class _Server(TlsHttpServer):
+    def __init__(self, proxy: ApiServerProxy, certificates: Path) -> None:
+        self.proxy = proxy
+        super().__init__(_Handler, certificates / "apiserver.crt", certificates / "apiserver.key")
