@@ -52,8 +52,7 @@ def test_an_invalid_overlay_reports_the_field_and_the_remedy(world: SimulatedClu
     world.scale_up("up-1")
 
     assert conditions(world) == {
-        "low": "False RuntimeValidation: ValidationSucceeded: spec.price is cheap: give $/h as a text, such as "
-        '"0.25"'
+        "low": 'False RuntimeValidation: ValidationSucceeded: spec.price is cheap: give $/h as a text, such as "0.25"'
     }
 
 
