@@ -14,6 +14,7 @@ from typing import Final
 
 from joiner.names import (
     BINDERS,
+    CLASS_REPORTERS,
     DOORBELL_VIEWERS,
     DRAINERS,
     EVENT_WRITERS,
@@ -137,13 +138,13 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, RECORDERS),
     ),
     "detect_drift": FunctionConfiguration(
-        "Compares claims with what would be launched now, and writes the condition Drifted",
+        "Compares claims with what would be launched now; writes the condition Drifted, and the status of classes",
         CalledApi.KUBERNETES,
         timeout_seconds=30,
         memory_mb=512,
         updates_items=("DRIFT",),
         reads_documents=("catalogue", "instances", "node-classes"),
-        groups=(VIEWERS, STATUS_WRITERS),
+        groups=(VIEWERS, STATUS_WRITERS, CLASS_REPORTERS),
     ),
     # The scale-up, in order
     "find_pending_pods": FunctionConfiguration(

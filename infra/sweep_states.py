@@ -252,7 +252,7 @@ def _drift_states(parts: SweepParts) -> States:
         ),
         "Resolve node classes": parts.integrations.invoke(
             parts.functions["resolve_node_classes"],
-            {"snapshot": jsonata("$cluster_survey.drift.snapshot")},
+            {"snapshot": jsonata("$cluster_survey.drift.snapshot"), "every": True},
             next="Detect drift",
             assign={"classes": jsonata("$states.result.Payload.classes")},
             catch=failing,

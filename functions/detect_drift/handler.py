@@ -1,10 +1,11 @@
-"""Detect drift: compare all claims with what would be launched now, and write the condition Drifted.
+"""Detect drift: compare all claims with what would be launched now, and write the condition Drifted. Write the status
+of every node class, whether a pool names it or not.
 
 The classes were resolved and the instances described just before. Pools, classes and claims are read again. A claim of
 another version, such as one of Karpenter, gets the present digests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -22,8 +23,9 @@ from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
+from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.planning import Snapshot
-from joiner.pools import NodeClaim, write_claim_status
+from joiner.pools import InvalidManifest, NodeClaim, write_claim_status
 from joiner.reporting.drift_events import report_drift
 
 logger = Logger()
@@ -37,6 +39,14 @@ LISTED: Final = (
     kinds.AWSNODETEMPLATES,
 )
 SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredClasses:
+    """The manifests of all node classes, and the problems of all objects."""
+
+    manifests: Sequence[Mapping[str, Any]]
+    problems: Sequence[InvalidManifest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,7 @@ class DriftDetection:
         `keys`: classes and instances (documents), digest (of pools and classes, as the sweep saw them). The
         detection is recorded only if everything was written, so that the next sweep repeats it otherwise.
         """
-        desired, claims = self._desired(keys)
+        desired, claims, declared = self._desired(keys)
         found = {claim.key: find_drift(claim, desired, now) for claim in claims}
         changes = [
             ClaimChange(claim, apply_drift(claim, found[claim.key], at=now), stamp_digests(claim, desired))
@@ -79,13 +89,14 @@ class DriftDetection:
         written = [each for each, answer in answers if answer is None]
         failed = [f"{each.before.key}: {answer}" for each, answer in answers if answer is not None]
         failed += [f"{each.before.key}: no time was left" for each in late]
+        failed += self._report_classes(declared, desired, now)
         changed = [each.after for each in written if each.condition_changes]
         pools = desired.pools
         events = [event for claim in changed for event in report_drift(claim, pools.get(claim.pool_key))]
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
         for why in failed:
-            logger.warning("a claim could not be written", reason=why)
+            logger.warning("a claim or a class could not be written", reason=why)
         if not failed:
             self._drift_detections.note(keys["digest"], int(now.timestamp()))
         uncompared = sorted({one.message for one in found.values() if isinstance(one, NotCompared)})
@@ -99,8 +110,29 @@ class DriftDetection:
             "reasons": shortened([*failed, *uncompared, *reasons], SHOWN),
         }
 
-    def _desired(self, keys: Mapping[str, str]) -> tuple[DesiredNodes, list[NodeClaim]]:
-        world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in LISTED})
+    def _report_classes(self, declared: DeclaredClasses, desired: DesiredNodes, now: datetime) -> list[str]:
+        """Write the status of the classes that were resolved; return what could not be written."""
+        current = {
+            key: one
+            for key, one in desired.resolved.items()
+            if key in desired.classes and one.generation == desired.classes[key].generation
+        }
+        patches = status_patches(declared.manifests, pools={}, classes=current, problems=declared.problems, at=now)
+        by_kind = {kind.kind: kind for kind in kinds.NODE_CLASSES}
+
+        def write(patch: StatusPatch) -> None:
+            self._kube.patch(by_kind[patch.kind], patch.name, patch.changes, subresource="status")
+
+        answers, late = call_each_in_time(patches, write, KubeError, self._time_left)
+        return [
+            *(f"{each.kind}/{each.name}: {answer}" for each, answer in answers if answer is not None),
+            *(f"{each.kind}/{each.name}: no time was left" for each in late),
+        ]
+
+    def _desired(self, keys: Mapping[str, str]) -> tuple[DesiredNodes, list[NodeClaim], DeclaredClasses]:
+        lists = {kind.plural: self._kube.list(kind) for kind in LISTED}
+        world = Snapshot.from_lists(lists)
+        manifests = [{**manifest, "kind": kind.kind} for kind in kinds.NODE_CLASSES for manifest in lists[kind.plural]]
         desired = DesiredNodes(
             pools={pool.key: pool for pool in world.pools},
             classes={each.key: each for each in world.classes},
@@ -108,7 +140,8 @@ class DriftDetection:
             catalogue=documents.get_catalogue(self._store),
             instances=documents.get_instances(self._store, keys["instances"]),
         )
-        return desired, sorted(world.claims, key=lambda claim: claim.key)
+        declared = DeclaredClasses(manifests, world.problems)
+        return desired, sorted(world.claims, key=lambda claim: claim.key), declared
 
     def _write(self, change: ClaimChange) -> None:
         """Write one claim. A status that another function wrote meanwhile is not overwritten: `Conflict`."""

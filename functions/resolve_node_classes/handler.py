@@ -59,15 +59,17 @@ class NodeClassResolver:
         self._ceilings = ceilings
         self._overhead_price = overhead_price
 
-    def answer(self, task: Task, snapshot: str, now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"classes", "ready", "refused"}``. Raises LeaseLost if it is called under the lease and another
-        execution holds it now."""
+    def answer(
+        self, task: Task, snapshot: str, now: datetime, lease_until: int, *, every: bool = False
+    ) -> dict[str, Any]:
+        """Return ``{"classes", "ready", "refused"}``. With ``every``, classes that no pool names are resolved, too.
+        Raises LeaseLost if it is called under the lease and another execution holds it now."""
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = KeptSnapshot.read(self._store, snapshot).world
         named = {pool.class_ref for pool in world.pools}
-        wanted = [each for each in world.classes if each.ref in named and not each.deleting]
+        wanted = [each for each in world.classes if (every or each.ref in named) and not each.deleting]
         defaults = self._ebs_defaults() if wanted else None
         waits = self._ledger.back_offs(int(now.timestamp()))
         resolved = [
@@ -199,6 +201,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         overhead_price=float(environment.setting("JOINER_NODE_OVERHEAD_PRICE")),
     )
     now = environment.now()
-    answer = resolver.answer(task, event["snapshot"], now, environment.lease_end(context, now))
+    answer = resolver.answer(
+        task, event["snapshot"], now, environment.lease_end(context, now), every=bool(event.get("every"))
+    )
     logger.info("resolved node classes", **answer)
     return answer

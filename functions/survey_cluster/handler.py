@@ -275,7 +275,7 @@ class ClusterSurveying:
     def _drift(self, survey: ClusterSurvey, task: Task) -> dict[str, Any]:
         """Return whether drift is to be detected, with the snapshot of pools and classes that this needs."""
         digest = digest_pools(survey.pools, survey.classes)
-        due = is_detection_due(survey.claims, digest, self._drift_detections.last(), survey.at)
+        due = is_detection_due(survey.claims, survey.classes, digest, self._drift_detections.last(), survey.at)
         lists = {plural: survey.lists.get(plural) or () for plural in (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)}
         key = documents.put_snapshot(self._store, task, lists, assignments={}, assigned={}, in_flight=()) if due else ""
         return {"due": due, "digest": digest, "snapshot": key}

@@ -41,7 +41,7 @@ WRITES: Mapping[str, set[str]] = {
     "record_launches": RECORDS,
     "rebuild_claims": RECORDS,
     "check_registration": {*REPORTS, "patch nodes", "create pods/binding"},
-    "detect_drift": REPORTS,
+    "detect_drift": {*REPORTS, "patch ec2nodeclasses/status awsnodetemplates/status"},
     "find_candidates": set(),
     "report_candidates": REPORTS,
     "mark_nodes": {*REPORTS, "patch nodes"},

@@ -209,7 +209,8 @@ def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_sta
 
     calls = swept.world.calls
     assert calls["survey_instances"][0]["drift"] is True
-    assert calls["resolve_node_classes"][0]["snapshot"] == "snapshots/s/1.json.gz"
+    resolving = calls["resolve_node_classes"][0]
+    assert (resolving["snapshot"], resolving["every"]) == ("snapshots/s/1.json.gz", True)
     (heard,) = calls["detect_drift"]
     assert {name: heard[name] for name in ("classes", "instances", "digest")} == {
         "classes": "node-classes/s/1.json.gz",

@@ -79,6 +79,24 @@ def test_it_is_due_every_five_minutes_and_when_a_pool_changes(standing: Simulate
     assert due == [False, False, False, False, True, False, True]
 
 
+def test_every_class_gets_its_status_although_there_is_no_node(world: SimulatedCluster) -> None:
+    name = world.node_class.name
+    world.prepare(pending("web-1"))
+    assert claims(world) == []
+
+    first = detect(world, "s1")
+    status = world.kube.get(kinds.EC2NODECLASSES, name)["status"]
+    world.now += timedelta(minutes=4)
+    second = detect(world, "s2")
+    world.now += timedelta(minutes=1)
+    third = detect(world, "s3")
+
+    assert {each["type"]: each["status"] for each in status["conditions"]}["Ready"] == "True"
+    assert [subnet["id"] for subnet in status["subnets"]] == sorted(subnet.id for subnet in world.node_class.subnets)
+    assert [found is not None for found in (first, second, third)] == [True, False, True]
+    assert world.kube.get(kinds.EC2NODECLASSES, name)["status"] == status
+
+
 def test_a_changed_pool_drifts_its_nodes_until_it_is_changed_back(standing: SimulatedCluster) -> None:
     change_pool(standing, {"team": "a"})
     found = detect(standing, "s1")

@@ -52,8 +52,8 @@ class FakeAccount:
         return {"InstanceProfile": {"Roles": [{"RoleName": "nodes"}]}}
 
 
-def answer(world: SimulatedCluster, account: FakeAccount) -> tuple[dict[str, Any], Any]:
-    """Return the response for two classes, of which one names a profile with a slash."""
+def answer(world: SimulatedCluster, account: FakeAccount, *, every: bool = False) -> tuple[dict[str, Any], Any]:
+    """Return the response for three classes: no pool names the third, and one names a profile with a slash."""
     lease = world._take_lease("up-1")
     assert lease is not None
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
@@ -62,12 +62,13 @@ def answer(world: SimulatedCluster, account: FakeAccount) -> tuple[dict[str, Any
         "metadata": {"name": "bad", "uid": "class-2"},
         "spec": {**NODECLASS["spec"], "instanceProfile": "a/b"},
     }
+    unnamed = {**NODECLASS, "metadata": {"name": "unnamed", "uid": "class-3"}}
     template = {
         "spec": {**NODEPOOL["spec"]["template"]["spec"], "nodeClassRef": {"kind": "EC2NodeClass", "name": "bad"}}
     }
     template["spec"]["nodeClassRef"]["group"] = "karpenter.k8s.aws"
     bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
-    lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS)]}
+    lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS), unnamed]}
     snapshot = documents.put_snapshot(world.store, task, lists, assignments={}, assigned={}, in_flight=())
     resolver = resolve_node_classes.NodeClassResolver(
         world.ledger,
@@ -82,7 +83,7 @@ def answer(world: SimulatedCluster, account: FakeAccount) -> tuple[dict[str, Any
             security_groups=AllowedResources(("sg-1",)),
         ),
     )
-    summary = resolver.answer(task, snapshot, NOON, 2**33)
+    summary = resolver.answer(task, snapshot, NOON, 2**33, every=every)
     return summary, documents.get_node_classes(world.store, summary["classes"])
 
 
@@ -94,6 +95,19 @@ def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: Sim
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", "LookupFailed")
     assert problem.message.startswith("ValidationError: invalid name: put the class right")
     assert classes["EC2NodeClass/default"].ready
+
+
+@pytest.mark.parametrize(
+    ("every", "resolved"),
+    [
+        (False, {"EC2NodeClass/bad", "EC2NodeClass/default"}),
+        (True, {"EC2NodeClass/bad", "EC2NodeClass/default", "EC2NodeClass/unnamed"}),
+    ],
+)
+def test_a_class_that_no_pool_names_is_resolved_if_every_class_is(
+    world: SimulatedCluster, every: bool, resolved: set[str]
+) -> None:
+    assert set(answer(world, FakeAccount(), every=every)[1]) == resolved
 
 
 @pytest.mark.parametrize(

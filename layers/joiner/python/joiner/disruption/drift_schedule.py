@@ -1,4 +1,4 @@
-"""When drift is detected: every five minutes, and when a pool or a class changes.
+"""When drift is detected and every node class is resolved: every five minutes, and when a pool or a class changes.
 
 Images, security groups and subnets change without a sign in the cluster, as in Karpenter, which checks them every five
 minutes.
@@ -35,12 +35,16 @@ def digest_pools(pools: Iterable[NodePool], classes: Iterable[NodeClass]) -> str
     return hashlib.sha256("\n".join(versions).encode()).hexdigest()[:20]
 
 
-def is_detection_due(claims: Iterable[NodeClaim], digest: str, last: LastDetection, now: int) -> bool:
-    """Return whether drift is to be detected; never without a launched claim.
+def is_detection_due(
+    claims: Iterable[NodeClaim], classes: Iterable[NodeClass], digest: str, last: LastDetection, now: int
+) -> bool:
+    """Return whether drift is to be detected; never without a launched claim or a class.
 
-    >>> is_detection_due([], "a", LastDetection(), 1000)
-    False
+    >>> is_detection_due([], [], "a", LastDetection(), 1000), is_detection_due([], [NodeClass("default")], "a",
+    ... LastDetection(), 1000)
+    (False, True)
     """
-    if not any(claim.launched and not claim.deleting for claim in claims):
+    launched = any(claim.launched and not claim.deleting for claim in claims)
+    if not launched and not any(one.kind != "Inline" for one in classes):
         return False
     return digest != last.digest or now - last.at >= DETECTED_EVERY
