@@ -102,19 +102,6 @@ class Ledger(DynamoTable):
         Returns the stored launch: this one, or the one of the same id that an earlier try stored. `LeaseLost` if the
         lease changed.
         """
-        item = {
-            "kind": written(item_keys.LAUNCH),
-            SCHEMA_NUMBER: written(KNOWN_SCHEMA),
-            "id": written(launch.id),
-            "request": written(launch.request),
-            "token": written(launch.token),
-            "claims": written(tuple(sorted(launch.claims))),
-            "leaseNumber": written(launch.lease_number),
-            "execution": written(launch.execution),
-            "details": written(launch.details),
-            "state": written("open"),
-            "recorded": written(False),
-        }
         check = {
             "TableName": self._table,
             "Key": item_keys.item_key(item_keys.LEASE, item_keys.SCALE_UP),
@@ -124,7 +111,11 @@ class Ledger(DynamoTable):
                 ":holder": written(launch.execution),
             },
         }
-        put = {"TableName": self._table, "Item": item, "ConditionExpression": "attribute_not_exists(id)"}
+        put = {
+            "TableName": self._table,
+            "Item": _open_launch(launch),
+            "ConditionExpression": "attribute_not_exists(id)",
+        }
         try:
             write_with_retries(
                 self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}]
@@ -424,3 +415,20 @@ def _assigned(classes: Mapping[str, int], lease_number: int) -> dict[str, Any]:
 def _assignment(item: Item) -> Assignment:
     classes = {str(each["class"]): int(each["count"]) for each in json.loads(text(item, "classes") or "[]")}
     return Assignment(text(item, "id"), classes, number(item, "version"), number(item, "leaseNumber"))
+
+
+def _open_launch(launch: LaunchRecord) -> dict[str, Any]:
+    """Return the item of a launch that has not been sent."""
+    return {
+        "kind": written(item_keys.LAUNCH),
+        SCHEMA_NUMBER: written(KNOWN_SCHEMA),
+        "id": written(launch.id),
+        "request": written(launch.request),
+        "token": written(launch.token),
+        "claims": written(tuple(sorted(launch.claims))),
+        "leaseNumber": written(launch.lease_number),
+        "execution": written(launch.execution),
+        "details": written(launch.details),
+        "state": written("open"),
+        "recorded": written(False),
+    }

@@ -24,7 +24,8 @@ from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
 from joiner.planning.state.excluded_types import excluded_types
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.pools import ResolvedNodeClass
 
 CLOSED: Final = -(1 << 62)

@@ -22,7 +22,8 @@ from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.output.plan_writer import NodeWriter, PodSlots, narrowed_requirements
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 SAVING_AT_RISK: Final = 0.5
 """The share of the saving that the fleet may give up by launching alternatives."""

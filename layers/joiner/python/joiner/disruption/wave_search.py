@@ -35,7 +35,7 @@ from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.plan import Offer
 from joiner.planning.relaxation.dominance import OfferFrontier
-from joiner.planning.state.plan_state import NodeState
+from joiner.planning.state.node_state import NodeState
 
 TRIED_OFFERS: Final = 4
 """The number of offers tried for one replacement; an offer with enough resources rarely fails."""

@@ -102,7 +102,8 @@ class Snapshot:
         problems.extend((*declared.problems, *refused, *buffers, *report_buffers(lists.get("capacitybuffers") or ())))
         admission, defaults = Admission(lists), DefaultSpreads(default_spreads, lists)
         ephemeral: list[Manifest] = []
-        listed = _with_ephemeral_volumes(map(admission.admit, chain(lists.get("pods") or (), buffer_pods)), ephemeral)
+        admitted = map(admission.admit, chain(lists.get("pods") or (), buffer_pods))
+        listed = _with_ephemeral_volumes(admitted, ephemeral)
         pods = mark_untried_siblings(_read_all(Pod.from_kube, listed, "Pod", problems))
         sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
         daemons = _read_all(DaemonSet.from_kube, sets, "DaemonSet", problems)
@@ -113,19 +114,12 @@ class Snapshot:
             pools=declared.pools,
             classes=declared.classes,
             claims=declared.claims,
-            namespaces={
-                one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()
-            },
+            namespaces=_labels_by_namespace(lists),
             volumes=_read_volumes(lists, ephemeral),
             overlays=overlays,
             assignments=assignments or {},
             entering=frozenset(in_flight),
-            disruption_budgets=_read_all(
-                PodDisruptionBudget.from_kube,
-                lists.get("poddisruptionbudgets") or (),
-                "PodDisruptionBudget",
-                problems,
-            ),
+            disruption_budgets=_read_budgets(lists, problems),
             problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
         )
 
@@ -144,6 +138,17 @@ class Snapshot:
 
     def node_class(self, pool: NodePool) -> NodeClass | None:
         return next((one for one in self.classes if one.ref == pool.class_ref), None)
+
+
+def _labels_by_namespace(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, Any]:
+    return {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in lists.get("namespaces") or ()}
+
+
+def _read_budgets(
+    lists: Mapping[str, Sequence[Manifest]], problems: list[InvalidManifest]
+) -> tuple[PodDisruptionBudget, ...]:
+    manifests = lists.get("poddisruptionbudgets") or ()
+    return _read_all(PodDisruptionBudget.from_kube, manifests, "PodDisruptionBudget", problems)
 
 
 def _read_all(

@@ -16,7 +16,8 @@ from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, 
 from joiner.planning.output.spot_choices import SpareAllowance, choose_offers, is_exotic, is_spot, limit_price
 from joiner.planning.relaxation.dominance import distinguishing_keys
 from joiner.planning.relaxation.offer_table import OfferColumns, columns_of, unpack_bits
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 PRICE_TOLERANCE: Final = 0.10
 """The maximum share by which the alternatives of a node may be more expensive than its own offer."""

@@ -12,7 +12,8 @@ from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.output.alternatives import OfferAlternatives
 from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 
 def write_plan(

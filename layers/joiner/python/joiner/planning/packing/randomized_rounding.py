@@ -6,6 +6,7 @@ kind only, and the program is solved again as they become fewer. The end is too 
 greedily onto smaller nodes, in a few variants.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -279,22 +280,24 @@ def pack_greedily(
             continue
         rounds += 1
         if anew:
-            standard, favourites, rounds = (
-                ratio[order[0]],
-                offers[order[:ROWS]] if len(offers) > 40 else everything[:0],
-                0,
-            )
+            standard, rounds = ratio[order[0]], 0
+            favourites = offers[order[:ROWS]] if len(offers) > 40 else everything[:0]
         elif ratio[order[0]] < standard * 0.985:
             favourites = everything[:0]
             continue
-        for row in order[: 20 if many else 1].tolist():
-            if ratio[row] < ratio[order[0]] * (1 - many):
-                break
-            inside = np.flatnonzero(counts[row])
-            if pattern := _take_pattern(left, int(offers[row]), active[inside], counts[row, inside]):
-                patterns.append(pattern)
-                price += pattern.times * float(problem.price[pattern.offer])
+        best = [row for row in order[: 20 if many else 1].tolist() if ratio[row] >= ratio[order[0]] * (1 - many)]
+        for pattern in _take_rows(left, best, offers, active, counts):
+            patterns.append(pattern)
+            price += pattern.times * float(problem.price[pattern.offer])
     return right_size(problem, patterns)
+
+
+def _take_rows(left: Whole, rows: list[int], offers: Whole, active: Whole, counts: Whole) -> Iterator[NodePattern]:
+    """Yield a pattern for each of these rows that the remaining pods still fill; ``left`` is reduced by its pods."""
+    for row in rows:
+        inside = np.flatnonzero(counts[row])
+        if pattern := _take_pattern(left, int(offers[row]), active[inside], counts[row, inside]):
+            yield pattern
 
 
 def _take_pattern(left: Whole, offer: int, items: Whole, counts: Whole) -> NodePattern | None:

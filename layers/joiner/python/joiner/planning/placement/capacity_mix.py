@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.placement.node_exchange import NodeExchange
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.pools import NodePool
 
 

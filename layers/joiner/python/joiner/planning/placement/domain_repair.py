@@ -14,7 +14,8 @@ from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import ScoredPlan, keep_better
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts
 
 MOST_TRIALS: Final = 24

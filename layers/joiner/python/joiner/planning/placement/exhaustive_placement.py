@@ -19,7 +19,8 @@ from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
 
 A_STEP: Final = 0.015

@@ -10,7 +10,8 @@ from joiner.planning.placement.sequential_placement import PlacementStrategy, Se
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import Layout, count_missing, layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import (
     MOST_LOCAL_SEARCH_NODES,
     MOST_LOCAL_SEARCH_PODS,

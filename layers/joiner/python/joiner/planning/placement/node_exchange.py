@@ -6,7 +6,8 @@ from typing import Final
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 MOST_AUDITS: Final = 60
 """The maximum number of exchanges of nodes with pods that the rules of other pods count: each one requires a check of

@@ -20,7 +20,8 @@ from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 MOST_PATTERNS: Final = 300
 """The number of different nodes of a pool that are looked at; further ones stay as they are."""

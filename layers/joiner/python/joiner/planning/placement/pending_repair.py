@@ -16,7 +16,8 @@ from joiner.planning.placement.exhaustive_placement import ExhaustivePlacement, 
 from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, keep_better, layout_of, restore_layout
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import (
     GROUP_REPAIR_STEPS,
     MOST_EMPTIED_NODES,

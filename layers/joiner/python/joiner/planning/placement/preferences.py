@@ -14,7 +14,8 @@ from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 MOST_AUDITS: Final = 60
 """The maximum number of tried moves of nodes with pods that the rules of other pods count: each move requires a check

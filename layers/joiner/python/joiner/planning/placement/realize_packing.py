@@ -17,7 +17,8 @@ from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.packing.node_filling import Packing
 from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.state.domain_assignment import DomainAssignment
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts
 
 TRIED: Final = 40

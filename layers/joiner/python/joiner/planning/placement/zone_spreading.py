@@ -13,7 +13,8 @@ from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 MOST_NODES: Final = 3_000
 """With more nodes, those beyond stay in their zones."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Marks
 from joiner.planning.model.pod_groups import PodGroup
-from joiner.planning.state.plan_state import NodeState
+from joiner.planning.state.node_state import NodeState
 
 
 class FreeCapacity:

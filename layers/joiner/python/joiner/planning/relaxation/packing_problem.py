@@ -151,9 +151,7 @@ def compile_problem(
     )
     required = _required_offers(open_to, table.tier[kept], limited[table.pool[kept]])
     if joined:
-        ruled = np.array([not state.rules[one.group.index].free for one in items], bool)
-        required = open_to & (required | ruled[None, :])
-        open_to &= np.logical_or.reduce(required, axis=1)[:, None]
+        required = _join_offers(open_to, required, np.array([not state.rules[one.group.index].free for one in items]))
     else:
         open_to &= required
     asks, counts, caps, firm = _caps(items)
@@ -178,6 +176,14 @@ def compile_problem(
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
     return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
+
+
+def _join_offers(open_to: Marks, required: Marks, ruled: Marks) -> Marks:
+    """Return which offers each item requires, and close offers in ``open_to`` that no item requires. ``ruled`` items
+    require every offer that is open to them."""
+    required = open_to & (required | ruled.astype(bool)[None, :])
+    open_to &= np.logical_or.reduce(required, axis=1)[:, None]
+    return required
 
 
 def _may_refuse(state: PlanState, pool_offers: PoolOffers, *, joined: bool) -> bool:

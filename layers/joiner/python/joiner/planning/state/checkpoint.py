@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.constraint_check import keeps_all_rules
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 
 Layout = tuple[tuple[NodeState, Mapping[PodGroup, int]], ...]
 """Nodes, and the pods that the plan puts on each: enough to make the plan again."""

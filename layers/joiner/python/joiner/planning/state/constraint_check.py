@@ -7,7 +7,8 @@ emptied and filled again. The whole result is checked here, and is discarded if 
 from collections.abc import Collection, Iterable
 
 from joiner.planning.model.pod_groups import PodGroup
-from joiner.planning.state.plan_state import NodeState, PlanState
+from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule
 
 

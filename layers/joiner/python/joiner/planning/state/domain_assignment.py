@@ -120,15 +120,9 @@ class DomainAssigner:
         own = self._counts[rule.counts] if rule else {}
         adds = 1 if rule and rule.counts_itself else 0
         given = dict.fromkeys(reach, 0)
-        rounds = 0
         domains = len(rule.universe or ()) if rule else 0
-        if (
-            reach
-            and (rule is None or domains >= rule.spread.min_domains)
-            and len(reach) == max(map(len, counting), default=len(reach))
-        ):
-            level = all(max(counts.values()) - min(counts.values()) <= 1 for counts in counting)
-            rounds = left // len(reach) if level else 0
+        enough = rule is None or domains >= rule.spread.min_domains
+        rounds = left // len(reach) if reach and enough and _are_level(counting, len(reach)) else 0
         for domain in reach if rounds else ():
             given[domain] += rounds
             for counts in counting:
@@ -274,3 +268,9 @@ def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
             if adds:
                 counts[domain] = counts.get(domain, 0) + 1
         state.quotas[group.index] = quota
+
+
+def _are_level(counting: Sequence[Mapping[str, int]], domains: int) -> bool:
+    """Return whether these counts cover no more than this number of domains, and differ by at most one in each."""
+    covered = domains == max(map(len, counting), default=domains)
+    return covered and all(max(counts.values()) - min(counts.values()) <= 1 for counts in counting)

@@ -21,7 +21,7 @@ from joiner.planning.model.pending_pods import (
 )
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import attachable_by_type, node_amount
-from joiner.planning.state.plan_state import NodeState, attach_volume
+from joiner.planning.state.node_state import NodeState, attach_volume
 from joiner.pools import NodeClaim, NodePool, ResolvedNodeClass
 
 EPHEMERAL_TAINTS = (

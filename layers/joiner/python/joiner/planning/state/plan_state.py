@@ -4,14 +4,11 @@
 found, then the plan is written as a value. Every rule of the scheduler is checked before a pod is placed.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import ge
 from typing import Final
 
 from joiner import names
-from joiner.cluster import HostPort, Taint
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, meets_min_values
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
@@ -23,57 +20,16 @@ from joiner.planning.state.limit_violations import (
     PoolLimitViolation,
     ReservationViolation,
 )
+from joiner.planning.state.node_state import NodeState, attachable_pods
 from joiner.planning.state.pod_topology import GroupRules
 from joiner.planning.state.rule_compilation import compile_rules
 from joiner.pools import InvalidManifest, NodePool
 
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
+
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
+
 PORTS_TAKEN: Final = "its host ports are taken"
-
-
-@dataclass(slots=True, eq=False)
-class NodeState:
-    """One node, existing or planned. ``node_name`` is the name of the Kubernetes node, and ``claim_name`` that of the
-    NodeClaim; both are empty for a planned node. ``free`` is what its pods can still request, in the order of the
-    plan's resources. ``planned`` counts the pods that this plan puts on it. ``attached`` counts the pods
-    that use a volume there, by the position of its resource and its name."""
-
-    name: str
-    labels: Mapping[str, str]
-    taints: tuple[Taint, ...]
-    free: list[int]
-    node_name: str = ""
-    claim_name: str = ""
-    held: dict[PodGroup, int] = field(default_factory=dict)
-    planned: dict[PodGroup, int] = field(default_factory=dict)
-    ports: list[HostPort] = field(default_factory=list)
-    attached: dict[tuple[int, str], int] = field(default_factory=dict)
-    answers: dict[object, bool] = field(default_factory=dict)
-    choice: OfferChoice | None = None
-    made: OfferChoice | None = None
-    """The offer of a node that this plan creates in any case: a missing node of a static pool."""
-
-    @property
-    def price(self) -> float:
-        return self.choice.one.offer.price_per_hour if self.choice else 0.0
-
-
-def attach_volume(node: NodeState, volume: tuple[int, str], number: int) -> None:
-    """Add ``number`` users of a volume on this node (a negative number removes users). The first user attaches the
-    volume, the last one detaches it."""
-    before = node.attached.get(volume, 0)
-    node.attached[volume] = before + number
-    node.free[volume[0]] -= (before + number > 0) - (before > 0)
-
-
-def _attachable(group: PodGroup, node: NodeState) -> int:
-    """Return how many more pods of the group can have their volumes on this node, including volumes that they share."""
-    most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not node.attached.get(volume))
-    for position, number in missing.items():
-        left, each = node.free[position] - number, group.vector[position]
-        most = min(most, 0 if left < 0 else left // each if each else UNLIMITED)
-    return most
 
 
 def _used_up(pool: NodePool, used: Mapping[str, int]) -> bool:
@@ -356,7 +312,7 @@ class PlanState:
             else own.limit(node, quota, self.assigned_spread[group.index] if quota is not None else None)
         )
         if most and group.attaches:
-            most = min(most, _attachable(group, node))
+            most = min(most, attachable_pods(group, node))
             why = why or ("" if most else TOO_MANY_VOLUMES)
         if most and self._strict and node.choice and node.choice.pool_offers.pool.min_values:
             most = min(most, self._flexible_for(group, node, node.choice))

@@ -13,7 +13,7 @@ from joiner.planning.model.node_offers import OfferChoice, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.plan import Ceilings
 from joiner.planning.state.existing_nodes import ExistingCapacity
-from joiner.planning.state.plan_state import NodeState
+from joiner.planning.state.node_state import NodeState
 from joiner.pools import InvalidManifest, NodePool
 
 FIELD: Final = "spec.replicas"

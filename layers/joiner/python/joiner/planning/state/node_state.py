@@ -1,0 +1,54 @@
+"""One node of a plan while it is made, and the volumes that are attached to it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from joiner.cluster import HostPort, Taint
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.volume_constraints import UNLIMITED
+
+
+@dataclass(slots=True, eq=False)
+class NodeState:
+    """One node, existing or planned. ``node_name`` is the name of the Kubernetes node, and ``claim_name`` that of the
+    NodeClaim; both are empty for a planned node. ``free`` is what its pods can still request, in the order of the
+    plan's resources. ``planned`` counts the pods that this plan puts on it. ``attached`` counts the pods
+    that use a volume there, by the position of its resource and its name."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    free: list[int]
+    node_name: str = ""
+    claim_name: str = ""
+    held: dict[PodGroup, int] = field(default_factory=dict)
+    planned: dict[PodGroup, int] = field(default_factory=dict)
+    ports: list[HostPort] = field(default_factory=list)
+    attached: dict[tuple[int, str], int] = field(default_factory=dict)
+    answers: dict[object, bool] = field(default_factory=dict)
+    choice: OfferChoice | None = None
+    made: OfferChoice | None = None
+    """The offer of a node that this plan creates in any case: a missing node of a static pool."""
+
+    @property
+    def price(self) -> float:
+        return self.choice.one.offer.price_per_hour if self.choice else 0.0
+
+
+def attach_volume(node: NodeState, volume: tuple[int, str], number: int) -> None:
+    """Add ``number`` users of a volume on this node (a negative number removes users). The first user attaches the
+    volume, the last one detaches it."""
+    before = node.attached.get(volume, 0)
+    node.attached[volume] = before + number
+    node.free[volume[0]] -= (before + number > 0) - (before > 0)
+
+
+def attachable_pods(group: PodGroup, node: NodeState) -> int:
+    """Return how many more pods of the group can have their volumes on this node, including volumes that they share."""
+    most, missing = UNLIMITED, Counter(volume[0] for volume in group.attaches if not node.attached.get(volume))
+    for position, number in missing.items():
+        left, each = node.free[position] - number, group.vector[position]
+        most = min(most, 0 if left < 0 else left // each if each else UNLIMITED)
+    return most
