@@ -20,7 +20,7 @@ from joiner.planning.state.limit_violations import (
     PoolLimitViolation,
     ReservationViolation,
 )
-from joiner.planning.state.node_state import NodeState, attachable_pods
+from joiner.planning.state.node_state import NodeState, attach_volume, attachable_pods
 from joiner.planning.state.pod_topology import GroupRules
 from joiner.planning.state.rule_compilation import compile_rules
 from joiner.pools import InvalidManifest, NodePool
