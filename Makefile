@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test mutation-test law-test nightly bench check
+.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test mutation-test law-test long-test nightly bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -46,7 +46,7 @@ chaos-test: setup ## Ten minutes of growing and shrinking with everything on
 
 full-plan-test: setup ## Forty nodes filled to 99 % by two hundred pods that are replaced, outranked, and lose their nodes
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
-	@JOINER_FULL_NODES=40 $(BIN)/python -m pytest -s tests/e2e/test_full_plans.py
+	@JOINER_LONG=1 JOINER_FULL_NODES=40 $(BIN)/python -m pytest -s tests/e2e/test_full_plans.py
 
 mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the local stack
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
@@ -58,6 +58,10 @@ mutation-test: setup ## 10,000 broken manifests, others each day: read as the AP
 
 law-test: setup ## All laws (hypothesis) with three fresh seeds, which are printed
 	@$(BIN)/python -m tests.fresh_seeds
+
+long-test: setup ## The tests that are too long for `make test`: variants of faults, starts of stacks, uninstalling
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
+	@JOINER_LONG=1 $(BIN)/python -m pytest $(DEALT) -m long
 
 nightly: setup ## All long tests, one after another, each to its end: how long each took, and which failed (about five hours)
 	@$(BIN)/python -m tests.nightly

@@ -4,8 +4,12 @@
 A worker runs the tests of a file together. Files that share an expensive fixture are run by one worker: the end-to-end
 tests of a deployed stack, the tests that synthesise the app, and those that need only the local AWS. End-to-end tests
 mostly wait, so three stacks at the same time take hardly longer than one.
+
+`@pytest.mark.long("what make test has instead")` is for tests that only `make long-test` runs, a part of
+`make nightly`: they are left out unless `JOINER_LONG` is set.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -49,6 +53,9 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
 PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
 """They mostly wait: they run first on their stacks, while other workers compute."""
 
+LONG: Final = "JOINER_LONG" in os.environ
+"""Run the long tests, too."""
+
 SHOWN: Final = "shown at the end"
 """Name of a property of a test (`record_property`): text that is printed at the end of the run, also of one with
 several workers.
@@ -57,9 +64,10 @@ several workers.
 settings.load_profile(PROFILE)
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
     """For the end-to-end tests."""
-    return str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml")))
+    left_out = [] if LONG else ["long tests are left out: JOINER_LONG=1 runs them, or make long-test"]
+    return [str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml"))), *left_out]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -73,7 +81,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    long = [] if LONG else [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
     items.sort(key=lambda item: item.path.name not in PATIENT)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(piece_of_work(item.path)))

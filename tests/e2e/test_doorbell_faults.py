@@ -28,7 +28,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-WHILE_NODES_JOIN = ("is slow", "fails")
+WHILE_NODES_JOIN = ("is slow", pytest.param("fails", marks=pytest.mark.long("a doorbell that is slow")))
 
 
 @pytest.fixture

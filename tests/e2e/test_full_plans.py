@@ -191,6 +191,7 @@ def test_every_pod_runs_on_its_planned_node_although_all_pods_are_replaced_meanw
     assert {millicores(node["status"]["allocatable"]["cpu"]) for node in crowd.actor.nodes()} == {POD_MILLICORES}
 
 
+@pytest.mark.long("full nodes whose pods are replaced")
 def test_pods_of_nodes_that_fail_to_boot_get_other_nodes_and_the_rest_runs_as_planned(crowd: Crowd) -> None:
     crowd.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": DYING})
     before = dead(crowd.actor)
@@ -206,6 +207,7 @@ def test_pods_of_nodes_that_fail_to_boot_get_other_nodes_and_the_rest_runs_as_pl
     assert len(kept) >= NODES - NODES // DYING
 
 
+@pytest.mark.long("full nodes whose pods are replaced")
 def test_a_later_deployment_of_higher_priority_preempts_no_planned_pod(crowd: Crowd) -> None:
     crowd.actor.create(
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}

@@ -73,6 +73,7 @@ def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
     }, sorted(paged)
 
 
+@pytest.mark.long("refused pages in unit tests, refused writes here")
 def test_an_api_server_that_refuses_every_third_call_for_a_second_delays_only(troubled: Actor) -> None:
     """API priority and fairness answers 429 with Retry-After: lists wait here, other calls in the state machine."""
     troubled.knob("mishaps/set", rules=[EVERYTHING | {"call": "kube LIST *", "how": "throttled", "times": 1, "nth": n}
@@ -119,6 +120,7 @@ def test_an_api_server_that_refuses_writes_for_a_second_delays_only(troubled: Ac
     assert len(troubled.nodes()) == len(troubled.claims()) == len(troubled.instances()) == 2
 
 
+@pytest.mark.long("throttled tables and buckets of the local AWS")
 def test_throttled_tables_and_buckets_delay_only(troubled: Actor) -> None:
     rules = [
         EVERYTHING | {"call": call, "how": "throttled", "times": 1, "nth": nth}
@@ -134,6 +136,7 @@ def test_throttled_tables_and_buckets_delay_only(troubled: Actor) -> None:
     assert sum(struck[len(struck) // 2 :]) >= 2
 
 
+@pytest.mark.long("slow answers of the local AWS")
 def test_slow_answers_exceed_no_time_limit(troubled: Actor) -> None:
     """Every call of the API server takes half a second longer, and every call of AWS a quarter."""
     slow = [("kube *", 0.5), ("ec2 *", 0.25), ("dynamodb *", 0.25), ("s3 *", 0.25)]
@@ -164,6 +167,7 @@ def complete_by_sweeps(actor: Actor, known: list[dict[str, Any]]) -> None:
     assert len(actor.nodes()) == len(actor.claims()) == len(actor.instances()) == 3
 
 
+@pytest.mark.long("the API server is restarted")
 def test_after_an_outage_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
     known = begin_to_launch(troubled)
     troubled.knob("mishaps/set", **EVERYTHING, call="kube *", how="timed out")

@@ -61,6 +61,7 @@ def wait_gone(root: Path, leader: ProcessIdentity) -> None:
     assert not left
 
 
+@pytest.mark.long("ends of single processes, and a start that is interrupted")
 def test_a_killed_supervisor_ends_the_whole_stack(own_stack: LocalStack) -> None:
     leader = own_stack.known.supervisor
     leader.signal(signal.SIGKILL)
@@ -69,6 +70,7 @@ def test_a_killed_supervisor_ends_the_whole_stack(own_stack: LocalStack) -> None
         _ = own_stack.known
 
 
+@pytest.mark.long("ends of single processes, and a start that is interrupted")
 def test_a_stack_ends_with_the_program_that_started_it_even_if_that_is_killed(root: Path) -> None:
     program = f"{STARTER}; LocalStack(Path({str(root)!r})).start(); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as starter:
@@ -124,6 +126,7 @@ def test_ctrl_c_during_the_start_leaves_no_process(root: Path) -> None:
     wait_gone(root, record.supervisor)
 
 
+@pytest.mark.long("ends of single processes, and a start that is interrupted")
 def test_a_program_of_the_stack_that_ends_ends_the_stack_and_is_named(own_stack: LocalStack) -> None:
     leader = own_stack.known.supervisor
     kwok = next(

@@ -22,7 +22,8 @@ from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from tests.e2e.stack_actions import NEVER_DISRUPTED, Actor, deployment, node_class, node_pool
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long("the command and each resource's deletion, against the local AWS")]
+"""Four deployments and a stack of its own."""
 
 CLUSTER: Final = "joiner-demo"
 STACK: Final = f"joiner-{CLUSTER}"

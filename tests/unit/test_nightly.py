@@ -46,6 +46,7 @@ def test_the_targets_run_in_full() -> None:
         "mix-test": "JOINER_MIX_PODS=1000",
         "mutation-test": "JOINER_MUTATIONS=10000",
         "law-test": "tests.fresh_seeds",
+        "long-test": "-m long",
     }
 
     assert set(full) == set(TARGETS)
