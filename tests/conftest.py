@@ -35,6 +35,13 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_reported_mistakes.py",
             "test_no_capacity.py",
             "test_invariants.py",
+            "test_capacity_reservations.py",
+            "test_interruptions.py",
+            "test_launches_that_fail.py",
+            "test_many_at_once.py",
+            "test_mixes.py",
+            "test_services_in_trouble.py",
+            "test_spot_storm.py",
         }
     ),
     "leaving": frozenset(
@@ -45,6 +52,10 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_scenarios_as_nodepools.py",
             "test_node_agent.py",
             "test_uninstall.py",
+            "test_accept.py",
+            "test_drifted_nodes.py",
+            "test_node_class_ceilings.py",
+            "test_scenario_c.py",
         }
     ),
 }

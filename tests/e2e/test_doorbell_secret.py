@@ -39,12 +39,14 @@ def secret(actor: Actor) -> str:
     return found
 
 
-def logged(actor: Actor) -> dict[str, list[str]]:
-    """Return every line of every log group of the account."""
+def logged(actor: Actor, prefix: str = "") -> dict[str, list[str]]:
+    """Return every line of the log groups whose names have this prefix; by default, of all log groups."""
     logs = actor.world.client("logs")
     groups = [
         group["logGroupName"]
-        for page in logs.get_paginator("describe_log_groups").paginate()
+        for page in logs.get_paginator("describe_log_groups").paginate(
+            **({"logGroupNamePrefix": prefix} if prefix else {})
+        )
         for group in page["logGroups"]
     ]
     pages = logs.get_paginator("filter_log_events")
@@ -72,9 +74,7 @@ def ring(actor: Actor, token: str) -> int:
 
 
 def access_log(actor: Actor) -> list[dict[str, Any]]:
-    (lines,) = [
-        lines for name, lines in logged(actor).items() if name.startswith("/aws/vendedlogs/http-apis/joiner-doorbell-")
-    ]
+    (lines,) = logged(actor, "/aws/vendedlogs/http-apis/joiner-doorbell-").values()
     return [json.loads(line) for line in lines]
 
 

@@ -44,17 +44,25 @@ States = Mapping[str, Mapping[str, Any]]
 
 @pytest.fixture(scope="session")
 def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesise]:
-    """Synthesise the app with any settings and the flags of cdk.json."""
+    """Synthesise the app with any settings and the flags of cdk.json; the same settings once."""
+    known: dict[str, Synthesis] = {}
+
+    def once(settings: Settings) -> Synthesis:
+        key = repr(settings)
+        if key not in known:
+            known[key] = synthesised(tmp_path_factory.mktemp("cdk.out"), settings)
+        return known[key]
+
+    yield once
+
+
+def synthesised(folder: Path, settings: Settings) -> Synthesis:
+    """Synthesise the app into a folder."""
     flags = json.loads((ROOT / "cdk.json").read_text())["context"]
-
-    def synthesised(settings: Settings) -> Synthesis:
-        folder = tmp_path_factory.mktemp("cdk.out")
-        app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)
-        stack = ClusterStack(app, settings)
-        app.synth()
-        return Synthesis(json.loads((folder / f"{stack.stack_name}.template.json").read_text()), folder)
-
-    yield synthesised
+    app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)
+    stack = ClusterStack(app, settings)
+    app.synth()
+    return Synthesis(json.loads((folder / f"{stack.stack_name}.template.json").read_text()), folder)
 
 
 @pytest.fixture(scope="session")

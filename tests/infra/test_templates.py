@@ -16,7 +16,7 @@ import pytest
 from infra.asset_bundles import BundleTarget
 from infra.function_configuration import CONFIGURATIONS
 from infra.settings import LogSettings, NodeRoleSettings, Settings, SweepSettings, VpcSettings
-from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat, function_of
+from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat, function_of, synthesised
 
 
 def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_say(
@@ -57,10 +57,8 @@ def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_
     )
 
 
-def test_the_same_settings_give_the_same_bytes(
-    synthesise: Synthesise, local: Synthesis, local_settings: Settings
-) -> None:
-    again = synthesise(local_settings)
+def test_the_same_settings_give_the_same_bytes(local: Synthesis, local_settings: Settings, tmp_path: Path) -> None:
+    again = synthesised(tmp_path, local_settings)
 
     assert _files(again.folder) == _files(local.folder)
 
