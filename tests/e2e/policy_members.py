@@ -13,6 +13,7 @@ import yaml
 from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
+from joiner.cluster.node_shards import shard_of
 from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, EVICTORS, RECORDERS, VIEWERS
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
@@ -28,7 +29,7 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POOL = {"karpenter.sh/nodepool": "default"}
 FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
-PLACED = {"joiner.dev/placed": "true"}
+PLACED = "joiner.dev/placed"
 LEAVING = {"joiner.dev/disrupted": "true"}
 
 
@@ -169,7 +170,7 @@ def taint(api: KubeApi, node: str, *taints: Object, **spec: Any) -> Object:
 
 
 def bind(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
-    meta = {"name": pod, "labels": PLACED} | metadata
+    meta = {"name": pod, "labels": {PLACED: shard_of(node)}} | metadata
     return api.call(
         "POST",
         f"{PODS}/{pod}/binding",

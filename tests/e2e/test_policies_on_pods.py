@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from joiner.names import BINDERS, DRAINERS, EVICTORS, TAINTERS, VIEWERS
+from joiner.cluster.node_shards import shard_of
+from joiner.names import BINDERS, DRAINERS, EVICTORS, SHARD, TAINTERS, VIEWERS
 from joiner_local.control_plane.kube_api import Object
 from tests.e2e.policy_members import (
     DISRUPTED,
     FILLING,
     LEAVING,
     MERGE,
+    NODES,
     PLACED,
     PODS,
     SEEN,
@@ -47,9 +49,35 @@ def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: Po
 def test_a_binding_cannot_bypass_the_node_check_or_change_the_pod(cluster: PolicedCluster) -> None:
     binder, filling, foreign = cluster.member(VIEWERS, BINDERS), cluster.node(FILLING), cluster.node(labels={})
 
-    refused("must have the label joiner.dev/placed=true", lambda: bind(binder, cluster.pod(), foreign, labels={}))
-    refused("and no other of its own", lambda: bind(binder, cluster.pod(), filling, labels={**PLACED, "app": "victim"}))
+    refused("must have the label joiner.dev/placed=", lambda: bind(binder, cluster.pod(), foreign, labels={}))
+    both = {PLACED: shard_of(filling), "app": "victim"}
+    refused("and no other of its own", lambda: bind(binder, cluster.pod(), filling, labels=both))
     refused("must have no annotations", lambda: bind(binder, cluster.pod(), filling, annotations={"any": "thing"}))
+
+
+def test_a_binding_is_compared_with_the_nodes_of_its_shard(cluster: PolicedCluster) -> None:
+    """Nodes that Joiner registered have their shard as a label, and a binding has that of its node."""
+    binder = cluster.member(VIEWERS, BINDERS)
+    filling, opened = cluster.node(FILLING), cluster.node()
+    for node in (filling, opened):
+        shard = {"metadata": {"labels": {SHARD: shard_of(node)}}}
+        cluster.admin.call("PATCH", f"{NODES}/{node}", shard, content_type=MERGE)
+    time.sleep(SEEN)
+
+    bind(binder, cluster.pod(), filling)
+    message = "Joiner binds only to its own nodes while they have the taint joiner.dev/filling"
+    refused(message, lambda: bind(binder, cluster.pod(), opened))
+    another = str((int(shard_of(opened).replace("x", "0")) + 1) % 10)
+    refused(
+        f"must have the label joiner.dev/placed={shard_of(opened)}",
+        lambda: bind(binder, cluster.pod(), opened, labels={PLACED: another}),
+    )
+    refused(
+        f"the shard of node {opened} is {shard_of(opened)}, by its name",
+        lambda: binder.call(
+            "PATCH", f"{NODES}/{opened}", {"metadata": {"labels": {SHARD: another}}}, content_type=MERGE
+        ),
+    )
 
 
 def test_other_identities_bind_without_restrictions(cluster: PolicedCluster) -> None:

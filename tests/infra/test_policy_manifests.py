@@ -9,6 +9,7 @@ import yaml
 from infra.function_configuration import CONFIGURATIONS
 from infra.manifest_installation import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
+from joiner.cluster.node_shards import OTHER, shard_of
 from joiner.names import (
     DISRUPTED,
     FILLING,
@@ -17,6 +18,7 @@ from joiner.names import (
     NODEPOOL,
     PLACED,
     PROVISIONER,
+    SHARD,
 )
 
 DOCUMENTS = [
@@ -26,7 +28,12 @@ DOCUMENTS = [
 ]
 POLICIES = {each["metadata"]["name"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicy"}
 BINDINGS = {
-    each["spec"]["policyName"]: each["spec"] for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPolicyBinding"
+    name: {
+        each["metadata"]["name"]: each["spec"]
+        for each in DOCUMENTS
+        if each["kind"] == "ValidatingAdmissionPolicyBinding" and each["spec"]["policyName"] == name
+    }
+    for name in POLICIES
 }
 BY_JOINER = "request.userInfo.?groups.orValue([]).exists(group, group.startsWith('joiner:'))"
 
@@ -43,7 +50,8 @@ def test_a_policy_refuses_what_it_cannot_judge_and_is_about_joiners_identities_o
 
     assert policy["failurePolicy"] == "Fail"
     assert [each["expression"] for each in policy["matchConditions"]] == [BY_JOINER]
-    assert BINDINGS[name]["validationActions"] == ["Deny"]
+    assert BINDINGS[name]
+    assert all(each["validationActions"] == ["Deny"] for each in BINDINGS[name].values())
     assert all(
         each["reason"] == "Forbidden" and ("message" in each or "messageExpression" in each)
         for each in policy["validations"]
@@ -53,21 +61,37 @@ def test_a_policy_refuses_what_it_cannot_judge_and_is_about_joiners_identities_o
 def test_every_group_is_one_that_the_policies_are_about() -> None:
     groups = {group for configuration in CONFIGURATIONS.values() for group in configuration.groups}
 
-    assert len(groups) == 9
+    assert len(groups) == 10
     assert all(group.startswith("joiner:") for group in groups)
 
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if "paramKind" in policy])
 def test_only_labelled_requests_are_compared_with_every_node_and_none_with_every_pod(name: str) -> None:
-    policy, binding = POLICIES[name], BINDINGS[name]
+    policy = POLICIES[name]
 
     assert policy["paramKind"] == {"apiVersion": "v1", "kind": "Node"}  # a namespace may have ten thousand pods
     assert policy["matchConstraints"]["objectSelector"] in (
-        {"matchLabels": {PLACED: "true"}},
+        {"matchExpressions": [{"key": PLACED, "operator": "Exists"}]},
         {"matchLabels": {LEAVING: "true"}},
     )
     # With Deny, a cluster without nodes would refuse these requests of all users
-    assert binding["paramRef"] == {"selector": {}, "parameterNotFoundAction": "Allow"}
+    assert {each["paramRef"]["parameterNotFoundAction"] for each in BINDINGS[name].values()} == {"Allow"}
+    if name != "joiner-bindings-of-filling-nodes":
+        assert [each["paramRef"]["selector"] for each in BINDINGS[name].values()] == [{}]
+
+
+def test_a_binding_is_compared_with_the_nodes_of_its_shard_and_with_those_of_none() -> None:
+    bindings = dict(BINDINGS["joiner-bindings-of-filling-nodes"])
+    unsharded = bindings.pop("joiner-bindings-of-filling-nodes")
+
+    assert unsharded["paramRef"]["selector"] == {"matchExpressions": [{"key": SHARD, "operator": "DoesNotExist"}]}
+    assert "matchResources" not in unsharded
+    found = {
+        each["matchResources"]["objectSelector"]["matchLabels"][PLACED]: each["paramRef"]["selector"]["matchLabels"]
+        for each in bindings.values()
+    }
+    assert found == {shard: {SHARD: shard} for shard in (*"0123456789", OTHER)}
+    assert {shard_of(f"ip-10-0-0-{number}.ec2.internal") for number in range(256)} | {shard_of("node")} == found.keys()
 
 
 def test_what_a_labelled_request_must_carry_is_asked_by_a_policy_without_parameters() -> None:
@@ -84,7 +108,7 @@ def test_what_a_labelled_request_must_carry_is_asked_by_a_policy_without_paramet
 def test_policies_and_code_mean_the_same_names() -> None:
     everything = "".join(_expressions(each) for each in POLICIES.values())
 
-    for name in (NODEPOOL, PROVISIONER, FILLING, DISRUPTED, PLACED, LEAVING, NODE_OF_POD):
+    for name in (NODEPOOL, PROVISIONER, FILLING, DISRUPTED, PLACED, LEAVING, NODE_OF_POD, SHARD):
         assert f"'{name}'" in everything, name
 
 

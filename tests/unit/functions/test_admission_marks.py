@@ -41,10 +41,10 @@ POD = {
 def test_a_binding_has_one_label_and_no_annotation() -> None:
     kube = Recorder(POD)
 
-    kube.bind("default", "web", "node-1", uid="u-1")
+    kube.bind("default", "web", "node-1", uid="u-1")  # shard 1, by the node's name
 
     (_, body) = kube.sent[0]
-    assert body["metadata"] == {"name": "web", "namespace": "default", "labels": {PLACED: "true"}, "uid": "u-1"}
+    assert body["metadata"] == {"name": "web", "namespace": "default", "labels": {PLACED: "1"}, "uid": "u-1"}
     assert body["target"] == {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
 
 
@@ -82,6 +82,6 @@ def test_a_pod_that_joiner_placed_is_of_the_class_that_it_was_planned_as() -> No
     spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
     spec = {**POD["spec"], "topologySpreadConstraints": [{**spread, "labelSelector": {"matchLabels": {"app": "web"}}}]}  # type: ignore[dict-item]
     planned = Pod.from_kube({**POD, "spec": spec})
-    placed = Pod.from_kube({**POD, "metadata": {"name": "web", "labels": {"app": "web", PLACED: "true"}}, "spec": spec})
+    placed = Pod.from_kube({**POD, "metadata": {"name": "web", "labels": {"app": "web", PLACED: "1"}}, "spec": spec})
 
     assert planned.class_key == placed.class_key

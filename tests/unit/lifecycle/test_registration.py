@@ -39,6 +39,7 @@ def test_registration_puts_on_labels_owner_and_finalizer_and_takes_the_guard_off
                 "karpenter.sh/nodepool": "default",
                 "node.kubernetes.io/instance-type": "m5.large",
                 "karpenter.sh/registered": "true",
+                "joiner.dev/shard": "1",
             },
             "annotations": {"joiner.dev/execution": "up-1"},
             "ownerReferences": [

@@ -106,7 +106,9 @@ PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the launched offering
 NODE_OF_POD: Final = "joiner.dev/node"  # on an Eviction: the node that the pod must leave
 
 # Labels that admission policies require in Joiner's own requests (manifests/policies)
-PLACED: Final = "joiner.dev/placed"  # label of a Binding; since Kubernetes 1.35 the API server copies it to the pod
+# Label of a Binding, with the shard of its node; since Kubernetes 1.35 the API server copies it to the pod
+PLACED: Final = "joiner.dev/placed"
+SHARD: Final = "joiner.dev/shard"  # label of our nodes: their group in the policies on bindings
 LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, of a pod before its deletion, and of a claim at its end
 
 # Taints

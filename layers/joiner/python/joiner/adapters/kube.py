@@ -22,6 +22,7 @@ from joiner.adapters.lean_imports import unopened
 from joiner.adapters.tls import client_context
 from joiner.adapters.tokens import TokenSource
 from joiner.cluster.list_pages import Packed
+from joiner.cluster.node_shards import shard_of
 from joiner.names import FIELD_MANAGER, LEAVING, NODE_OF_POD, PLACED
 
 with unopened("kubernetes", "kubernetes.client"):
@@ -216,7 +217,7 @@ class Kube:
 
     def bind(self, namespace: str, pod: str, node: str, *, uid: str) -> None:
         """Bind a pod to a node; `Conflict` if it is bound already, is being deleted, or has another uid."""
-        metadata: Manifest = {"name": pod, "namespace": namespace, "uid": uid, "labels": {PLACED: "true"}}
+        metadata: Manifest = {"name": pod, "namespace": namespace, "uid": uid, "labels": {PLACED: shard_of(node)}}
         body = {
             "apiVersion": "v1",
             "kind": "Binding",

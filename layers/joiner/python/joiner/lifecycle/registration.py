@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Taint
+from joiner.cluster.node_shards import shard_of
 from joiner.pools import NodeClaim
 
 NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that do not concern its node
@@ -74,7 +75,7 @@ def registration_patch(claim: NodeClaim, node: Node) -> dict[str, Any]:
     return {
         "metadata": {
             "resourceVersion": node.resource_version,
-            "labels": {**claim.labels, names.REGISTERED: "true"},
+            "labels": {**claim.labels, names.REGISTERED: "true", names.SHARD: shard_of(node.name)},
             "annotations": {key: value for key, value in claim.annotations.items() if key not in NOT_ON_NODES},
             "ownerReferences": [*others, mine],
             "finalizers": [
