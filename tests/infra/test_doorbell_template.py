@@ -1,7 +1,9 @@
 """The doorbell's routes, throttles and reserved concurrency."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+from functions.ring_doorbell.handler import RingLimit
 from infra.settings import Settings
 from tests.infra.conftest import Synthesis, Synthesise, function_of
 
@@ -11,7 +13,7 @@ def test_an_account_with_a_small_quota_reserves_no_concurrency(
 ) -> None:
     small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
 
-    assert _set_aside(example) == {"ring_doorbell": 40}
+    assert _set_aside(example) == {"ring_doorbell": 65}
     assert _set_aside(small) == {}
 
 
@@ -19,7 +21,7 @@ def test_the_routes_of_the_doorbell_have_separate_throttles(example: Synthesis) 
     stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
 
     assert stage["RouteSettings"] == {
-        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 60, "ThrottlingBurstLimit": 25},
+        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 60, "ThrottlingBurstLimit": 50},
         "POST /ring/{token}/nodes": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
         "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 5},
         "POST /ring/{token}/deletions": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
@@ -36,6 +38,20 @@ def test_bursts_of_pods_and_pools_leave_concurrency_for_ten_nodes(example: Synth
     ]
 
     assert _set_aside(example)["ring_doorbell"] - sum(loudest) == 10
+
+
+def test_of_a_thousand_pending_pods_fewer_than_one_call_in_ten_is_refused(example: Synthesis) -> None:
+    """kube-scheduler's client writes a hundred events at once, and then 50 a second (its default QPS and burst)."""
+    stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
+    throttle = stage["RouteSettings"]["POST /ring/{token}/pods"]
+    bucket = RingLimit(per_second=throttle["ThrottlingRateLimit"], at_once=throttle["ThrottlingBurstLimit"])
+    start = datetime(2026, 11, 21, 5, 17, tzinfo=UTC)
+    events = [start + timedelta(milliseconds=20 * max(0, number - 99)) for number in range(1000)]
+
+    refused = [event for event in events if not bucket.allows(event)]
+
+    assert len(refused) == 50
+    assert len(refused) / len(events) < 0.1
 
 
 def _set_aside(made: Synthesis) -> dict[str, int]:

@@ -152,8 +152,8 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
-            "doorbell.concurrency is 20: doorbell.pods.burst allows 30 concurrent requests of pods and pools, which "
-            "may leave none for nodes: reserve more than 30, or null",
+            "doorbell.concurrency is 20: doorbell.pods.burst allows 55 concurrent requests of pods and pools, which "
+            "may leave none for nodes: reserve more than 55, or null",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
