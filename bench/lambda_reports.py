@@ -55,6 +55,16 @@ def reports(functions: Any, logs: Any, since: float) -> Iterator[Report]:
                     yield report
 
 
+def service_names(functions: Any) -> dict[str, str]:
+    """Return the names of Joiner's functions, as in its folders, by their names in the account."""
+    return {
+        function["FunctionName"]: function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+        for page in functions.get_paginator("list_functions").paginate()
+        for function in page["Functions"]
+        if "POWERTOOLS_SERVICE_NAME" in function.get("Environment", {}).get("Variables", {})
+    }
+
+
 def _lines(logs: Any, group: str, since: float) -> Iterator[str]:
     for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group, startTime=int(since * 1000)):
         for event in page["events"]:

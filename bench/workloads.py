@@ -5,7 +5,8 @@ were recorded with its KWOK provider on the same control plane binaries, instanc
 quiet cores; they are shown beside Joiner's. Compare on a quiet machine only.
 
 The stages are the states of the executions, by the seconds from `apply` to the first entry and the last exit. The time
-of functions is the sum of their REPORT lines, so that it is separate from the time of the local AWS.
+of functions is the sum of their REPORT lines, and their CPU time is that of their sandboxes, starts included. So both
+are separate from the local AWS, and the CPU time does not depend on other load of the machine.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from bench.lambda_reports import reports
+from bench.lambda_reports import reports, service_names
 from bench.lifecycle import quantile, to_stderr
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
@@ -156,7 +157,8 @@ class Outcome:
     running: int
     stages: Mapping[str, tuple[float, float, int]]
     ready_to_running: Sequence[float]
-    function_seconds: Mapping[str, float]
+    function_seconds: Mapping[str, tuple[float, float, int]]
+    """By function: seconds, seconds of CPU, and invocations."""
     executions: int
     rings: Mapping[str, Mapping[str, int]]
     """By webhook of the doorbell: its calls by HTTP status; 200 is an answer, 0 none in time."""
@@ -174,6 +176,7 @@ class WorkloadRun:
         kube = self._world.kube
         kube.apply_manifests(pool(workload.largest))
         self._wait_until_validated()
+        cpu = self._cpu_seconds()
         began = time.time()
         for one in workload.deployments:
             kube.create(DEPLOYMENTS, one)
@@ -196,7 +199,7 @@ class WorkloadRun:
             running=running,
             stages=stages,
             ready_to_running=_ready_to_running(kube.items("/api/v1/nodes"), pods),
-            function_seconds=self._function_seconds(began),
+            function_seconds=self._function_seconds(began, cpu),
             executions=count,
             rings=webhook_calls(kube.call("GET", "/metrics")["text"]),
         )
@@ -239,10 +242,21 @@ class WorkloadRun:
                     last[name] = max(last.get(name, at), at)
         return {name: (at, last.get(name, at), times[name]) for name, at in first.items()}, len(mine)
 
-    def _function_seconds(self, began: float) -> dict[str, float]:
-        found: dict[str, float] = {}
+    def _cpu_seconds(self) -> dict[str, float]:
+        """Return the CPU time of each function so far, by its name in the account."""
+        return {name: float(used) for name, used in self._stack.knob("function-cpu")["seconds"].items()}
+
+    def _function_seconds(self, began: float, before: Mapping[str, float]) -> dict[str, tuple[float, float, int]]:
+        after = self._cpu_seconds()
+        names = service_names(self._stack.client("lambda"))
+        found: dict[str, tuple[float, float, int]] = {}
         for report in reports(self._stack.client("lambda"), self._stack.client("logs"), began):
-            found[report.function] = found.get(report.function, 0.0) + report.milliseconds / 1000
+            seconds, _, times = found.get(report.function, (0.0, 0.0, 0))
+            found[report.function] = (seconds + report.milliseconds / 1000, 0.0, times + 1)
+        for name, used in after.items():
+            if (function := names.get(name, name)) in found:
+                seconds, cpu, times = found[function]
+                found[function] = (seconds, cpu + used - before.get(name, 0.0), times)
         return found
 
 
@@ -323,8 +337,12 @@ def stage_table(one: Outcome) -> Table:
     for name, codes in one.rings.items():
         refused = ", ".join(f"{count} with {code}" for code, count in codes.items() if code != "200")
         shown.add_row(f"webhook {name}", refused or "none refused", "", str(sum(codes.values())))
-    for name, seconds in sorted(one.function_seconds.items(), key=lambda item: -item[1]):
-        shown.add_row(f"function {name}", "", f"{seconds:.2f} s", "")
+    for name, (seconds, cpu, times) in sorted(one.function_seconds.items(), key=lambda item: -item[1][1]):
+        shown.add_row(f"function {name}", f"{cpu:.2f} s CPU", f"{seconds:.2f} s", str(times))
+    total = sum(cpu for _, cpu, _ in one.function_seconds.values())
+    shown.add_row(
+        "all functions", f"{total:.2f} s CPU", "", str(sum(times for _, _, times in one.function_seconds.values()))
+    )
     return shown
 
 

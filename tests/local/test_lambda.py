@@ -42,6 +42,28 @@ def test_a_warm_invocation_takes_milliseconds(local_aws: RunningAws) -> None:
     assert min(spent) < 0.035  # 8 ms on an idle machine; a delayed acknowledgement would make each of them 40
 
 
+def test_the_cpu_time_of_a_function_is_counted_apart_from_its_waiting(local_aws: RunningAws) -> None:
+    works = """
+import time
+def handler(event, context):
+    end = time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+"""
+    working = local_aws.function(works)
+    waiting = local_aws.function("import time\ndef handler(event, context):\n    time.sleep(0.4)\n")
+    for name in (working, waiting):
+        invoke(local_aws, name)
+    started = local_aws.knob("function-cpu")["seconds"]
+
+    for name in (working, waiting):
+        invoke(local_aws, name)
+
+    used = {name: local_aws.knob("function-cpu")["seconds"][name] - started[name] for name in (working, waiting)}
+    assert 0.2 <= used[working] < 0.4
+    assert used[waiting] < 0.1
+
+
 def test_a_function_acts_as_its_own_role(local_aws: RunningAws) -> None:
     role = local_aws.role("lambda.amazonaws.com")
     name = local_aws.function(
