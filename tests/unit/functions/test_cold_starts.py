@@ -39,3 +39,35 @@ def test_in_lambda_the_clients_exist_before_the_first_invocation(function: str, 
 
 def test_elsewhere_a_handler_is_imported_without_a_client() -> None:
     assert clients_after_import("launch_instances", {}) == 0
+
+
+IMPORTED = """
+import sys
+from functions.{} import handler
+print(*sorted(sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "unneeded"),
+    [
+        ("ring_doorbell", ("joiner.pools", "joiner.cluster", "kubernetes")),
+        ("find_pending_pods", ("yaml", "kubernetes.client.models", "boto3", "highspy")),
+        ("record_node_claims", ("yaml", "kubernetes.client.models", "boto3", "highspy")),
+        ("launch_instances", ("kubernetes", "boto3", "highspy")),
+    ],
+)
+def test_a_cold_start_imports_no_module_that_its_function_does_not_use(
+    function: str, unneeded: tuple[str, ...]
+) -> None:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    found = subprocess.run(
+        [sys.executable, "-c", IMPORTED.format(function)],
+        env={**clean, "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert set(unneeded) & set(found.stdout.split()) == set()

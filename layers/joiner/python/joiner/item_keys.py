@@ -36,6 +36,7 @@ LAST_PROPOSAL: Final = "last"  # of PROPOSED
 TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
 PENDING_PODS: Final = "pods"  # of ANSWERED
 LAST_DETECTION: Final = "last"  # of DRIFT
+OF_DISRUPTIONS: Final = "disruption#"  # of BACKOFF: prefix of the key of a pool whose replacements failed
 DESCRIBED: Final = "described"  # of CLUSTER
 
 

@@ -16,7 +16,6 @@ from botocore.session import Session, get_session
 
 from joiner.adapters.parallel import TimeLeft
 from joiner.adapters.payload import ClusterFacts, Task
-from joiner.adapters.store import Store
 
 if TYPE_CHECKING:
     from joiner.adapters.absences import Absences, Disuse, Impairments
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from joiner.adapters.planning_back_offs import PlanningBackOffs
     from joiner.adapters.recommendations import Recommendations
     from joiner.adapters.retirements import Retirements
+    from joiner.adapters.store import Store
     from joiner.adapters.sweep_slot import SweepSlot
     from joiner.planning import Ceilings, PlanTolerances
 
@@ -241,8 +241,10 @@ def doorbell_rotation() -> "DoorbellRotation":
 
 
 @functools.cache
-def store() -> Store:
+def store() -> "Store":
     """Return the decision bucket of this deployment."""
+    from joiner.adapters.store import Store
+
     return Store(client("s3"), setting("JOINER_BUCKET"))
 
 

@@ -25,7 +25,7 @@ from joiner.cluster.list_pages import Packed
 from joiner.cluster.node_shards import shard_of
 from joiner.names import FIELD_MANAGER, LEAVING, NODE_OF_POD, PLACED
 
-with unopened("kubernetes", "kubernetes.client"):
+with unopened("kubernetes", "kubernetes.client", "kubernetes.utils"):
     from kubernetes.client.configuration import Configuration
     from kubernetes.client.exceptions import ApiException
     from kubernetes.client.rest import RESTClientObject

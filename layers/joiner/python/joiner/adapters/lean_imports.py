@@ -1,8 +1,8 @@
 """Import modules of a package without the imports of its own `__init__`.
 
 `kubernetes.client` imports hundreds of modules around its models, which we do not use: a quarter of a second of
-computing in every cold start, and more if the files are not cached. Its REST client and its `Configuration` need none
-of them.
+computing in every cold start, and more if the files are not cached. `kubernetes.utils` imports them, too, and a parser
+of YAML. The REST client and its `Configuration` need none of them.
 """
 
 import importlib.util

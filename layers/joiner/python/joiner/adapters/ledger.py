@@ -32,7 +32,6 @@ from joiner.adapters.ledger_items import (
     Wave,
 )
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
-from joiner.lifecycle.disruption_progress import BACK_OFF_PREFIX
 from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
@@ -318,9 +317,9 @@ class Ledger(DynamoTable):
         """Return until when each pool (by key) replaces no node, because a replacement failed."""
         listed = self.back_offs(int(now.timestamp())).items()
         return {
-            key.removeprefix(BACK_OFF_PREFIX): datetime.fromtimestamp(each.until, UTC)
+            key.removeprefix(item_keys.OF_DISRUPTIONS): datetime.fromtimestamp(each.until, UTC)
             for key, each in listed
-            if key.startswith(BACK_OFF_PREFIX)
+            if key.startswith(item_keys.OF_DISRUPTIONS)
         }
 
     # Waves

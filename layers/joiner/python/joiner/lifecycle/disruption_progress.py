@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from joiner.cluster import Node, Taint
+from joiner.item_keys import OF_DISRUPTIONS
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.retirement import DISRUPTED, DISRUPTION_REASON
 from joiner.pools import NodeClaim
@@ -134,16 +135,13 @@ def _why_lost(name: str, claim: NodeClaim | None) -> str:
     return ""
 
 
-BACK_OFF_PREFIX: Final = "disruption#"
-
-
 def back_off_id(pool: str) -> str:
     """Return the id of the back-off of a pool (by key) whose replacement failed.
 
     >>> back_off_id("NodePool/default")
     'disruption#NodePool/default'
     """
-    return BACK_OFF_PREFIX + pool
+    return OF_DISRUPTIONS + pool
 
 
 def mark_patch(node: Node) -> dict[str, Any] | None:
