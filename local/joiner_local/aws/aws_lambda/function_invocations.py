@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 import uuid
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ class FunctionInvoker:
         self._aws = aws
         self._store = PackageStore(aws.data / "packages")
         self._metrics = ThreadPoolExecutor(1, "lambda-metrics")
-        self._cpu_seconds: Counter[str] = Counter()
+        self._cpu_seconds: defaultdict[str, float] = defaultdict(float)
         self._cpu_lock = threading.Lock()
 
         def ship(spec: FunctionSpec, stream: str, line: str) -> None:
