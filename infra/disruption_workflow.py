@@ -44,6 +44,8 @@ class DisruptionWorkflow(Construct):
             "propose_disruption": {
                 "JOINER_CEILING_NODES": str(settings.ceilings.nodes),
                 "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),
+                "JOINER_PREFERENCE_POLICY": settings.planning.preference_policy,
+                "JOINER_MIN_VALUES_POLICY": settings.planning.min_values_policy,
             }
         }
         self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)

@@ -46,6 +46,8 @@ class ScaleUpWorkflow(Construct):
                 "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),
                 "JOINER_FEWER_NODES_PERCENT": str(settings.planning.fewer_nodes_tolerance_percent),
                 "JOINER_ZONE_SPREAD_PERCENT": str(settings.planning.zone_spread_tolerance_percent),
+                "JOINER_PREFERENCE_POLICY": settings.planning.preference_policy,
+                "JOINER_MIN_VALUES_POLICY": settings.planning.min_values_policy,
             },
         }
         self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)

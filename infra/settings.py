@@ -105,6 +105,12 @@ class PlanningSettings:
     zone_spread_tolerance_percent: Annotated[float, NumberRange(0, 20)] = 1.0
     """How much more a plan may cost for nodes in more zones. Spot prices often differ by more between zones; then the
     nodes stay in the cheapest ones."""
+    preference_policy: Literal["Respect", "Ignore"] = "Respect"
+    """Whether plans choose, of offers of the same price, those that satisfy more preferences of the pods. Respect never
+    costs more, and never leaves a pod pending."""
+    min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
+    """Whether a pod stays pending (Strict) if its node could not choose among as many values as a pool's minValues
+    require, or gets a node with fewer choices."""
 
 
 KeyArn = TextPattern(

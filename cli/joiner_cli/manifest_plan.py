@@ -126,6 +126,7 @@ def plan_snapshot(
         ceilings=request.limits.ceilings,
         effort=effort,
         tolerances=request.limits.tolerances,
+        policies=request.limits.policies,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from joiner.launching import NodeClassPolicy
 from joiner.launching.node_class_costs import DEFAULT_OVERHEAD_PRICE
-from joiner.planning import Ceilings, PlanTolerances
+from joiner.planning import Ceilings, PlanPolicies, PlanTolerances
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 
@@ -21,6 +21,7 @@ class SettingsLimits:
     policy: NodeClassPolicy | None = None
     overhead_price: float = DEFAULT_OVERHEAD_PRICE
     tolerances: PlanTolerances = field(default_factory=PlanTolerances)
+    policies: PlanPolicies = field(default_factory=PlanPolicies)
 
 
 def read_limits(path: Path | None) -> SettingsLimits:
@@ -54,5 +55,8 @@ def read_limits(path: Path | None) -> SettingsLimits:
         settings.planning.node_overhead_price_per_hour,
         PlanTolerances(
             settings.planning.fewer_nodes_tolerance_percent / 100, settings.planning.zone_spread_tolerance_percent / 100
+        ),
+        PlanPolicies(
+            settings.planning.preference_policy == "Respect", settings.planning.min_values_policy == "BestEffort"
         ),
     )

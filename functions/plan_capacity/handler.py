@@ -18,7 +18,7 @@ from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
-from joiner.planning import Ceilings, Plan, Planner, PlanTolerances, Snapshot
+from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
@@ -27,6 +27,7 @@ environment.prepare_clients("dynamodb", "s3")
 SHOWN: Final = 20  # kinds of nodes in the summary
 REASONS_SHOWN: Final = 10
 DEFAULT_TOLERANCES: Final = PlanTolerances()
+DEFAULT_POLICIES: Final = PlanPolicies()
 PLANNER: Final = Planner()
 """It keeps compiled offers for the next invocation of this environment."""
 
@@ -43,6 +44,7 @@ class CapacityPlanning:
         tolerances: PlanTolerances | None = DEFAULT_TOLERANCES,
         *,
         planner: Planner = PLANNER,
+        policies: PlanPolicies = DEFAULT_POLICIES,
     ) -> None:
         self._ledger = ledger
         self._answers = answers
@@ -50,6 +52,7 @@ class CapacityPlanning:
         self._ceilings = ceilings
         self._tolerances = tolerances
         self._planner = planner
+        self._policies = policies
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return the plan's key and its summary.
@@ -67,6 +70,7 @@ class CapacityPlanning:
             classes=documents.get_node_classes(self._store, classes),
             ceilings=self._ceilings,
             tolerances=self._tolerances,
+            policies=self._policies,
         )
         for warning in made.warnings:
             logger.warning(warning)
@@ -153,6 +157,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.store(),
         environment.ceilings(),
         environment.tolerances(),
+        policies=environment.policies(),
     )
     answer = planning.answer(task, event["snapshot"], event["classes"], now, environment.lease_end(context, now))
     logger.info("planned capacity", **answer)

@@ -22,11 +22,12 @@ from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
-from joiner.planning import Ceilings, Snapshot
+from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.pools.closed_pools import find_closed_pools
 
 logger = Logger()
 
+DEFAULT_POLICIES: Final = PlanPolicies()
 ACTIONS_SHOWN: Final = 20
 
 
@@ -40,12 +41,14 @@ class DisruptionPlanning:
         recommendations: Recommendations,
         store: Store,
         ceilings: Ceilings,
+        policies: PlanPolicies = DEFAULT_POLICIES,
     ) -> None:
         self._ledger = ledger
         self._recommendations = recommendations
         self._disruptions = disruptions
         self._store = store
         self._ceilings = ceilings
+        self._policies = policies
 
     def answer(self, task: Task, keys: Mapping[str, str], now: datetime, lease_until: int) -> dict[str, Any]:
         """Return ``{"proposal", "actions", "replacements", "remaining", "pricePerHour", "lowerBoundPerHour",
@@ -74,6 +77,7 @@ class DisruptionPlanning:
             documents.get_node_classes(self._store, keys["classes"]),
             self._ceilings,
             self._history(world, now),
+            self._policies,
         )
         fresh = propose_wave(world, inputs, now)
         if not keys["proposal"]:
@@ -132,6 +136,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.recommendations(),
         environment.store(),
         environment.ceilings(),
+        environment.policies(),
     )
     keys = {name: str(event.get(name) or "") for name in ("snapshot", "classes", "proposal", "digest")}
     answer = planning.answer(task, keys, now, environment.lease_end(context, now))

@@ -57,6 +57,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         runtime: {python: "3.13", architecture: x86_64}
         nodeRoles: {names: [NodeRole], manageNodeAccessEntry: false}
         ceilings: {nodes: 7, pricePerHour: 3}
+        planning: {preferencePolicy: Ignore, minValuesPolicy: BestEffort}
         imageOwners: [amazon, "123456789012"]
         vpc: {subnets: [subnet-0123456789abcdef0], securityGroup: sg-0123456789abcdef0}
         doorbell: {pods: {rate: 1, burst: 2}, nodes: {rate: 3, burst: 4}, concurrency: 9, caParameter: /ca}
@@ -74,6 +75,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert settings.runtime == RuntimeSettings("3.13", "x86_64")
     assert (settings.node_roles.names, settings.node_roles.manage_node_access_entry) == (("NodeRole",), False)
     assert settings.ceilings == CeilingSettings(nodes=7, price_per_hour=3.0)
+    assert (settings.planning.preference_policy, settings.planning.min_values_policy) == ("Ignore", "BestEffort")
     assert settings.vpc == VpcSettings(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
     assert settings.doorbell == DoorbellSettings(RouteThrottle(1, 2), RouteThrottle(3, 4), 9, "/ca")
     assert (settings.sweep.every_minutes, settings.logs.retention_days, settings.logs.level) == (2, 30, "DEBUG")

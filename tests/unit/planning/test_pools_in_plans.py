@@ -1,6 +1,6 @@
 """Pool settings in plans: minValues, replicas, overlays, reservations, mixes of capacity types, zone ids."""
 
-from joiner.planning import Plan
+from joiner.planning import Plan, PlanPolicies
 from tests.plan_checker import check_plan
 from tests.unit.planning.checked import checked, drawn, why, world
 from tests.unit.planning.worlds import (
@@ -84,7 +84,7 @@ def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enou
             "instance types could hold it"
         )
     ]
-    assert drawn(planned(lists, FAMILIES, best_effort=True)) == ["m.2xlarge a spot: huge"]
+    assert drawn(planned(lists, FAMILIES, policies=PlanPolicies(best_effort=True))) == ["m.2xlarge a spot: huge"]
 
 
 def test_a_static_pool_gets_the_nodes_that_it_lacks_and_they_take_pods() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from joiner.planning import PlanPolicies
 from tests.unit.planning.checked import checked, drawn, world
 from tests.unit.planning.worlds import (
     CATALOGUE,
@@ -42,6 +43,12 @@ def wanting(kind: str, term: Json) -> dict[str, Any]:
 
 def test_the_preferred_zone_is_taken_where_it_costs_the_same() -> None:
     assert drawn(checked(world([pod("web-0", **liking((10, ZONE, [ZONES[2]])))]))) == ["g.large c spot: web-0"]
+
+
+def test_no_preference_counts_where_the_settings_ignore_them() -> None:
+    liked = [pod("web-0", **liking((10, ZONE, [ZONES[2]])))]
+
+    assert drawn(checked(world(liked), policies=PlanPolicies(preferences=False))) == ["g.large a spot: web-0"]
 
 
 def test_the_heavier_of_two_preferences_wins() -> None:

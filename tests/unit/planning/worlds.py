@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Ceilings, Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, PlanPolicies, Snapshot, plan
+from joiner.planning.planner import DEFAULT_POLICIES
 from joiner.pools import ResolvedNodeClass, Subnet
 
 Json = Mapping[str, Any]
@@ -145,11 +146,11 @@ def planned(
     assignments: Mapping[str, Mapping[str, int]] | None = None,
     in_flight: Sequence[str] = (),
     default_spreads: Sequence[Json] = (),
-    best_effort: bool = False,
+    policies: PlanPolicies = DEFAULT_POLICIES,
 ) -> Plan:
     snapshot = Snapshot.from_lists(lists, assignments=assignments, in_flight=in_flight, default_spreads=default_spreads)
     known = Catalogue.from_json(catalogue)
-    return plan(snapshot, known, unavailable, classes=CLASSES, ceilings=ceilings, best_effort=best_effort)
+    return plan(snapshot, known, unavailable, classes=CLASSES, ceilings=ceilings, policies=policies)
 
 
 # -- drawn at random -----------------------------------------------------------------------------------------------

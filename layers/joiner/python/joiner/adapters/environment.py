@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.store import Store
     from joiner.adapters.sweep_slot import SweepSlot
-    from joiner.planning import Ceilings, PlanTolerances
+    from joiner.planning import Ceilings, PlanPolicies, PlanTolerances
 
 LEASE_MARGIN: Final = 30  # seconds
 
@@ -134,6 +134,16 @@ def tolerances() -> "PlanTolerances":
 
     fewer, zones = (float(setting(f"JOINER_{name}_PERCENT")) / 100 for name in ("FEWER_NODES", "ZONE_SPREAD"))
     return PlanTolerances(fewer, zones)
+
+
+def policies() -> "PlanPolicies":
+    """Return what plans do about the preferences of pods and about minValues."""
+    from joiner.planning import PlanPolicies
+
+    return PlanPolicies(
+        preferences=setting("JOINER_PREFERENCE_POLICY") == "Respect",
+        best_effort=setting("JOINER_MIN_VALUES_POLICY") == "BestEffort",
+    )
 
 
 @functools.cache

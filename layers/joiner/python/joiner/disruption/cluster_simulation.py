@@ -17,7 +17,7 @@ from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Pod
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
-from joiner.planning import Ceilings, Offer, Planner, Snapshot
+from joiner.planning import Ceilings, Offer, Planner, PlanPolicies, Snapshot
 from joiner.planning.arrays import Floats, Marks
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.model.node_offers import OfferChoice
@@ -45,11 +45,17 @@ class PlannerArguments:
     unavailable: frozenset[tuple[str, str, str]]
     classes: Mapping[str, ResolvedNodeClass]
     ceilings: Ceilings
+    policies: PlanPolicies = field(default_factory=PlanPolicies)
     planner: Planner = field(default_factory=Planner)
 
     def state(self, snapshot: Snapshot) -> PlanState:
         return self.planner.state(
-            snapshot, self.catalogue, self.unavailable, classes=self.classes, ceilings=self.ceilings
+            snapshot,
+            self.catalogue,
+            self.unavailable,
+            classes=self.classes,
+            ceilings=self.ceilings,
+            policies=self.policies,
         )
 
     def prices(self, snapshot: Snapshot) -> NodePrices:

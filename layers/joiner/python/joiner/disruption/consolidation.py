@@ -22,8 +22,8 @@ from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.disruption.wave_budgets import WaveBudgets
 from joiner.disruption.wave_plan import WaveWriter
 from joiner.disruption.wave_search import FoundWave, WaveSearch
-from joiner.planning import Ceilings, Snapshot
-from joiner.planning.planner import uncollected
+from joiner.planning import Ceilings, PlanPolicies, Snapshot
+from joiner.planning.planner import DEFAULT_POLICIES, uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner.pools import ResolvedNodeClass
 
@@ -42,15 +42,16 @@ def propose(
     now: datetime,
     ceilings: Ceilings = NO_CEILINGS,
     history: DisruptionHistory = NO_HISTORY,
+    policies: PlanPolicies = DEFAULT_POLICIES,
     gap: float = GAP,
 ) -> Proposal:
     """Return the actions of one wave, best first: empty nodes, then nodes whose pods can run cheaper elsewhere.
 
-    ``unavailable``, ``classes`` and ``ceilings`` are those of ``joiner.planning.plan``. The budgets of pools and the
-    PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the actions that they postpone. The
-    actions together keep every rule. Each one may be left out without harm to the others.
+    ``unavailable``, ``classes``, ``ceilings`` and ``policies`` are those of ``joiner.planning.plan``. The budgets of
+    pools and the PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the actions that they
+    postpone. The actions together keep every rule. Each one may be left out without harm to the others.
     """
-    world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings)
+    world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings, policies)
     return _Consolidation(snapshot, world, now, history).proposal(gap)
 
 

@@ -21,8 +21,9 @@ from joiner.disruption.disruption_candidates import BudgetsOfPods
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
-from joiner.planning import Ceilings, Plan, PlannedNode, Planner, Snapshot
+from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
+from joiner.planning.planner import DEFAULT_POLICIES
 from joiner.pools import NodePool, ResolvedNodeClass
 from joiner.pools.disruption_budgets import count_remaining_disruptions
 from joiner.pools.timestamps import format_timestamp
@@ -53,6 +54,7 @@ def propose_replacements(
     now: datetime,
     ceilings: Ceilings = NO_CEILINGS,
     history: DisruptionHistory = NO_HISTORY,
+    policies: PlanPolicies = DEFAULT_POLICIES,
 ) -> Proposal:
     """Return the actions of one wave: instances at risk first, then nodes without pods, then the oldest drift.
 
@@ -64,7 +66,7 @@ def propose_replacements(
 
     def try_removal(removed: Collection[OutdatedNode]) -> Plan:
         trial = remove_on_trial(snapshot, removed)
-        return planner.plan(trial, catalogue, closed, classes=classes, ceilings=ceilings)
+        return planner.plan(trial, catalogue, closed, classes=classes, ceilings=ceilings, policies=policies)
 
     planner = Planner()
     closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}

@@ -5,7 +5,7 @@ acts at a time. Both would count the same nodes against the same budgets.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from joiner.catalogue import Catalogue
@@ -14,7 +14,7 @@ from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.outdated_nodes import find_offerings_at_risk
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.replacements import propose_replacements
-from joiner.planning import Ceilings, Snapshot
+from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.pools import ResolvedNodeClass
 
 
@@ -27,6 +27,7 @@ class WaveInputs:
     classes: Mapping[str, ResolvedNodeClass]
     ceilings: Ceilings
     history: DisruptionHistory
+    policies: PlanPolicies = field(default_factory=PlanPolicies)
 
 
 def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Proposal:
@@ -39,6 +40,7 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Propo
         now=now,
         ceilings=inputs.ceilings,
         history=inputs.history,
+        policies=inputs.policies,
     )
     if outdated.actions:
         return outdated
@@ -50,6 +52,7 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Propo
         now=now,
         ceilings=inputs.ceilings,
         history=inputs.history,
+        policies=inputs.policies,
     )
     return replace(
         made,

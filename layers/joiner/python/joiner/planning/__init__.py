@@ -9,6 +9,7 @@ from joiner.planning.plan import (
     PendingPod,
     Plan,
     PlannedNode,
+    PlanPolicies,
     PlanTolerances,
     Reason,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "Offer",
     "PendingPod",
     "Plan",
+    "PlanPolicies",
     "PlanTolerances",
     "PlannedNode",
     "Planner",

@@ -262,6 +262,15 @@ class PlanTolerances:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanPolicies:
+    """``preferences``: plans satisfy the preferences of pods where that costs nothing. ``best_effort``: minValues are
+    kept as far as possible instead of strictly."""
+
+    preferences: bool = True
+    best_effort: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Simplification:
     """What the last step of planning changed: how many nodes and instance types fewer the plan has, how many nodes it
     moved to other zones, and what all of that costs in $/h."""

@@ -19,13 +19,14 @@ from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.plan import UNCHANGED, Ceilings, Plan, PlanTolerances
+from joiner.planning.plan import UNCHANGED, Ceilings, Plan, PlanPolicies, PlanTolerances
 from joiner.planning.state.build import build_state
 from joiner.planning.state.plan_state import PlanState
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 
 NO_CEILINGS = Ceilings()
 SOME_EFFORT = Effort()
+DEFAULT_POLICIES = PlanPolicies()
 
 
 @contextmanager
@@ -56,7 +57,7 @@ class Planner:
         *,
         classes: Mapping[str, ResolvedNodeClass],
         ceilings: Ceilings = NO_CEILINGS,
-        best_effort: bool = False,
+        policies: PlanPolicies = DEFAULT_POLICIES,
     ) -> PlanState:
         """Return the state of the snapshot with no pod placed. The arguments are those of ``plan``."""
         return build_state(
@@ -65,7 +66,7 @@ class Planner:
             frozenset(unavailable),
             classes=classes,
             ceilings=ceilings,
-            strict=not best_effort,
+            strict=not policies.best_effort,
             cache=self._cache,
         )
 
@@ -78,7 +79,7 @@ class Planner:
         *,
         classes: Mapping[str, ResolvedNodeClass],
         ceilings: Ceilings = NO_CEILINGS,
-        best_effort: bool = False,
+        policies: PlanPolicies = DEFAULT_POLICIES,
         effort: Effort = SOME_EFFORT,
         tolerances: PlanTolerances | None = None,
     ) -> Plan:
@@ -86,7 +87,7 @@ class Planner:
 
         ``unavailable`` are unavailable offerings: (capacity type, instance type, zone), ``*`` for any. ``classes`` are
         the resolved node classes by key (``EC2NodeClass/default``). A pool whose class is missing or not ready is not
-        used; the other pools are. ``best_effort`` keeps minValues as far as possible instead of strictly.
+        used; the other pools are. ``policies`` are those of the settings for preferences and minValues.
         Requirements of pools that this catalogue cannot satisfy, and limits on resources that it does not have, are
         added to the problems of the snapshot. ``effort`` limits the search for a cheaper plan. ``tolerances`` let the
         plan cost a little more for fewer nodes and more zones; without them it stays as the search found it, with
@@ -100,11 +101,12 @@ class Planner:
 
         meter = Meter(effort)
         state = self.state(
-            snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, best_effort=best_effort
+            snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies
         )
         found = search(state, meter, effort.seed)
         before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
-        apply_preferences(state)
+        if policies.preferences:
+            apply_preferences(state)
         simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
         mixes = keep_capacity_mix(state)
         zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
@@ -144,7 +146,7 @@ def plan(
     *,
     classes: Mapping[str, ResolvedNodeClass],
     ceilings: Ceilings = NO_CEILINGS,
-    best_effort: bool = False,
+    policies: PlanPolicies = DEFAULT_POLICIES,
     effort: Effort = SOME_EFFORT,
     tolerances: PlanTolerances | None = None,
 ) -> Plan:
@@ -155,7 +157,7 @@ def plan(
         unavailable,
         classes=classes,
         ceilings=ceilings,
-        best_effort=best_effort,
+        policies=policies,
         effort=effort,
         tolerances=tolerances,
     )
