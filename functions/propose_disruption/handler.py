@@ -41,6 +41,7 @@ class DisruptionPlanning:
         recommendations: Recommendations,
         store: Store,
         ceilings: Ceilings,
+        *,
         policies: PlanPolicies = DEFAULT_POLICIES,
     ) -> None:
         self._ledger = ledger
@@ -136,7 +137,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.recommendations(),
         environment.store(),
         environment.ceilings(),
-        environment.policies(),
+        policies=environment.policies(),
     )
     keys = {name: str(event.get(name) or "") for name in ("snapshot", "classes", "proposal", "digest")}
     answer = planning.answer(task, keys, now, environment.lease_end(context, now))
