@@ -51,7 +51,7 @@ def read_cluster(
     launching = find_launching_claims(
         claims.values(),
         (claim for launch in launches for claim in launch.claims),
-        lease.number if lease.living(int(now.timestamp())) else 0,
+        lease.number if lease.is_held(int(now.timestamp())) else 0,
     )
     context = RetirementContext(
         now,

@@ -9,7 +9,7 @@ from aws_lambda_powertools import Logger
 
 from functions.check_registration.node_joining_steps import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.cluster_view import LIVING
+from joiner.adapters.cluster_view import NOT_ENDED
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
@@ -41,7 +41,7 @@ class NodeFilling:
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
         # Pods are listed last: each counts once, either on its node or as pending
-        world = read_snapshot({**listed, "pods": self._kube.packed(kinds.PODS, fields=LIVING)})
+        world = read_snapshot({**listed, "pods": self._kube.packed(kinds.PODS, fields=NOT_ENDED)})
         nodes = {node.name: node for node in world.nodes}
         open_or_closed = [
             self._node_to_fill(progress, nodes[progress.claim.node_name], manifests[progress.claim.node_name])

@@ -125,7 +125,7 @@ class PodEviction:
         }
         there = [one for one in draining if one.claim not in lost and one.node]
         pods = list_pods_on_each(self._kube, {one.node for one in there})
-        strangers = self._close(
+        mismatches = self._close(
             there
         )  # after pods are listed: pods of a node that takes the name later are not in the list
         budget = CallBudget()
@@ -135,14 +135,14 @@ class PodEviction:
         rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         for one in there:
             try:
-                stranger = strangers[one.claim]
-                if isinstance(stranger, Exception):
-                    raise stranger
-                if stranger:
+                mismatch = mismatches[one.claim]
+                if isinstance(mismatch, Exception):
+                    raise mismatch
+                if mismatch:
                     logger.info(
-                        "its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, reason=stranger
+                        "its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, reason=mismatch
                     )
-                    rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, stranger))
+                    rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, mismatch))
                     continue
                 found = pods[one.node]
                 if isinstance(found, KubeError):
@@ -176,8 +176,8 @@ class PodEviction:
             manifest = self._kube.get(kinds.NODES, one.node)
         except NotFound:
             return ""
-        if stranger := _stranger(manifest, one):
-            return stranger
+        if mismatch := _find_mismatch(manifest, one):
+            return mismatch
         try:
             patch_node(self._kube, read_node(manifest), taint_patch)
         except (KubeError, ValueError) as reason:
@@ -270,7 +270,7 @@ class PodEviction:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
 
 
-def _stranger(node: Mapping[str, Any], one: RetiringClaim) -> str:
+def _find_mismatch(node: Mapping[str, Any], one: RetiringClaim) -> str:
     """Return whose the node of the retired node's name is, as a sentence; empty if it is the claim's node.
 
     Names come from private IP addresses, which EC2 uses again. A node without an instance id belongs to the claim that

@@ -52,7 +52,7 @@ class CandidateListing:
         found = {"refused": "", "why": "", "rings": lease.rings, "snapshot": "", "candidates": 0}
         if refused := refusal_reason(self._guards.detect(now)):
             return {**found, "refused": refused, "why": refused}
-        if not task.lease_number and lease.living(int(now.timestamp())):
+        if not task.lease_number and lease.is_held(int(now.timestamp())):
             return {**found, "why": "another execution plans or launches nodes"}
         if self._ledger.unrecorded_launches():
             return {**found, "why": "the outcome of a launch is not recorded yet"}

@@ -69,7 +69,7 @@ def act(request: Request) -> Answer:
 
         ec2, ledger = Ec2(environment.client("ec2")), environment.ledger()
         around = DeletionContext(
-            lease_is_held=lambda: ledger.lease().living(int(time.time())),
+            lease_is_held=lambda: ledger.lease().is_held(int(time.time())),
             instances=lambda: ec2.instances_left_of_cluster(cluster),
         )
         refuse_deletion(cluster, environment.region(), environment.pause(), around)

@@ -275,16 +275,16 @@ def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
     from joiner.names import MANAGED_BY
 
     ours = {definition["metadata"]["name"] for definition in definitions}
-    strangers = sorted(
+    foreign = sorted(
         there["metadata"]["name"]
         for there in kube.list(CUSTOM_RESOURCE_DEFINITIONS)
         if there["metadata"]["name"] in ours and (there["metadata"].get("labels") or {}).get(MANAGED_BY) != "joiner"
     )
-    if strangers:
+    if foreign:
         raise ForeignDefinitions(
-            f"{', '.join(strangers)}: another program manages these CRDs, probably Karpenter. Uninstall it, keep "
+            f"{', '.join(foreign)}: another program manages these CRDs, probably Karpenter. Uninstall it, keep "
             f"its objects, and hand the "
-            f"CRDs over: kubectl label crd {' '.join(strangers)} {MANAGED_BY}=joiner --overwrite"
+            f"CRDs over: kubectl label crd {' '.join(foreign)} {MANAGED_BY}=joiner --overwrite"
         )
 
 

@@ -140,7 +140,7 @@ class DoorbellRequests:
                 started = ring_scale_up(
                     self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at
                 )
-                logger.info(f"rang for {kind}", execution=started, holder="new" if started else "living")
+                logger.info(f"rang for {kind}", execution=started, holder="new" if started else "running")
         except Exception:  # the API server waits for the answer; the sweep does what this ring did not
             logger.exception("the ring was lost; the next sweep finds the change")
 

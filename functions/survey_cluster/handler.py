@@ -175,7 +175,7 @@ class ClusterSurveying:
             obscured=_obscured(lists, snapshot),
             disrupting=frozenset(disrupting),
             lease=lease.number
-            if lease.living(int(now.timestamp()))
+            if lease.is_held(int(now.timestamp()))
             else lease.number + 1,  # no execution launches the written claims
             now=now,
             interval=self._interval,

@@ -24,7 +24,7 @@ from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2_client import Ec2, Instance
-from joiner.adapters.executions import RUNNING, SUCCEEDED, UNTOLD, Executions
+from joiner.adapters.executions import RUNNING, STATUS_UNKNOWN, SUCCEEDED, Executions
 from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
@@ -66,7 +66,7 @@ class ExecutionStatus(Protocol):
     """Reads how an execution ended (`joiner.adapters.executions`)."""
 
     def status(self, execution: str) -> str:
-        """Return `RUNNING`, the final status, `GONE` or `UNTOLD`."""
+        """Return `RUNNING`, the final status, `GONE` or `STATUS_UNKNOWN`."""
 
 
 class InstanceSurveying:
@@ -218,8 +218,8 @@ class InstanceSurveying:
         `seen`.
         """
         known = {claim.instance for claim in seen.claims}
-        strangers = sorted(each for each in {*instances, *seen.ours} if each not in known)
-        pairings = {each.instance: each.claim for each in self._ledger.pairings(strangers).values()}
+        unknown = sorted(each for each in {*instances, *seen.ours} if each not in known)
+        pairings = {each.instance: each.claim for each in self._ledger.pairings(unknown).values()}
         unrecorded = frozenset(launch.id for launch in left)
         survey = InstanceSurvey(seen.claims, seen.nodes, instances, unrecorded, pairings, frozenset(seen.ours))
         cases = [case for check in INSTANCE_CHECKS for case in check.find(survey)]
@@ -281,7 +281,7 @@ class InstanceSurveying:
         """
         owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
         status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
-        left = [each for each in owned if status[each.owner] not in (RUNNING, UNTOLD) or not each.attended(now)]
+        left = [each for each in owned if status[each.owner] not in (RUNNING, STATUS_UNKNOWN) or not each.attended(now)]
         back_off = {
             each.claim: now + back_off_seconds(each.attempt) for each in left if status[each.owner] == SUCCEEDED
         }
@@ -302,7 +302,7 @@ class InstanceSurveying:
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
         status = self._executions.status(lease.holder) if lease.holder else RUNNING
-        if status == RUNNING or (status == UNTOLD and lease.living(int(self._clock().timestamp()))):
+        if status == RUNNING or (status == STATUS_UNKNOWN and lease.is_held(int(self._clock().timestamp()))):
             return ""
         return lease.holder if self._ledger.break_lease(lease.holder, lease.number) else ""
 

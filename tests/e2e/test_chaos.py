@@ -134,7 +134,9 @@ class Chaos:
     def doom(self) -> None:
         """Let one of the next instances fail while it boots."""
         self.actor.world.stack.agent_knob("faults", {"clear": True})
-        self.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": self.chance.randint(2, 6)})
+        self.actor.world.stack.agent_knob(
+            "faults", {"fault": "stops-while-booting", "every": self.chance.randint(2, 6)}
+        )
 
     # --- afterwards
 

@@ -193,7 +193,7 @@ def test_every_pod_runs_on_its_planned_node_although_all_pods_are_replaced_meanw
 
 @pytest.mark.long("full nodes whose pods are replaced")
 def test_pods_of_nodes_that_fail_to_boot_get_other_nodes_and_the_rest_runs_as_planned(crowd: Crowd) -> None:
-    crowd.actor.world.stack.agent_knob("faults", {"fault": "dies-while-booting", "every": DYING})
+    crowd.actor.world.stack.agent_knob("faults", {"fault": "stops-while-booting", "every": DYING})
     before = dead(crowd.actor)
     planned = crowd.open_the_pool()
     until(lambda: len(dead(crowd.actor) - before) >= NODES // DYING, what="some instances dead", limit=60)

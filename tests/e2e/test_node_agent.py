@@ -309,7 +309,7 @@ def test_a_stopped_instance_keeps_its_node_and_can_start_again(nodes: Nodes) -> 
 def test_injected_faults_have_their_effect(nodes: Nodes) -> None:
     for fault, instance_type in [
         ("never-boots", "c5.large"),
-        ("dies-while-booting", "r5.large"),
+        ("stops-while-booting", "r5.large"),
         ("not-ready", "m5.xlarge"),
     ]:
         nodes.agent("faults", fault=fault, instanceType=instance_type)

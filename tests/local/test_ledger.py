@@ -75,8 +75,8 @@ def test_rings_are_counted_and_the_ringer_sees_who_holds_the_lease(table: Ledger
     rung = table.ledger.ring()
 
     assert rung == Lease(ME, 1, 100, 2)
-    assert rung.living(now=99)
-    assert not rung.living(now=100)
+    assert rung.is_held(now=99)
+    assert not rung.is_held(now=100)
 
 
 def test_only_the_holder_renews_its_lease(table: LedgerTable) -> None:

@@ -5,7 +5,7 @@ or `every` (each n-th that matches the rest). `"fault": "none"` removes the rule
 true}` all rules.
 
   never-boots         no node ever appears
-  dies-while-booting  the instance shuts itself down halfway through its boot
+  stops-while-booting  the instance shuts itself down halfway through its boot
   slow                the boot takes ten times as long (or `factor` times)
   not-ready           the node joins, and is not ready
   silent              the node joins and becomes ready; then its kubelet stops reporting
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-FAULTS: Final = ("never-boots", "dies-while-booting", "slow", "not-ready", "silent")
+FAULTS: Final = ("never-boots", "stops-while-booting", "slow", "not-ready", "silent")
 NONE: Final = "none"
 
 

@@ -122,7 +122,7 @@ class SimulatedKubelets:
             match fault.kind:
                 case "never-boots":
                     log.info("%s never boots: a fault that was asked for", instance_id)
-                case "dies-while-booting":
+                case "stops-while-booting":
                     self._later(self.pace.boot / 2, lambda: self.aws.terminate(instance_id))
                 case _:
                     factor = fault.factor if fault.kind == "slow" else 1.0

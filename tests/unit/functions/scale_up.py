@@ -23,7 +23,7 @@ from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
-from joiner.adapters.executions import UNTOLD
+from joiner.adapters.executions import STATUS_UNKNOWN
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import ClusterFacts, Execution, Task, is_express
@@ -223,7 +223,7 @@ class SimulatedCluster:
 
     def _take_lease(self, name: str) -> int | None:
         lease = self.machine.lease()
-        if lease.living(int(self.now.timestamp())):
+        if lease.is_held(int(self.now.timestamp())):
             return None
         self.machine._update(
             "LEASE",
@@ -436,7 +436,7 @@ class SimulatedCluster:
     def status(self, execution: str) -> str:
         """Return the status, as `Executions.status` does."""
         if is_express(execution):
-            return UNTOLD
+            return STATUS_UNKNOWN
         if execution in self.ended:
             return "SUCCEEDED"
         return "ABORTED" if execution in self.dead else "RUNNING"

@@ -22,9 +22,9 @@ def test_a_rule_applies_to_the_instances_that_it_names() -> None:
 
 def test_every_third_is_struck() -> None:
     faults = NodeFaults()
-    faults.turn({"fault": "dies-while-booting", "every": 3})
+    faults.turn({"fault": "stops-while-booting", "every": 3})
 
-    assert [faults.of(*M5).kind for _ in range(7)] == ["", "", "dies-while-booting", "", "", "dies-while-booting", ""]
+    assert [faults.of(*M5).kind for _ in range(7)] == ["", "", "stops-while-booting", "", "", "stops-while-booting", ""]
 
 
 def test_a_rule_is_taken_back_by_the_same_choice() -> None:

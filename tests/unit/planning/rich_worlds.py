@@ -56,7 +56,7 @@ def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
         )
     )
     revision: dict[str, Any] = {"matchLabelKeys": ["pod-template-hash"]}
-    wish = {"weight": 10, "podAffinityTerm": near(key, other)}
+    preference = {"weight": 10, "podAffinityTerm": near(key, other)}
     return draw(
         st.sampled_from(
             [
@@ -70,7 +70,7 @@ def rules(draw: st.DrawFn, app: str) -> dict[str, Any]:
                 affinity(podAntiAffinity=[{**near(key, app), **revision}]),
                 affinity(podAffinity=[{**near(key, app), **revision}]),
                 affinity(podAffinity=[{**near(ZONE, other), **reach}]),
-                {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}},
+                {"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}},
             ]
         )
     )

@@ -276,8 +276,11 @@ def test_a_pool_may_leave_a_label_open_for_pods_to_choose() -> None:
 
 
 def test_a_preference_decides_between_equals_and_costs_nothing() -> None:
-    wish = {"weight": 50, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [ZONES[2]]}]}}
-    liking: Any = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}}
+    preference = {
+        "weight": 50,
+        "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [ZONES[2]]}]},
+    }
+    liking: Any = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}}
 
     assert drawn(checked(world([pod("web-0", **liking)]))) == ["g.large c spot: web-0"]
 

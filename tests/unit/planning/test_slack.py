@@ -116,8 +116,11 @@ def test_of_pools_at_one_price_and_of_nodes_that_stand_those_are_taken_that_no_t
 
 
 def test_of_nodes_that_stand_the_one_is_taken_that_the_pod_prefers() -> None:
-    wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}}
-    liking = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    preference = {
+        "weight": 1,
+        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]},
+    }
+    liking = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
 
     plan = checked(
         world([pod("web", affinity=liking)], nodes=[node("a"), node("b", labels={"disk": "fast"})]), catalogue=TYPES

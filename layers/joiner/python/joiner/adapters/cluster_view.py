@@ -47,7 +47,7 @@ CONTROLLERS: Final = {
 }
 """Kinds that create pods, and whose objects contain the number of pods."""
 
-LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that have ended use no resources, and no decision needs them; clusters with many jobs keep thousands."""
 
 
@@ -86,11 +86,15 @@ class ListedCluster:
         if not set(expected_claims) <= claim_names(found):
             found = self._read(FIRST)
         between = self._read(self._between)
-        return {**found, **between, "pods": self._kube.packed(kinds.PODS, fields=LIVING, consistent=self._consistent)}
+        return {
+            **found,
+            **between,
+            "pods": self._kube.packed(kinds.PODS, fields=NOT_ENDED, consistent=self._consistent),
+        }
 
     def pods_without_node(self) -> Sequence[Mapping[str, Any]]:
         """Return the pods that are bound to no node; far fewer than all, and from the API server's cache."""
-        return self._kube.packed(kinds.PODS, fields=f"spec.nodeName=,{LIVING}")
+        return self._kube.packed(kinds.PODS, fields=f"spec.nodeName=,{NOT_ENDED}")
 
     def controller(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return the controller of a pod; None if it does not exist, or is of a kind that is not read."""

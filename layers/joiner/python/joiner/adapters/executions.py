@@ -24,7 +24,7 @@ ATTEMPTS: Final = 5  # names tried; the sweep covers the rest
 RUNNING: Final = "RUNNING"
 SUCCEEDED: Final = "SUCCEEDED"
 GONE: Final = "GONE"
-UNTOLD: Final = "UNTOLD"
+STATUS_UNKNOWN: Final = "UNKNOWN"
 
 
 class Executions:
@@ -91,11 +91,11 @@ class Executions:
 
     def status(self, execution: str) -> str:
         """Return ``RUNNING``, the final status, or ``GONE`` if Step Functions does not know the execution (any more).
-        Return ``UNTOLD`` for an Express execution, whose status cannot be queried: the caller uses the end that it
-        recorded itself.
+        Return ``STATUS_UNKNOWN`` for an Express execution, whose status cannot be queried: the caller uses the end that
+        it recorded itself.
         """
         if is_express(execution):
-            return UNTOLD
+            return STATUS_UNKNOWN
         try:
             return str(self._client.describe_execution(executionArn=execution)["status"])
         except ClientError as reason:
@@ -125,7 +125,7 @@ def ring_scale_up(
     read.
     """
     lease = ledger.ring(stored_at)
-    if lease.living(int(now.timestamp())):
+    if lease.is_held(int(now.timestamp())):
         return ""
     return executions.start_scale_up(machine, now)
 

@@ -82,10 +82,10 @@ class Lease:
     stored_at: float = 0.0
     launches_ended: str = ""
 
-    def living(self, now: int) -> bool:
+    def is_held(self, now: int) -> bool:
         """Return whether an execution holds the lease at `now`.
 
-        >>> Lease("arn:x", 3, until=100, rings=0).living(now=99), Lease("", 3, until=0, rings=7).living(now=99)
+        >>> Lease("arn:x", 3, until=100, rings=0).is_held(now=99), Lease("", 3, until=0, rings=7).is_held(now=99)
         (True, False)
         """
         return bool(self.holder) and self.until > now

@@ -105,7 +105,7 @@ class BindingState:
         self._here: dict[str, list[Pod]] = {}
         for pod in self.bound:
             self._here.setdefault(pod.node_name, []).append(pod)
-        self._tallies: dict[tuple[str, int], SpreadCounts] = {}
+        self._spread_counts: dict[tuple[str, int], SpreadCounts] = {}
 
     def on(self, node: str) -> list[Pod]:
         """Return the pods that use resources of a node."""
@@ -115,12 +115,12 @@ class BindingState:
         """Return the pods of a class that have no node, oldest first."""
         return list(self._waiting.get(class_key, {}).values())
 
-    def tally(self, pod: Pod, position: int) -> "SpreadCounts":
+    def spread_counts(self, pod: Pod, position: int) -> "SpreadCounts":
         """Return the counts of the pod's spread at `position`: the same for all pods of its class."""
         key = (pod.class_key, position)
-        if key not in self._tallies:
-            self._tallies[key] = SpreadCounts.of(pod.constraints.spreads[position], pod, self)
-        return self._tallies[key]
+        if key not in self._spread_counts:
+            self._spread_counts[key] = SpreadCounts.of(pod.constraints.spreads[position], pod, self)
+        return self._spread_counts[key]
 
     def bind(self, pod: Pod, node: Node) -> None:
         bound = replace(pod, node_name=node.name)
@@ -130,8 +130,8 @@ class BindingState:
         self._waiting.get(pod.class_key, {}).pop(pod.key, None)
         if pod.constraints.anti_affinity:
             self.wary.append(bound)
-        for tally in self._tallies.values():
-            tally.add(bound)
+        for spread_counts in self._spread_counts.values():
+            spread_counts.add(bound)
 
 
 @dataclass(slots=True)
@@ -329,7 +329,7 @@ def _neighbours_refuse(pod: Pod, node: Node, scene: BindingState, here: Sequence
             if _same_domain(term.topology_key, node, scene.nodes.get(other.node_name)) and _selected(term, pod, scene):
                 return f"{other.key} stays away from it"
     for position, spread in enumerate(rules.spreads):
-        if spread.hard and scene.tally(pod, position).skewed_by(pod, node, here):
+        if spread.hard and scene.spread_counts(pod, position).skewed_by(pod, node, here):
             return f"{UNEVEN}{spread.topology_key}"
     return ""
 

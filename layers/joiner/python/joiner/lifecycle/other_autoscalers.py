@@ -57,12 +57,12 @@ class OtherAutoscaler:
 
 
 def find_other_autoscalers(
-    leases: Iterable[Mapping[str, Any]], strangers: Iterable[str], now: datetime
+    leases: Iterable[Mapping[str, Any]], foreign_definitions: Iterable[str], now: datetime
 ) -> tuple[OtherAutoscaler, ...]:
     """Return the other autoscalers; those that keep Joiner from acting come first.
 
-    `leases` are those named in LEASES, of any namespace; `strangers` are Joiner's definitions that have another
-    manager.
+    `leases` are those named in LEASES, of any namespace; `foreign_definitions` are Joiner's definitions that have
+    another manager.
     """
     held = {str(lease["metadata"]["name"]): lease for lease in leases if is_fresh(lease, now)}
     found = []
@@ -75,7 +75,7 @@ def find_other_autoscalers(
                 "nothing. Scale Karpenter's deployment to 0 to let Joiner act",
             )
         )
-    if foreign := sorted(strangers):
+    if foreign := sorted(foreign_definitions):
         found.append(
             OtherAutoscaler(
                 AutoscalerSign.FOREIGN_DEFINITIONS,

@@ -16,7 +16,7 @@ the whole plan."""
 
 def has_preferences(state: PlanState, group: PodGroup) -> bool:
     """Return whether pods of the group prefer some nodes, or to be near or apart from other pods."""
-    return bool(group.constraints.preferences or state.rules[group.index].wishes)
+    return bool(group.constraints.preferences or state.rules[group.index].preferred)
 
 
 class NodeExchange:

@@ -25,9 +25,9 @@ MOST_OFFERS: Final = 12
 
 def apply_preferences(state: PlanState) -> None:
     """Satisfy preferences where possible; price, pods and number of nodes do not change."""
-    wishing = {group for group in state.left if _wishes(group, state)}
-    if wishing:
-        PreferenceMover(state, wishing).apply()
+    with_preferences = {group for group in state.left if _wishes(group, state)}
+    if with_preferences:
+        PreferenceMover(state, with_preferences).apply()
 
 
 def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str], name: str) -> float:
@@ -38,8 +38,10 @@ def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str
     ScheduleAnyway spread counts adds a small part.
     """
     constraints = group.constraints
-    liked = float(sum(wish.weight for wish in constraints.preferences if wish.term.suits(labels, name)))
-    for weight, counts in state.rules[group.index].wishes:
+    liked = float(
+        sum(preference.weight for preference in constraints.preferences if preference.term.suits(labels, name))
+    )
+    for weight, counts in state.rules[group.index].preferred:
         domain = labels.get(counts.key)
         if domain is not None:
             liked += weight * counts.by_domain.get(domain, 0)
@@ -47,16 +49,16 @@ def preference_score(state: PlanState, group: PodGroup, labels: Mapping[str, str
 
 
 def _wishes(group: PodGroup, state: PlanState) -> bool:
-    return bool(group.pods) and bool(group.constraints.preferences or state.rules[group.index].wishes)
+    return bool(group.pods) and bool(group.constraints.preferences or state.rules[group.index].preferred)
 
 
 class PreferenceMover:
     """Moves the new nodes to other offers, in one pass."""
 
-    def __init__(self, state: PlanState, wishing: set[PodGroup]) -> None:
+    def __init__(self, state: PlanState, with_preferences: set[PodGroup]) -> None:
         self._state = state
-        self._wishing = wishing
-        self._wished = {id(counts) for group in wishing for _, counts in state.rules[group.index].wishes}
+        self._wishing = with_preferences
+        self._preferred = {id(counts) for group in with_preferences for _, counts in state.rules[group.index].preferred}
         self._audits = 0
         self._same_price: dict[tuple[PoolOffers, float], list[NodeOffer]] = {}
 
@@ -90,7 +92,7 @@ class PreferenceMover:
     def _counted(self, group: PodGroup) -> bool:
         """Return whether a required rule (not only a preference) of any pod counts pods of the group."""
         own = self._state.rules[group.index]
-        return any(id(counts) not in self._wished for counts in own.feeds)
+        return any(id(counts) not in self._preferred for counts in own.feeds)
 
     def _sound(self, bound_by_others: bool) -> bool:
         if not bound_by_others:

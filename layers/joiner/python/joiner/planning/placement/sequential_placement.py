@@ -138,7 +138,7 @@ class SequentialPlacer:
 
     def _as_liked(self, group: PodGroup, nodes: Iterable[NodeState]) -> Iterable[NodeState]:
         """Return the nodes with the highest preference score first; all of them are already paid for."""
-        if group.constraints.preferences or self.state.rules[group.index].wishes or self._has_soft_taints:
+        if group.constraints.preferences or self.state.rules[group.index].preferred or self._has_soft_taints:
             return sorted(nodes, key=lambda node: -self._preference_score(group, node))
         return nodes
 

@@ -58,7 +58,7 @@ def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:
         found |= {spread.topology_key for spread in constraints.spreads if spread.hard or group.pods}
         found |= {term.topology_key for term in pod_terms(constraints)}
         if group.pods:
-            found |= {key for wish in constraints.preferences for key in wish.term.labels}
+            found |= {key for preference in constraints.preferences for key in preference.term.labels}
         found |= {family.key for family in group.mounted.families}
         if group.mounted.shared:
             found.add(names.ZONE)

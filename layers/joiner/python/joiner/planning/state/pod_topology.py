@@ -109,7 +109,7 @@ class GroupRules:
     away: list[DomainCounts] = field(default_factory=list)
     unwanted: list[DomainCounts] = field(default_factory=list)
     feeds: list[DomainCounts] = field(default_factory=list)
-    wishes: list[tuple[int, DomainCounts]] = field(default_factory=list)
+    preferred: list[tuple[int, DomainCounts]] = field(default_factory=list)
     together: list[DomainCounts] = field(default_factory=list)
     alone: list[DomainCounts] = field(default_factory=list)
     offer_set: list[tuple[DomainCounts, Mapping[str, int]]] = field(default_factory=list)

@@ -72,7 +72,7 @@ class RuleCompiler:
             if group.pods:
                 self._spreads(group)
                 self._affinity(group)
-                self._wishes(group)
+                self._preferences(group)
                 for claim in group.mounted.shared:
                     sharing = [other for other in self._groups if claim in other.mounted.shared]
                     self._found[group.index].together.append(self._counts_of(("shared", claim), names.ZONE, sharing))
@@ -144,20 +144,22 @@ class RuleCompiler:
         rules of buffers count them."""
         return meant if group.is_buffer or not self._has_buffers else [other for other in meant if not other.is_buffer]
 
-    def _wishes(self, group: PodGroup) -> None:
+    def _preferences(self, group: PodGroup) -> None:
         """Compile preferences about other pods and soft spreads into weighted counts: more pods are better, or worse
         if the weight is negative."""
         own = self._found[group.index]
-        for wish in group.constraints.pod_preferences:
-            counts = self._counts_of(("wish", wish.term), wish.term.topology_key, self._meant((wish.term,)))
-            own.wishes.append((-wish.weight if wish.away else wish.weight, counts))
+        for preference in group.constraints.pod_preferences:
+            counts = self._counts_of(
+                ("preference", preference.term), preference.term.topology_key, self._meant((preference.term,))
+            )
+            own.preferred.append((-preference.weight if preference.away else preference.weight, counts))
         for spread in group.constraints.spreads:
             if not spread.hard:
                 meant = self._selected(group.namespace, spread.selector)
                 counts = self._counts_of(
                     (spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant
                 )
-                own.wishes.append((-1, counts))
+                own.preferred.append((-1, counts))
 
     def _meant(self, wanted: tuple[PodAffinityTerm, ...]) -> list[PodGroup]:
         """Return the groups that all these terms select."""
