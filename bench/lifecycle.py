@@ -176,7 +176,8 @@ def table(title: str, runs: Sequence[Mapping[str, float]]) -> Table:
 
 
 def quantile(sorted_values: Sequence[float], share: float) -> float:
-    """
+    """Return the quantile of these values (the nearest one of them).
+
     >>> quantile([1.0, 2.0, 3.0, 4.0], 0.95)
     4.0
     """

@@ -28,7 +28,7 @@ class TerminationConfirmation:
         """Return ``{"claims", "gone"}``: all claims with their stages."""
         terminating = [one for one in entries if one.stage is RetirementStage.TERMINATING]
         self._retirements.see((one.claim for one in terminating), owner, int(now.timestamp()))
-        shown = self._ec2.whereabouts(one.instance for one in terminating)
+        shown = self._ec2.find_by_id(one.instance for one in terminating)
         done = {one.claim: _judged(one, shown.get(one.instance), now) for one in terminating}
         gone = [one.instance for one in done.values() if one.stage is RetirementStage.TERMINATED]
         logger.info("confirmed termination", gone=gone, terminating=len(done) - len(gone))

@@ -257,7 +257,7 @@ class LostInstances:
     def works(self, instance: str) -> bool:
         """Return whether the instance runs; False if EC2 does not know it."""
         if self._found is None:
-            self._found = self._ec2.whereabouts(self._instances)
+            self._found = self._ec2.find_by_id(self._instances)
         return instance in self._found and self._found[instance].works
 
     def instance(self, instance: str) -> Instance | None:

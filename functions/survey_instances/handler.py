@@ -180,7 +180,7 @@ class InstanceSurveying:
         """Return all instances of this cluster in any state, and instances of claims and nodes that lost their tags."""
         found = {each.id: each for each in self._ec2.instances_of_cluster(cluster, ended=True)}
         untagged = {claim.instance for claim in seen.claims if claim.instance}.union(seen.ours).difference(found)
-        found |= self._ec2.whatever_became_of(untagged)
+        found |= self._ec2.in_any_state(untagged)
         self._note_deaths(found, seen)
         return found
 

@@ -41,7 +41,7 @@ class InstanceTermination:
             ]
             return {"claims": [one.to_json() for one in paused], "terminated": 0}
         drained = {one.instance: one for one in entries if one.stage is RetirementStage.DRAINED and one.instance}
-        shown = self._ec2.whereabouts(drained)
+        shown = self._ec2.find_by_id(drained)
         done = {one.claim: one for one in self._end(cluster, drained, shown, now)}
         done |= {
             one.claim: one.at(RetirementStage.TERMINATED)

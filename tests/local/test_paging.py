@@ -133,7 +133,7 @@ LISTS: dict[str, tuple[str, Callable[[FiveOfEachKind], Any]]] = {
     "instances left of a cluster": ("ec2 DescribeInstances", lambda w: w.ec2.instances_left_of_cluster(w.cluster)),
     "instances of a launch": ("ec2 DescribeInstances", lambda w: w.ec2.instances_of_launch("l-1")),
     "instances by id": ("ec2 DescribeInstances", lambda w: w.ec2.instances(w.ids)),
-    "instances in any state": ("ec2 DescribeInstances", lambda w: w.ec2.whatever_became_of(w.ids)),
+    "instances in any state": ("ec2 DescribeInstances", lambda w: w.ec2.in_any_state(w.ids)),
     "instances in trouble": ("ec2 DescribeInstanceStatus", lambda w: w.ec2.troubled_instances()),
     "subnets": ("ec2 DescribeSubnets", lambda w: w.ec2.subnets(w.in_vpc)),
     "security groups": ("ec2 DescribeSecurityGroups", lambda w: w.ec2.security_groups(w.in_vpc)),

@@ -75,7 +75,8 @@ def _largest(one: Amounts, other: Amounts) -> Amounts:
 
 
 def tolerates(tolerations: Iterable[Object], taint: Object) -> bool:
-    """
+    """Return whether one of these tolerations tolerates the taint.
+
     >>> tolerates([{"operator": "Exists"}], {"key": "a", "effect": "NoExecute"})
     True
     >>> tolerates([{"key": "a", "value": "1"}], {"key": "a", "value": "2", "effect": "NoExecute"})

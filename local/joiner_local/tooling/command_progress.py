@@ -21,7 +21,8 @@ class StepFailed(RuntimeError):
 
 
 def last_line(output: Sequence[str]) -> str:
-    """
+    """Return the start of the last line, without spaces around it.
+
     >>> last_line(["Collecting moto", "  Downloading moto-5.2.5"])
     'Downloading moto-5.2.5'
     """

@@ -54,4 +54,4 @@ def test_our_own_questions_about_many_instances_stay_below_the_limit_of_filters(
     ec2 = Ec2(local_aws.client("ec2"))
 
     assert ec2.instances(ids) == []
-    assert ec2.whatever_became_of(ids) == {}
+    assert ec2.in_any_state(ids) == {}

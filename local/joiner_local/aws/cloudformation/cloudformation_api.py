@@ -367,7 +367,8 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
 
 
 def bucket_and_key(url: str) -> tuple[str, str]:
-    """
+    """Return bucket and key of the URL of an object.
+
     >>> bucket_and_key("http://127.0.0.1:4566/cdk-assets/a/b.json")
     ('cdk-assets', 'a/b.json')
     >>> bucket_and_key("https://cdk-assets.s3.us-east-1.amazonaws.com/b.json")

@@ -228,7 +228,8 @@ class ResourceTypeRegistry(dict[str, ResourceType]):
 
 
 def property_tree(paths: Iterable[str]) -> PropertyTree:
-    """
+    """Return properties with dots in their names as a tree.
+
     >>> property_tree(["Code.S3Bucket", "Code.S3Key", "Role"])
     {'Code': {'S3Bucket': {}, 'S3Key': {}}, 'Role': {}}
     """

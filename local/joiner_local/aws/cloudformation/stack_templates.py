@@ -212,7 +212,8 @@ def references(node: Any) -> Iterator[tuple[str, str | None]]:
 
 
 def attribute_reference(value: Any) -> tuple[str, str]:
-    """
+    """Return the resource and the attribute of the arguments of `Fn::GetAtt`.
+
     >>> attribute_reference(["Topic", "TopicName"]), attribute_reference("Topic.TopicName")
     (('Topic', 'TopicName'), ('Topic', 'TopicName'))
     """

@@ -33,7 +33,8 @@ PUBLIC: Final = ("image", "snapshot")
 
 
 def arn(kind: str, identifier: str = "*") -> str:
-    """
+    """Return the ARN of a resource of EC2; images belong to no account.
+
     >>> arn("instance", "i-1"), arn("image", "ami-1")
     ('arn:aws:ec2:us-east-1:123456789012:instance/i-1', 'arn:aws:ec2:us-east-1::image/ami-1')
     """

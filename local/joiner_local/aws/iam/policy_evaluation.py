@@ -148,7 +148,8 @@ def denial_message(principal: str, decision: AccessDecision) -> str:
 
 
 def as_list(value: Any) -> list[Any]:
-    """
+    """Return the value, in a list unless it is one.
+
     >>> as_list("a"), as_list(["a", "b"])
     (['a'], ['a', 'b'])
     """

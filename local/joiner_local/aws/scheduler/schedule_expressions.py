@@ -177,7 +177,8 @@ def _zone(name: str) -> dt.tzinfo:
 
 
 def parse(expression: str, zone: str = "UTC") -> Rate | Once | Cron:
-    """
+    """Parse the expression of a schedule. Raises InvalidExpression.
+
     >>> parse("rate(5 minutes)")
     Rate(seconds=300)
     """

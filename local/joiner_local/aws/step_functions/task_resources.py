@@ -130,7 +130,8 @@ def parse_resource(arn: str) -> TaskResource:
 
 
 def pascal_case(name: str) -> str:
-    """
+    """Return a name with an upper-case first letter, as task results have it.
+
     >>> pascal_case("resourcesVpcConfig"), pascal_case("MD5OfMessageBody")
     ('ResourcesVpcConfig', 'Md5OfMessageBody')
     """

@@ -171,7 +171,7 @@ class Ec2:
         found = [Instance.from_ec2(each) for reservation in reservations for each in reservation["Instances"]]
         return sorted((each for each in found if ended or each.alive), key=lambda instance: instance.id)
 
-    def whatever_became_of(self, ids: Iterable[str]) -> dict[str, Instance]:
+    def in_any_state(self, ids: Iterable[str]) -> dict[str, Instance]:
         """Return those of `ids` that EC2 still shows, in any state: a terminated one for about an hour."""
         wanted = sorted(set(ids))
         found: dict[str, Instance] = {}
@@ -181,12 +181,13 @@ class Ec2:
             found |= {one.id: one for each in reservations for one in map(Instance.from_ec2, each["Instances"])}
         return found
 
-    def whereabouts(self, ids: Iterable[str]) -> dict[str, Instance]:
-        """As `whatever_became_of`, but instances that no filter finds are described by id. EC2 does not know
-        an instance that is missing here. It has ended, unless it was launched seconds ago, because EC2's answers lag.
+    def find_by_id(self, ids: Iterable[str]) -> dict[str, Instance]:
+        """Return what `in_any_state` returns, and describe instances that no filter finds by their id. EC2 does not
+        know an instance that is missing in the result. It has ended, unless it was launched seconds ago: EC2's answers
+        lag.
         """
         wanted = set(ids)
-        found = self.whatever_became_of(wanted) if wanted else {}
+        found = self.in_any_state(wanted) if wanted else {}
         named = (self._named(each) for each in sorted(wanted - set(found)))
         return found | {each.id: each for each in named if each is not None}
 

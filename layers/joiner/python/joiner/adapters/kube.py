@@ -112,11 +112,11 @@ class Kube:
         return [each for page in pages for each in page]
 
     def packed(self, kind: Kind, *, labels: str = "", fields: str = "", consistent: bool = False) -> Packed:
-        """As `list`, kept as JSON: for kinds with many objects."""
+        """Return the objects as `list` does, but as JSON: for kinds with many objects."""
         return Packed(self._pages(kind, Packed.pack, kind.path(), _selectors(labels, fields), consistent=consistent))
 
     def list_metadata(self, kind: Kind, *, labels: str = "") -> Manifests:
-        """As `list`, but only the metadata of each object."""
+        """Return only the metadata of each object that `list` returns."""
         pages = self._pages(kind, _plain, kind.path(), _selectors(labels, ""), accept=METADATA_ONLY)
         return [each for page in pages for each in page]
 

@@ -230,7 +230,7 @@ class Ledger(DynamoTable):
             raise LeaseLost(f"the assignment of {claim} was rewritten after lease {lease_number}") from reason
 
     def assign_all(self, wanted: Mapping[str, Mapping[str, int]], lease_number: int) -> None:
-        """As `assign`, for many claims: a hundred in one request."""
+        """Write the assignments of many claims as `assign` does, a hundred in one request."""
         claims = sorted(wanted)
         for start in range(0, len(claims), TRANSACTION):
             part = claims[start : start + TRANSACTION]

@@ -147,6 +147,7 @@ class Pod:
 
 
 def read_protection(annotations: Mapping[str, str]) -> str:
+    """Return the value of the annotation against disruption: `true`, a duration, or empty without one."""
     if annotations.get(names.DO_NOT_EVICT) == "true":
         return "true"
     return annotations.get(names.DO_NOT_DISRUPT) or ""

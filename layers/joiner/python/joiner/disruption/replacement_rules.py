@@ -14,10 +14,12 @@ from joiner.planning.plan import Offer
 
 
 def capacity_type_of(candidate: Candidate) -> str:
+    """Return the capacity type of a candidate, from its node or else from its claim."""
     return candidate.node.labels.get(names.CAPACITY_TYPE) or candidate.claim.capacity_type
 
 
 def instance_type_of(candidate: Candidate) -> str:
+    """Return the instance type of a candidate, from its node or else from its claim."""
     return candidate.node.labels.get(names.INSTANCE_TYPE) or candidate.claim.instance_type
 
 

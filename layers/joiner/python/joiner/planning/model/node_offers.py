@@ -234,6 +234,7 @@ def node_labels(
 
 
 def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels of nodes of this type: those of the pool replace those of the type."""
     return {f"{names.INSTANCE_PREFIX}tenancy": "default", **instance_type.labels, **of_pool}
 
 

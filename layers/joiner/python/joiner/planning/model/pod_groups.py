@@ -71,6 +71,7 @@ def label_keys_of_rules(all_constraints: Iterable[PodConstraints]) -> frozenset[
 
 
 def pod_terms(constraints: PodConstraints) -> tuple[PodAffinityTerm, ...]:
+    """Return all terms about other pods: affinity, anti-affinity and preferences."""
     return (*constraints.affinity, *constraints.anti_affinity, *(one.term for one in constraints.pod_preferences))
 
 

@@ -25,7 +25,8 @@ ATTACHMENT_PREFIX: Final = "attachable-volumes-csi-"
 
 
 def attachment_resource(driver: str) -> str:
-    """
+    """Return the resource that counts the volumes of a driver on a node.
+
     >>> attachment_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'
     """

@@ -52,6 +52,7 @@ class SpareAllowance:
 
 
 def is_spot(one: NodeOffer) -> bool:
+    """Return whether the offer is spot capacity."""
     return one.offering.capacity_type == names.SPOT
 
 

@@ -52,6 +52,7 @@ def keep_better(state: PlanState, before: ScoredPlan) -> ScoredPlan:
 
 
 def layout_of(nodes: Iterable[NodeState]) -> Layout:
+    """Return these nodes, each with the number of pods of each group that the plan places on it."""
     return tuple((node, dict(node.planned)) for node in nodes)
 
 
