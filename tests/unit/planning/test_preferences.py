@@ -21,10 +21,10 @@ from tests.unit.planning.worlds import (
 )
 
 
-def liking(*preferred: tuple[int, str, list[str]]) -> dict[str, Any]:
+def liking(*preferences: tuple[int, str, list[str]]) -> dict[str, Any]:
     preferred = [
         {"weight": weight, "preference": {"matchExpressions": [{"key": key, "operator": "In", "values": values}]}}
-        for weight, key, values in preferred
+        for weight, key, values in preferences
     ]
     return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
