@@ -50,7 +50,8 @@ class AlarmSources:
     node_access: lambda_.IFunction
     launch_templates: lambda_.IFunction
     describer: lambda_.IFunction
-    elevator: lambda_.IFunction
+    elevator: lambda_.IFunction | None
+    """None: the deployment has no such function."""
     doorbell_logs: DoorbellLogs
 
 
@@ -155,9 +156,13 @@ class Alarms(Construct):
             "The cluster could not be described for 15 minutes: read the log of describe_cluster. Functions would not "
             "know a rotated CA or a changed endpoint.",
         )
+        if sources.elevator is not None:
+            self._watch_elevator(sources.elevator)
+
+    def _watch_elevator(self, elevator: lambda_.IFunction) -> None:
         self._alarm_from(
             "InstallerStaysAdministrator",
-            sources.elevator.metric_errors(period=FIVE_MINUTES),
+            elevator.metric_errors(period=FIVE_MINUTES),
             1,
             3,
             "The installer's access could not be checked for 15 minutes: read the log of elevate_installer. Its role "

@@ -65,7 +65,12 @@ class ClusterStack(Stack):
         self.launch_templates = LaunchTemplateCollection(self, "LaunchTemplates", dependencies=dependencies)
         self.catalogue = CatalogueRefreshSchedule(self, "Catalogue", dependencies=dependencies)
         self.installation = ManifestInstallation(
-            self, "Installation", dependencies=dependencies, doorbell_url=self.doorbell.url
+            self,
+            "Installation",
+            dependencies=dependencies,
+            doorbell_url=self.doorbell.url,
+            admitted=self._functions_in_the_cluster(),
+            node_roles=self.nodes.arns,
         )
         self.access = self._create_access_entries()
         self.alarms = Alarms(self, "Alarms", settings=settings, sources=self._alarm_sources())
@@ -102,14 +107,22 @@ class ClusterStack(Stack):
             sweep_arn=self.sweep.machine.arn,
         )
 
-    def _create_access_entries(self) -> FunctionAccessEntries:
-        return FunctionAccessEntries(
+    def _functions_in_the_cluster(self) -> list[LambdaFunction]:
+        return [each for each in self._functions_of_the_machines() if each.configuration.groups]
+
+    def _create_access_entries(self) -> FunctionAccessEntries | None:
+        """Return the access entries; none for a cluster that knows roles by aws-auth only."""
+        if self.settings.uses_aws_auth:
+            return None
+        entries = FunctionAccessEntries(
             self,
             "Access",
             settings=self.settings,
-            functions=[each for each in self._functions_of_the_machines() if each.configuration.groups],
+            functions=self._functions_in_the_cluster(),
             installer=self.installation.installer,
         )
+        entries.node.add_dependency(self.installation.cluster)  # which refuses a cluster without access entries
+        return entries
 
     def _alarm_sources(self) -> AlarmSources:
         return AlarmSources(
@@ -124,7 +137,7 @@ class ClusterStack(Stack):
             node_access=self.nodes.function.function,
             launch_templates=self.launch_templates.function.function,
             describer=self.installation.describer.function,
-            elevator=self.installation.elevator.function,
+            elevator=None if self.installation.elevator is None else self.installation.elevator.function,
             doorbell_logs=DoorbellLogs(self.doorbell.function.log_group, self.doorbell.access_log),
         )
 
@@ -241,8 +254,9 @@ class ClusterStack(Stack):
     def _order_resources(self) -> None:
         """Set dependencies: nothing rings or sweeps before everything exists. At deletion the schedule and the webhook
         are deleted first."""
-        installed = self.installation.revoked
-        self.installation.granted.node.add_dependency(self.access, self.scale_up, self.doorbell, self.catalogue.first)
+        installed = self.installation.last
+        access = () if self.access is None else (self.access,)
+        self.installation.first.node.add_dependency(*access, self.scale_up, self.doorbell, self.catalogue.first)
         # Created before anything writes to the bucket, so that the rollback of a deployment empties it, too
         self.catalogue.first.node.add_dependency(self.emptied)
         # Deleted after the state machines, which create launch templates

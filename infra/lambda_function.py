@@ -96,7 +96,9 @@ class LambdaFunction(Construct):
         environment: Mapping[str, str] | None = None,
         files: Mapping[str, Path] | None = None,
         reserved_concurrency: int | None = None,
+        role_name: str | None = None,
     ) -> None:
+        """`role_name` is for a role that people name; CloudFormation names the others."""
         super().__init__(scope, id)
         self.name = name
         self.configuration: FunctionConfiguration = CONFIGURATIONS[name]
@@ -104,7 +106,7 @@ class LambdaFunction(Construct):
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
         )
-        self.role = self._role(settings)
+        self.role = self._role(settings, role_name)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -156,10 +158,11 @@ class LambdaFunction(Construct):
             "POWERTOOLS_LOG_LEVEL": settings.logs.level,
         }
 
-    def _role(self, settings: Settings) -> iam.Role:
+    def _role(self, settings: Settings, name: str | None) -> iam.Role:
         role = iam.Role(
             self,
             "Role",
+            role_name=name,
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
             description=f"joiner {self.name} of {settings.cluster}",
         )

@@ -2,8 +2,9 @@
 
 The installer may run in the cluster's VPC, where it reaches no AWS API. So another function, outside the VPC, describes
 the cluster for it and records the endpoint and the CA for all functions. A third one makes the installer an
-administrator, and revokes this afterwards. The installer applies the manifests of its own package, and only if their
-digest is the one in the template.
+administrator, and revokes this afterwards. (In a cluster of the authentication mode CONFIG_MAP the installer always is
+one, and maps the roles of nodes and functions in aws-auth.) The installer applies the manifests of its own package, and
+only if their digest is the one in the template.
 
 Every deployment that changes anything runs all of them, because each installation replaces the secret of the doorbell.
 CloudFormation updates a custom resource only if its properties change, so one property is the digest of everything from
@@ -11,7 +12,7 @@ which a template is made.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from infra.aws_permissions import ClusterNetwork
 from infra.function_triggers import create_custom_resource, create_schedule
 from infra.lambda_function import ROOT, FunctionDependencies, LambdaFunction
 from infra.settings import Settings
+from joiner.names import installer_role_name
 
 MANIFESTS: Final = ROOT / "manifests"
 
@@ -61,9 +63,21 @@ TEMPLATE_SOURCES: Final = (
 class ManifestInstallation(Construct):
     """The three functions, their custom resources and their schedules."""
 
-    def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, doorbell_url: str) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        dependencies: FunctionDependencies,
+        doorbell_url: str,
+        admitted: Sequence[LambdaFunction],
+        node_roles: Sequence[str],
+    ) -> None:
+        """`admitted` are the functions that call the Kubernetes API, `node_roles` the ARNs of the roles of nodes: in a
+        cluster without access entries the installer maps them."""
         super().__init__(scope, id)
         settings = dependencies.settings
+        self._cluster_name = settings.cluster
         self.describer = LambdaFunction(self, "DescribeCluster", name="describe_cluster", dependencies=dependencies)
         self.installer = LambdaFunction(
             self,
@@ -71,12 +85,13 @@ class ManifestInstallation(Construct):
             name="install_manifests",
             dependencies=dependencies,
             files={"manifests": MANIFESTS},
+            role_name=installer_role_name(settings.cluster, settings.region) if settings.uses_aws_auth else None,
         )
-        self.elevator = self._create_elevator(dependencies)
+        self.elevator: LambdaFunction | None = None
         digest = manifests_digest(MANIFESTS)
         rotation = rotation_digest(settings, str(self.node.try_get_context("rotate") or ""))
         parameter = settings.doorbell.ca_parameter
-        self.cluster = self._describe_cluster(settings.cluster, digest, rotation, parameter)
+        self.cluster = self._describe_cluster(settings, digest, rotation)
         installed = {
             "Cluster": settings.cluster,
             "Endpoint": self.cluster.get_att_string("Endpoint"),
@@ -86,19 +101,40 @@ class ManifestInstallation(Construct):
             "Rotation": rotation,
             **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
         }
-        self.granted = self._installer_access("Granted", "before", installed)
-        self.manifests = create_custom_resource(self, "Manifests", self.installer, "Custom::Manifests", installed)
-        self.revoked = self._installer_access("Revoked", "after", installed)
-        self.manifests.node.add_dependency(self.granted)
-        self.revoked.node.add_dependency(self.manifests)
+        mappings = {"Mappings": self._mappings(settings, admitted, node_roles)} if settings.uses_aws_auth else {}
+        self.manifests = create_custom_resource(
+            self, "Manifests", self.installer, "Custom::Manifests", {**installed, **mappings}
+        )
+        self.first = self.last = self.manifests
+        if not settings.uses_aws_auth:
+            self.elevator = self._create_elevator(dependencies)
+            self.first, self.last = self._elevate(self.elevator, installed)
         self._grant_describing(settings.cluster, parameter)
-        self._grant_elevating(settings.cluster)
         self._schedule("Describing", self.describer, "The cluster's endpoint and CA").node.add_dependency(self.cluster)
+
+    def _mappings(self, settings: Settings, admitted: Sequence[LambdaFunction], node_roles: Sequence[str]) -> str:
+        """Return what the installer maps in aws-auth, as JSON."""
+        functions = {each.role.role_arn: list(each.configuration.groups) for each in admitted}
+        mapped = {
+            "functions": [{"role": role, "groups": groups} for role, groups in functions.items()],
+            "installer": self.installer.role.role_arn,
+            "nodes": list(node_roles) if settings.node_roles.manage_node_access_entry else [],
+        }
+        return Stack.of(self).to_json_string(mapped)
+
+    def _elevate(self, elevator: LambdaFunction, installed: Mapping[str, str]) -> tuple[CustomResource, CustomResource]:
+        """Return the resource that makes the installer an administrator before it runs, and the one that revokes it."""
+        granted = self._installer_access(elevator, "Granted", "before", installed)
+        revoked = self._installer_access(elevator, "Revoked", "after", installed)
+        self.manifests.node.add_dependency(granted)
+        revoked.node.add_dependency(self.manifests)
+        self._grant_elevating(elevator)
         # The schedule exists before access is granted and, at deletion, until it is revoked: a deployment or a deletion
         # that fails in between leaves no administrator
-        self.granted.node.add_dependency(
-            self._schedule("Revoking", self.elevator, "An installer that is an administrator no longer than it runs")
+        granted.node.add_dependency(
+            self._schedule("Revoking", elevator, "An installer that is an administrator no longer than it runs")
         )
+        return granted, revoked
 
     def _create_elevator(self, dependencies: FunctionDependencies) -> LambdaFunction:
         environment = {
@@ -109,11 +145,13 @@ class ManifestInstallation(Construct):
             self, "ElevateInstaller", name="elevate_installer", dependencies=dependencies, environment=environment
         )
 
-    def _describe_cluster(self, cluster: str, digest: str, rotation: str, ca_parameter: str | None) -> CustomResource:
+    def _describe_cluster(self, settings: Settings, digest: str, rotation: str) -> CustomResource:
         """Return the custom resource that describes the cluster whenever there is something to install: EKS may have
         rotated the CA."""
+        ca_parameter = settings.doorbell.ca_parameter
         properties = {
-            "Cluster": cluster,
+            "Cluster": settings.cluster,
+            "AuthenticationMode": settings.authentication_mode,
             "Manifests": digest,
             "Attributes": ",".join(DESCRIBED_ATTRIBUTES),
             "Rotation": rotation,
@@ -124,10 +162,12 @@ class ManifestInstallation(Construct):
     def _administrator_policy(self) -> str:
         return f"arn:{Stack.of(self).partition}:eks::aws:cluster-access-policy/{ADMINISTRATOR_POLICY}"
 
-    def _installer_access(self, id: str, place: str, installed: Mapping[str, str]) -> CustomResource:
+    def _installer_access(
+        self, elevator: LambdaFunction, id: str, place: str, installed: Mapping[str, str]
+    ) -> CustomResource:
         """Return the custom resource that grants the installer's access, or the one that revokes it; they run whenever
         the installer runs."""
-        return create_custom_resource(self, id, self.elevator, "Custom::InstallerAccess", {**installed, "Place": place})
+        return create_custom_resource(self, id, elevator, "Custom::InstallerAccess", {**installed, "Place": place})
 
     def _schedule(self, id: str, function: LambdaFunction, description: str) -> scheduler.Schedule:
         return create_schedule(
@@ -140,15 +180,15 @@ class ManifestInstallation(Construct):
             max_event_age=Duration.minutes(5),
         )
 
-    def _grant_elevating(self, cluster: str) -> None:
+    def _grant_elevating(self, elevator: LambdaFunction) -> None:
         """Allow `elevate_installer` one access policy, on one access entry."""
         stack = Stack.of(self)
         entry = stack.format_arn(
             service="eks",
             resource="access-entry",
-            resource_name=f"{cluster}/role/{stack.account}/{self.installer.role.role_name}/*",
+            resource_name=f"{self._cluster_name}/role/{stack.account}/{self.installer.role.role_name}/*",
         )
-        self.elevator.grant(
+        elevator.grant(
             iam.PolicyStatement(
                 actions=["eks:AssociateAccessPolicy"],
                 resources=[entry],

@@ -54,7 +54,7 @@ class NodeIdentity(Construct):
         wanted = {
             "Cluster": settings.cluster,
             "Roles": ",".join(self.arns),
-            "ManageEntries": str(settings.node_roles.manage_node_access_entry).lower(),
+            "ManageEntries": str(settings.node_roles.manage_node_access_entry and not settings.uses_aws_auth).lower(),
             "OwnRole": node_role_name(settings),
             "ProfilePath": profile_path(settings.cluster, settings.region),
             "Profile": self.profile.ref,

@@ -21,6 +21,7 @@ from infra.settings_reader import (
     read_settings,
     settings_error,
 )
+from joiner.names import installer_role_name
 
 HOST_RUNTIME: Final = "host"
 """In `runtime`, the word for this machine: the local stack runs the functions with the newest Python of the machine.
@@ -76,7 +77,8 @@ class NodeRoleSettings:
     role with the four policies that EKS requires of nodes."""
     manage_node_access_entry: bool = True
     """Create the EC2_LINUX access entries of these roles. An entry that exists, because a node group of the cluster
-    uses the role, is used as it is. Set it to false where aws-auth maps the roles."""
+    uses the role, is used as it is. With the authentication mode CONFIG_MAP: map the roles in aws-auth. Set it to false
+    where something else admits the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,10 @@ class Settings:
     account: Annotated[str | None, TextPattern(r"\d{12}", "twelve digits")] = None
     """None: the account of the credentials that deploy."""
     runtime: RuntimeSettings = RuntimeSettings()
+    authentication_mode: Literal["API", "API_AND_CONFIG_MAP", "CONFIG_MAP"] = "API"
+    """The cluster's authentication mode, as EKS describes it. With CONFIG_MAP the installer maps the roles of nodes and
+    functions in the ConfigMap kube-system/aws-auth; with the other modes they have access entries. The deployment is
+    refused if EKS describes another mode, because the wrong way admits nobody."""
     node_roles: NodeRoleSettings = NodeRoleSettings()
     ceilings: CeilingSettings = CeilingSettings()
     planning: PlanningSettings = PlanningSettings()
@@ -314,6 +320,11 @@ class Settings:
     """Refuse to delete the stack, its table and its bucket. Set it after the first deployment: CloudFormation could not
     roll back a first deployment with protected resources. To remove the stack, deploy once with false."""
 
+    @property
+    def uses_aws_auth(self) -> bool:
+        """Whether the cluster knows IAM roles by the ConfigMap aws-auth only."""
+        return self.authentication_mode == "CONFIG_MAP"
+
 
 def load_settings(path: Path) -> Settings:
     """Return the settings in one file. Raises SettingsError, and nothing else, for everything that is wrong with it."""
@@ -321,6 +332,7 @@ def load_settings(path: Path) -> Settings:
     wrong = {mistake.field.partition(".")[0] for mistake in mistakes}  # checks below read only fields without mistakes
     if not wrong & {"cluster", "region", "nodeRoles"}:
         mistakes += _check_node_role_name(settings)
+        mistakes += _check_installer_role_name(settings)
     if "doorbell" not in wrong:
         mistakes += _check_reserved_concurrency(settings)
     if "nodeClasses" not in wrong:
@@ -336,6 +348,15 @@ def _check_node_role_name(settings: Settings) -> list[SettingsMistake]:
         return []
     cause = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
     remedy = "create a role and write its name under nodeRoles.names"
+    return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
+
+
+def _check_installer_role_name(settings: Settings) -> list[SettingsMistake]:
+    name = installer_role_name(settings.cluster, settings.region)
+    if not settings.uses_aws_auth or len(name) <= ROLE_NAME_LIMIT:
+        return []
+    cause = f"the installer's role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
+    remedy = "change the cluster's authentication mode to API_AND_CONFIG_MAP, and write that in authenticationMode"
     return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from joiner_cli import pause_commands, plan_commands, uninstall_command
+from joiner_cli import admission_command, pause_commands, plan_commands, uninstall_command
 from joiner_cli.acceptance.accept_command import accept_command
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("catalogue")(plan_commands.catalogue_command)
 app.add_typer(plan_commands.explain_app, name="explain")
 app.command("pause")(pause_commands.pause_command)
 app.command("resume")(pause_commands.resume_command)
+app.command("admit-installer")(admission_command.admit_installer_command)
 app.command("accept")(accept_command)
 app.command("uninstall")(uninstall_command.uninstall_command)
 

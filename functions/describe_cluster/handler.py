@@ -61,6 +61,7 @@ def describe(request: Request) -> Answer:
         )
     cluster = describe_and_record()
     refuse_unsupported(cluster)
+    refuse_other_mode(cluster, request.properties["AuthenticationMode"])
     parameter = request.properties.get("CaParameter")
     ca = client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"] if parameter else ""
     return Answer(
@@ -83,6 +84,26 @@ def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
         remedy = "deploy to a cluster of ipFamily ipv4"
         raise ClusterNotSupported(
             f"{cluster['name']}: ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: {remedy}"
+        )
+
+
+def refuse_other_mode(cluster: Mapping[str, Any], setting: str) -> None:
+    """Raise ClusterNotSupported if the roles of functions and nodes would be written where the cluster does not read
+    them.
+    """
+    mode = (cluster.get("accessConfig") or {}).get("authenticationMode") or "CONFIG_MAP"
+    if mode == "CONFIG_MAP" and setting != mode:
+        raise ClusterNotSupported(
+            f"{cluster['name']}: its authentication mode is CONFIG_MAP, and the settings' authenticationMode is "
+            f"{setting}: write authenticationMode: CONFIG_MAP (docs/settings.md, Clusters with aws-auth), or "
+            "change the cluster: "
+            f"aws eks update-cluster-config --name {cluster['name']} "
+            "--access-config authenticationMode=API_AND_CONFIG_MAP"
+        )
+    if mode == "API" and setting == "CONFIG_MAP":
+        raise ClusterNotSupported(
+            f"{cluster['name']}: its authentication mode is API, which does not read aws-auth: write "
+            "authenticationMode: API"
         )
 
 

@@ -6,6 +6,7 @@ removed first, so that the API server does not call a doorbell that no longer ex
 """
 
 import hashlib
+import json
 import logging
 import secrets
 import socket
@@ -20,6 +21,7 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 
 if TYPE_CHECKING:
     from joiner.adapters.kube import Kube
+    from joiner.adapters.role_mappings import RoleMapping
 
 PHYSICAL_ID: Final = "joiner-manifests"
 PACKAGE: Final = Path(__file__).parent / "manifests"
@@ -31,6 +33,7 @@ ACCESS_SECONDS: Final = 120.0
 minutes, so each attempt signs a new one.
 """
 ESTABLISHED_SECONDS: Final = 60.0
+ADMINISTRATORS: Final = ("system:masters",)
 PAUSE_SECONDS: Final = 2.0
 
 Manifest = dict[str, Any]
@@ -48,6 +51,10 @@ class NotInstalled(Exception):
     """The API server refused a manifest with an error that contains the doorbell's secret; the message is that error
     without it.
     """
+
+
+class NotAdmitted(Exception):
+    """The ConfigMap aws-auth does not map the installer's role to administrators."""
 
 
 class NeverEstablished(Exception):
@@ -84,7 +91,8 @@ def act(request: Request) -> Answer:
             "the manifests in this function's package are not those of the template: deploy again from one checkout"
         )
     kube, clock = environment.kube(facts), Clock()
-    await_access(kube, clock)
+    await_access(kube, clock, wanted.get("Mappings", ""))
+    map_roles(kube, wanted.get("Mappings", ""))
     rotation = environment.doorbell_rotation()
     begun = rotation.begin(secrets.token_urlsafe(32))
     if begun.current:  # the webhook uses the next secret: every sandbox of the doorbell must have read it first
@@ -125,7 +133,7 @@ def _delete(request: Request) -> Answer:
             wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr=""
         )
         if not _is_gone(facts.endpoint):
-            remove(environment.kube(facts), PACKAGE, Clock())
+            remove(environment.kube(facts), PACKAGE, Clock(), wanted.get("Mappings", ""))
     except Exception:
         if request.physical_id == PHYSICAL_ID:
             raise
@@ -171,16 +179,16 @@ def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) ->
         kube.apply({**manifest, "webhooks": [door.fitted(webhook) for webhook in manifest["webhooks"]]})
 
 
-def remove(kube: "Kube", package: Path, clock: Clock) -> None:
+def remove(kube: "Kube", package: Path, clock: Clock, mappings: str = "") -> None:
     """Delete the webhook first, then release claims, nodes and classes, then delete RBAC and its policies.
 
-    CRDs and the objects that users wrote stay.
+    CRDs and the objects that users wrote stay. The roles in aws-auth are removed last, the installer's own among them.
     """
     from functions.install_manifests.releasing import release_objects
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import KINDS
 
-    await_access(kube, clock)
+    await_access(kube, clock, mappings)
 
     def delete(manifest: Manifest) -> None:
         with suppress(NotFound):
@@ -191,6 +199,41 @@ def remove(kube: "Kube", package: Path, clock: Clock) -> None:
     logging.getLogger(__name__).info("released %d claims, nodes and node classes", release_objects(kube))
     for manifest in (*reversed(_read(package / "rbac")), *reversed(_read(package / "policies"))):
         delete(manifest)
+    unmap_roles(kube, mappings)
+
+
+def map_roles(kube: "Kube", mappings: str) -> None:
+    """Map the roles of functions and nodes in aws-auth; `mappings` is empty for a cluster with access entries."""
+    if not mappings:
+        return
+    from joiner.adapters import aws_auth
+
+    asked = json.loads(mappings)
+    functions, nodes = _functions(asked), asked["nodes"]
+    if aws_auth.write(kube, lambda mapped: aws_auth.admit(mapped, functions, nodes)):
+        logging.getLogger(__name__).info("mapped %d roles in aws-auth", len(functions) + len(nodes))
+
+
+def unmap_roles(kube: "Kube", mappings: str) -> None:
+    """Remove the roles from aws-auth; those of nodes stay while a node of Joiner is in the cluster."""
+    if not mappings:
+        return
+    from joiner.adapters import aws_auth
+    from joiner.adapters.kube_kinds import NODES
+    from joiner.names import NODEPOOL, PROVISIONER
+
+    functions = [each.arn for each in _functions(json.loads(mappings))]
+    nodes = any(kube.list_metadata(NODES, labels=label) for label in (NODEPOOL, PROVISIONER))
+    if nodes:
+        logging.getLogger(__name__).warning("the roles of nodes stay in aws-auth: nodes of Joiner are in the cluster")
+    aws_auth.write(kube, lambda mapped: aws_auth.expel(mapped, functions, keep_nodes=nodes))
+
+
+def _functions(asked: Mapping[str, Any]) -> "list[RoleMapping]":
+    from joiner.adapters.role_mappings import RoleMapping
+
+    installer = RoleMapping.of_sessions(asked["installer"], ADMINISTRATORS)
+    return [installer, *(RoleMapping.of_sessions(each["role"], each["groups"]) for each in asked["functions"])]
 
 
 def _apply_policies(kube: "Kube", policies: Sequence[Manifest]) -> None:
@@ -228,8 +271,10 @@ def _delete_former(kube: "Kube", policies: Sequence[Manifest]) -> None:
                     kube.delete(kind, name)
 
 
-def await_access(kube: "Kube", clock: Clock) -> None:
-    """Wait until the cluster accepts this role as an administrator; raise the last refusal."""
+def await_access(kube: "Kube", clock: Clock, mappings: str = "") -> None:
+    """Wait until the cluster accepts this role as an administrator; raise the last refusal, or NotAdmitted where an
+    administrator must map the role first.
+    """
     from joiner.adapters.kube_errors import Forbidden, Unauthorized, Unreachable
     from joiner.adapters.kube_kinds import CLUSTER_ROLES
 
@@ -238,11 +283,21 @@ def await_access(kube: "Kube", clock: Clock) -> None:
         try:
             kube.list(CLUSTER_ROLES, labels="app.kubernetes.io/managed-by=joiner")
             return
-        except (Forbidden, Unauthorized, Unreachable):
+        except (Forbidden, Unauthorized, Unreachable) as refusal:
             if clock.now() > deadline:
+                if mappings and not isinstance(refusal, Unreachable):
+                    raise NotAdmitted(_not_admitted(json.loads(mappings)["installer"])) from refusal
                 raise
             clock.sleep(PAUSE_SECONDS)
             kube.renew_token()
+
+
+def _not_admitted(role: str) -> str:
+    return (
+        f"the cluster does not know {role} as an administrator, and its aws-auth only an administrator can write: run "
+        "joiner admit-installer --cluster NAME --region REGION once, and deploy again (docs/settings.md, Clusters with "
+        "aws-auth)"
+    )
 
 
 def package_digest(package: Path) -> str:

@@ -33,9 +33,10 @@ class EksCluster:
     def set(self, **asked: Any) -> None:
         self.aws.knob("eks", name=self.name, **asked)
 
-    def described(self) -> dict[str, str]:
-        """Return the response of the deployment's custom resource to a template."""
-        answer = describe_cluster.describe(Request("Create", {"EksCluster": self.name}))
+    def described(self, setting: str = "API") -> dict[str, str]:
+        """Return the response of the deployment's custom resource to a template with this authentication mode."""
+        asked = {"Cluster": self.name, "AuthenticationMode": setting}
+        answer = describe_cluster.describe(Request("Create", asked))
         return dict(answer.attributes)
 
     def facts(self) -> ClusterFacts:
@@ -136,3 +137,38 @@ def test_every_function_gets_the_network_of_the_cluster(cluster: EksCluster) -> 
     assert (four.ip_family, four.service_cidr) == ("ipv4", "10.100.0.0/16")
     assert (six.ip_family, six.service_cidr) == ("ipv6", "fd12:3456:789a::/108")
     assert set(four.subnets) == set(cluster.network.subnets.values())
+
+
+@pytest.mark.parametrize(
+    ("mode", "setting"),
+    [
+        ("API", "API"),
+        ("API", "API_AND_CONFIG_MAP"),
+        ("API_AND_CONFIG_MAP", "API"),
+        ("API_AND_CONFIG_MAP", "CONFIG_MAP"),
+        ("CONFIG_MAP", "CONFIG_MAP"),
+    ],
+)
+def test_an_authentication_mode_that_fits_the_settings_is_accepted(
+    cluster: EksCluster, mode: str, setting: str
+) -> None:
+    cluster.set(authenticationMode=mode)
+
+    assert cluster.described(setting)["Endpoint"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "setting", "remedy"),
+    [
+        ("CONFIG_MAP", "API", "write authenticationMode: CONFIG_MAP"),
+        ("CONFIG_MAP", "API_AND_CONFIG_MAP", "--access-config authenticationMode=API_AND_CONFIG_MAP"),
+        ("API", "CONFIG_MAP", "which does not read aws-auth: write authenticationMode: API"),
+    ],
+)
+def test_an_authentication_mode_in_which_roles_would_be_written_in_vain_is_refused(
+    cluster: EksCluster, mode: str, setting: str, remedy: str
+) -> None:
+    cluster.set(authenticationMode=mode)
+
+    with pytest.raises(describe_cluster.ClusterNotSupported, match=remedy):
+        cluster.described(setting)

@@ -3,8 +3,9 @@
 A token is `k8s-aws-v1.` and a presigned `sts:GetCallerIdentity` in base64url. The checks and their order are those of
 aws-iam-authenticator's token verifier: size, prefix, host, path, parameters, the signed `x-k8s-aws-id` header, age.
 Then STS identifies the signer, and the cluster's access entries, read from the EKS API at each review, give the user
-and groups. The cluster's name is in no parameter: the request to STS has *our* name in the header, so the signature of
-a token for another cluster does not match.
+and groups; in a cluster of the authentication mode CONFIG_MAP the ConfigMap kube-system/aws-auth does, and with
+API_AND_CONFIG_MAP it does for a signer without an entry. The cluster's name is in no parameter: the request to STS has
+*our* name in the header, so the signature of a token for another cluster does not match.
 """
 
 import base64
@@ -15,7 +16,7 @@ import socket
 import threading
 import urllib.parse
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,10 +25,12 @@ from xml.etree import ElementTree as XML
 
 import boto3
 import urllib3
+import yaml
 from botocore.exceptions import ClientError
 
 from joiner_local.aws_sessions import aws_session
 from joiner_local.control_plane import access_policies
+from joiner_local.control_plane.kube_api import ApiError, KubeApi
 
 PREFIX: Final = "k8s-aws-v1."
 LONGEST: Final = 4096
@@ -48,6 +51,7 @@ PARAMETERS: Final = frozenset(
     )
 )
 NODE_TYPES: Final = ("EC2_LINUX", "EC2_WINDOWS")
+AWS_AUTH: Final = "/api/v1/namespaces/kube-system/configmaps/aws-auth"
 BOOTSTRAPPERS: Final = "system:bootstrappers"  # nodes are also in it, beside the groups of their entry
 
 
@@ -139,6 +143,25 @@ class Caller:
         return self.role == (f"{start}:role/{path.rpartition('/')[2]}" if path else principal)
 
 
+def mapped_identity(data: Mapping[str, str], caller: Caller) -> tuple[str, list[str]]:
+    """Return the user name and the groups that aws-auth gives a caller. A role is written without its path, and
+    compared without regard to case. (aws-iam-authenticator, `pkg/mapper/configmap`.)
+
+    >>> caller = Caller("arn:aws:sts::1:assumed-role/joiner/run", "1", "x")
+    >>> mapped_identity({"mapRoles": "[{rolearn: 'arn:aws:iam::1:role/Joiner', username: j, groups: [g]}]"}, caller)
+    ('j', ['g'])
+    """
+    for key, arn in (("mapRoles", "rolearn"), ("mapUsers", "userarn")):
+        try:
+            mappings = yaml.safe_load(data.get(key) or "") or []
+            found = next((each for each in mappings if str(each[arn]).lower() == caller.role.lower()), None)
+        except (yaml.YAMLError, TypeError, KeyError) as error:
+            raise TokenRefused(f"{key} of aws-auth is no list of mappings: {error}") from error
+        if found is not None:
+            return str(found.get("username") or caller.arn), list(found.get("groups") or [])
+    raise TokenRefused(f"aws-auth does not map {caller.role}")
+
+
 @dataclass(slots=True)
 class Authenticator:
     """Serve reviews on a socket that listens already, so that the API server gets its address before the local AWS
@@ -148,6 +171,7 @@ class Authenticator:
     listener: socket.socket
     cluster: str
     aws: str  # endpoint of the local AWS: STS, EKS and EC2
+    admin: Callable[[], KubeApi]  # reads aws-auth
     refusals: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     _server: ThreadingHTTPServer | None = None
     _http: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False, maxsize=8))
@@ -194,11 +218,7 @@ class Authenticator:
         return Caller(arn=output["Arn"], account=output["Account"], user_id=output["UserId"])
 
     def _user(self, caller: Caller) -> dict[str, Any]:
-        entry = self._entry(caller)
-        name, groups = str(entry.get("username", "")), list(entry.get("kubernetesGroups", []))
-        groups += [BOOTSTRAPPERS] if entry.get("type") in NODE_TYPES else self._policy_groups(entry["principalArn"])
-        if name in ("", entry["principalArn"]):
-            name = caller.arn
+        name, groups = self._name_and_groups(caller)
         if "{{EC2PrivateDNSName}}" in name:
             name = name.replace("{{EC2PrivateDNSName}}", self._private_dns_name(caller.session))
         return {
@@ -209,6 +229,29 @@ class Authenticator:
             "groups": groups,
             "extra": {"arn": [caller.arn], "canonicalArn": [caller.role], "sessionName": [caller.session]},
         }
+
+    def _name_and_groups(self, caller: Caller) -> tuple[str, list[str]]:
+        """Return the user name, with its placeholders, and the groups. An access entry precedes aws-auth."""
+        cluster = self._eks.describe_cluster(name=self.cluster)["cluster"]
+        mode = cluster["accessConfig"]["authenticationMode"]
+        if mode == "CONFIG_MAP":
+            return self._mapping(caller)
+        try:
+            entry = self._entry(caller)
+        except TokenRefused:
+            if mode == "API":
+                raise
+            return self._mapping(caller)
+        name, groups = str(entry.get("username", "")), list(entry.get("kubernetesGroups", []))
+        groups += [BOOTSTRAPPERS] if entry.get("type") in NODE_TYPES else self._policy_groups(entry["principalArn"])
+        return caller.arn if name in ("", entry["principalArn"]) else name, groups
+
+    def _mapping(self, caller: Caller) -> tuple[str, list[str]]:
+        try:
+            data = self.admin().get(AWS_AUTH).get("data") or {}
+        except ApiError as error:
+            raise TokenRefused(f"aws-auth cannot be read: {error}") from error
+        return mapped_identity(data, caller)
 
     def _entry(self, caller: Caller) -> dict[str, Any]:
         pages = self._eks.get_paginator("list_access_entries").paginate(clusterName=self.cluster)

@@ -182,14 +182,22 @@ def a_policy_that_does_not_exist(aws: RunningAws) -> None:
     )
 
 
-not_modelled(
+@refuses(
     EKS,
     "CreateAccessEntry",
     "an entry in a cluster whose authentication mode is CONFIG_MAP",
     code="InvalidRequestException",
+    message="authentication mode",
     source=ENTRIES,
-    why="the local cluster knows access entries only",
 )
+def an_entry_in_a_cluster_with_aws_auth(aws: RunningAws) -> None:
+    seed_network(aws.endpoint, "with-aws-auth")
+    aws.knob("eks", name="with-aws-auth", authenticationMode="CONFIG_MAP")
+    aws.client(EKS).create_access_entry(
+        clusterName="with-aws-auth", principalArn=aws.role("lambda.amazonaws.com"), type="STANDARD"
+    )
+
+
 not_modelled(
     EKS,
     "CreateAccessEntry",

@@ -183,7 +183,7 @@ def _parsed(path: str) -> tuple[Kind, str, str, str]:
 
 
 def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: Mapping[str, str]) -> bool:
-    wanted = dict(pair.split("=") for pair in query.get("labelSelector", "").split(",") if pair)
+    terms = [term.partition("=") for term in query.get("labelSelector", "").split(",") if term]
     labels = manifest["metadata"].get("labels") or {}
     here = key[0] == kind.plural and namespace in ("", key[1])
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
@@ -193,7 +193,9 @@ def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: M
         "status.phase": status.get("phase") or "Pending",
     }
     suits = all(_suits(fields, term) for term in query.get("fieldSelector", "").split(",") if term)
-    return here and suits and all(labels.get(name) == value for name, value in wanted.items())
+    return (
+        here and suits and all(labels.get(name) == value if equals else name in labels for name, equals, value in terms)
+    )
 
 
 def _suits(fields: Mapping[str, str], term: str) -> bool:

@@ -177,6 +177,16 @@ STOPS_EVERYTHING: Final = (PAUSED, KEEPING, DELETING)
 STOPS_LAUNCHES: Final = (PAUSED, KEEPING, DELETING, DRAINING)
 
 
+def installer_role_name(cluster: str, region: str) -> str:
+    """Return the name of the installer's role in a cluster of the authentication mode CONFIG_MAP, whose administrator
+    maps the role before the deployment.
+
+    >>> installer_role_name("prod", "eu-west-1")
+    'joiner-installer-prod-eu-west-1'
+    """
+    return f"joiner-installer-{cluster}-{region}"
+
+
 def profile_path(cluster: str, region: str) -> str:
     """Return the IAM path of the instance profiles that a deployment creates.
 
@@ -188,6 +198,7 @@ def profile_path(cluster: str, region: str) -> str:
     return f"/joiner/{region}/{cluster}/"
 
 
+MAPPED_ROLES: Final = "joiner.dev/mapped-roles"  # annotation of the ConfigMap aws-auth
 CLUSTER_TAG: Final = "joiner.dev/cluster"  # on access entries and roles of a deployment: its cluster
 
 

@@ -136,7 +136,14 @@ class AccessEntries:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def _cluster(self, name: str) -> None:
-        eks_backends[self.account][self.region].describe_cluster(name)  # raises what EKS would
+        cluster = eks_backends[self.account][self.region].describe_cluster(name)  # raises what EKS would
+        if cluster.access_config["authenticationMode"] == "CONFIG_MAP":
+            raise InvalidRequestException(
+                **_message(
+                    "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this "
+                    "operation."
+                )
+            )
 
     def create(self, cluster: str, principal: str, asked: Mapping[str, Any]) -> AccessEntry:
         """Create an entry. `asked` has the API's keys: type, kubernetesGroups, username, tags."""

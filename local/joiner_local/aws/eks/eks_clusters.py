@@ -1,7 +1,8 @@
 """EKS clusters: DescribeCluster returns the address of the control plane on this machine.
 
 Knob: `POST /_local/eks {"name": "joiner-demo", "endpoint": "https://127.0.0.1:6443", "ca": "<base64 of the PEM>",
-"version": "1.36", "serviceCidr": "10.100.0.0/16", "ipFamily": "ipv6", "controlPlaneEgressMode": "CUSTOMER_ROUTED"}`
+"version": "1.36", "serviceCidr": "10.100.0.0/16", "ipFamily": "ipv6", "controlPlaneEgressMode": "CUSTOMER_ROUTED",
+"authenticationMode": "CONFIG_MAP"}`
 changes a cluster that CreateCluster has created. Fields that are left out stay. A cluster of `ipFamily` ipv6 has a
 service range of IPv6 only.
 """
@@ -18,8 +19,18 @@ from joiner_local.aws.eks import access_entries
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
+AUTHENTICATION_MODES: Final = ("API", "API_AND_CONFIG_MAP", "CONFIG_MAP")
 EGRESS_MODES: Final = ("AWS_MANAGED", "CUSTOMER_ROUTED", "CUSTOMER_ISOLATED")
-FIELDS: Final = {"name", "endpoint", "ca", "version", "serviceCidr", "ipFamily", "controlPlaneEgressMode"}
+FIELDS: Final = {
+    "name",
+    "endpoint",
+    "ca",
+    "version",
+    "serviceCidr",
+    "ipFamily",
+    "controlPlaneEgressMode",
+    "authenticationMode",
+}
 STANDARD_SUPPORT: Final = 4  # the number of newest versions
 
 
@@ -39,6 +50,8 @@ def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
         cluster.kubernetes_network_config = {range_of: asked["serviceCidr"], "ipFamily": family}
     if "controlPlaneEgressMode" in asked:
         _set_egress(cluster, asked["controlPlaneEgressMode"])
+    if "authenticationMode" in asked:
+        _set_authentication(cluster, asked["authenticationMode"])
     return {}
 
 
@@ -47,6 +60,13 @@ def _set_egress(cluster: Cluster, mode: str) -> None:
     if mode not in EGRESS_MODES:
         raise ValueError(f"eks: controlPlaneEgressMode is {mode}: there are {', '.join(EGRESS_MODES)}")
     cluster.resources_vpc_config = {**cluster.resources_vpc_config, "controlPlaneEgressMode": mode}
+
+
+def _set_authentication(cluster: Cluster, mode: str) -> None:
+    """Change the authentication mode. UpdateClusterConfig changes it towards API only; the knob may in both ways."""
+    if mode not in AUTHENTICATION_MODES:
+        raise ValueError(f"eks: authenticationMode is {mode}: there are {', '.join(AUTHENTICATION_MODES)}")
+    cluster.access_config = {"authenticationMode": mode}
 
 
 def list_addons(response: Any) -> ActionResult:
@@ -85,7 +105,7 @@ def install(aws: LocalAws) -> None:
         "{0}/clusters/(?P<name>[^/]+)/pod-identity-associations$",
     )
     add_items(urls, "url_paths", dict.fromkeys(paths, EKSResponse.dispatch))
-    replace_attribute(Cluster, "access_config", {"authenticationMode": "API"})  # clusters with access entries only
+    replace_attribute(Cluster, "access_config", {"authenticationMode": "API"})  # until a knob changes it
     replace_attribute(EKSResponse, "describe_cluster_versions", describe_cluster_versions)
     replace_attribute(EKSResponse, "list_addons", list_addons)
     replace_attribute(EKSResponse, "list_pod_identity_associations", list_pod_identity_associations)

@@ -59,11 +59,13 @@ class NodeAccess:
         return True
 
     def entries(self) -> list[str]:
-        """Return the roles whose access entries for nodes a deployment created; none if the cluster is gone."""
+        """Return the roles whose access entries for nodes a deployment created; none if the cluster is gone, or has no
+        access entries (authentication mode CONFIG_MAP).
+        """
         try:
             pages = list(self._eks.get_paginator("list_access_entries").paginate(clusterName=self._cluster))
         except ClientError as error:
-            if error.response["Error"]["Code"] == "ResourceNotFoundException":
+            if error.response["Error"]["Code"] in ("ResourceNotFoundException", "InvalidRequestException"):
                 return []
             raise
         listed = [str(each) for page in pages for each in page["accessEntries"]]

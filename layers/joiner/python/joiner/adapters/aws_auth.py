@@ -1,0 +1,148 @@
+"""The ConfigMap `kube-system/aws-auth`: who gets in a cluster whose authentication mode is CONFIG_MAP.
+
+Other programs write it, too (eksctl, Terraform, people). So only `mapRoles` and one annotation are written, with the
+resourceVersion that was read; a conflict means to read again. The annotation lists the roles that Joiner mapped: at the
+end only these are removed. A mapping of a node role that existed before is used as it is. A content that cannot be read
+is reported and stays.
+
+A subject that may write this ConfigMap can become an administrator of the cluster.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from joiner.adapters.kube_errors import AlreadyExists, Conflict, NotFound
+from joiner.adapters.kube_kinds import CONFIG_MAPS
+from joiner.adapters.role_mappings import (
+    NODE_GROUPS,
+    NODE_USERNAME,
+    RoleMapping,
+    UnreadableMappings,
+    edit_mappings,
+    read_mappings,
+    role_of,
+)
+from joiner.names import MAPPED_ROLES
+
+if TYPE_CHECKING:
+    from joiner.adapters.kube import Kube
+
+NAMESPACE: Final = "kube-system"
+NAME: Final = "aws-auth"
+ATTEMPTS: Final = 10
+"""How often a conflict is answered by reading again."""
+
+
+class MappingRefused(Exception):
+    """The ConfigMap cannot be changed safely. The message names what is wrong and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedRoles:
+    """The value of `mapRoles`, and the roles in it that Joiner mapped."""
+
+    text: str
+    ours: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_kube(cls, manifest: Mapping[str, Any]) -> "MappedRoles":
+        annotation = (manifest["metadata"].get("annotations") or {}).get(MAPPED_ROLES) or ""
+        text = (manifest.get("data") or {}).get("mapRoles") or ""
+        return cls(text, frozenset(filter(None, annotation.split(","))))
+
+    def changes(self) -> dict[str, Any]:
+        """Return the fields of a merge patch; without roles of ours the annotation is removed."""
+        annotation = ",".join(sorted(self.ours)) or None
+        return {"metadata": {"annotations": {MAPPED_ROLES: annotation}}, "data": {"mapRoles": self.text}}
+
+
+def admit(
+    mapped: MappedRoles, functions: Sequence[RoleMapping], nodes: Sequence[str], *, keep: bool = False
+) -> MappedRoles:
+    """Return the content with the roles of functions and of nodes. Former roles of functions are removed; former roles
+    of nodes stay, because running nodes may have them; with `keep` all stay.
+    """
+    entries = {role_of(each): each for each in read_mappings(mapped.text)}
+    wanted = {each.arn.lower(): each for each in functions}
+    former = [
+        arn
+        for arn in mapped.ours
+        if not keep and arn.lower() not in wanted and (entries.get(arn.lower()) or {}).get("username") != NODE_USERNAME
+    ]
+    changed = [each for key, each in wanted.items() if entries.get(key) != each.entry()]
+    missing = [arn for arn in nodes if arn.lower() not in entries]
+    for arn in nodes:
+        if arn.lower() in entries:
+            _check_node_mapping(arn, entries[arn.lower()])
+    text = edit_mappings(
+        mapped.text,
+        add=[*changed, *map(RoleMapping.of_nodes, missing)],
+        remove=[*former, *(each.arn for each in changed)],
+    )
+    ours = (mapped.ours - set(former)) | {each.arn for each in functions} | set(missing)
+    return MappedRoles(text, ours)
+
+
+def expel(mapped: MappedRoles, functions: Collection[str], *, keep_nodes: bool) -> MappedRoles:
+    """Return the content without the roles that Joiner mapped; with `keep_nodes` those of nodes stay."""
+    nodes = {role_of(each) for each in read_mappings(mapped.text) if each.get("username") == NODE_USERNAME}
+    kept = {arn for arn in mapped.ours if keep_nodes and arn.lower() in nodes}
+    remove = (mapped.ours | set(functions)) - kept
+    return MappedRoles(edit_mappings(mapped.text, add=[], remove=remove), frozenset(kept))
+
+
+def _check_node_mapping(arn: str, entry: Mapping[str, Any]) -> None:
+    groups = entry.get("groups") or ()
+    if entry.get("username") == NODE_USERNAME and set(NODE_GROUPS) <= set(groups):
+        return
+    raise MappingRefused(
+        f"ConfigMap {NAMESPACE}/{NAME}, mapRoles: the entry of {arn} has username {entry.get('username')!r} and groups "
+        f"{list(groups)}; nodes with this role could not join: write username {NODE_USERNAME!r} and the groups "
+        f"{', '.join(NODE_GROUPS)}, or name another role in nodeRoles.names"
+    )
+
+
+def write(kube: "Kube", change: Callable[[MappedRoles], MappedRoles]) -> bool:
+    """Change the ConfigMap, and return whether it was changed. A ConfigMap that does not exist is created, if there is
+    something to write.
+
+    Raises MappingRefused for a content that cannot be read, and the last Conflict.
+    """
+    conflict: Exception = MappingRefused("never written")
+    for _ in range(ATTEMPTS):
+        try:
+            found = kube.get(CONFIG_MAPS, NAME, namespace=NAMESPACE)
+        except NotFound:
+            found = {"metadata": {}}
+        before = MappedRoles.from_kube(found)
+        after = _changed(before, change)
+        if after == before:
+            return False
+        try:
+            _store(kube, found, after)
+        except (Conflict, AlreadyExists, NotFound) as reason:
+            conflict = reason
+        else:
+            return True
+    raise conflict
+
+
+def _changed(before: MappedRoles, change: Callable[[MappedRoles], MappedRoles]) -> MappedRoles:
+    try:
+        return change(before)
+    except UnreadableMappings as reason:
+        raise MappingRefused(
+            f"ConfigMap {NAMESPACE}/{NAME}, mapRoles: {reason}. Nothing was changed. Correct it (kubectl "
+            f"-n {NAMESPACE} edit configmap {NAME}), and repeat"
+        ) from reason
+
+
+def _store(kube: "Kube", found: Mapping[str, Any], after: MappedRoles) -> None:
+    changes = after.changes()
+    version = found["metadata"].get("resourceVersion")
+    if version is None:
+        kube.create(CONFIG_MAPS, {**changes, "metadata": {"name": NAME, **changes["metadata"]}}, namespace=NAMESPACE)
+        return
+    changes["metadata"]["resourceVersion"] = version
+    kube.patch(CONFIG_MAPS, NAME, changes, namespace=NAMESPACE)
