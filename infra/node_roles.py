@@ -1,4 +1,4 @@
-"""The IAM roles that nodes may have, their instance profile, and their access entries in the cluster."""
+"""The IAM roles that nodes may have, their instance profiles, and their access entries in the cluster."""
 
 import json
 
@@ -22,7 +22,7 @@ NODE_POLICIES = (
 
 
 class NodeIdentity(Construct):
-    """The roles that nodes may have, the instance profile of the default role, and the roles' access entries.
+    """The roles that nodes may have, their instance profiles, and their access entries.
 
     All of them outlive the stack, and a change of the settings, while instances use them. CloudFormation retains the
     role and the profiles; `keep_node_access` makes the access entries, and removes all three when no instance uses them
@@ -32,21 +32,16 @@ class NodeIdentity(Construct):
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
         settings, stack = dependencies.settings, Stack.of(self)
-        roles = [
+        roles: list[iam.IRole] = [
             iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)
         ] or [self._make_role(settings)]
         self.names = settings.node_roles.names or (node_role_name(settings),)
         self.arns = [
             stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names
         ]
-        # One profile for each role: if the role of a profile changed, so would the permissions of running instances
-        self.profile = iam.CfnInstanceProfile(
-            self,
-            f"Profile-{self.names[0]}",
-            roles=[roles[0].role_name],
-            path=profile_path(settings.cluster, settings.region),
-        )
-        self.profile.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        path = profile_path(settings.cluster, settings.region)
+        self.profiles = [self._make_profile(name, role, path) for name, role in zip(self.names, roles, strict=True)]
+        self.profile = self.profiles[0]
         self.function, self.access = self._keep_access(dependencies)
 
     def _keep_access(self, dependencies: FunctionDependencies) -> tuple[LambdaFunction, CustomResource]:
@@ -57,14 +52,14 @@ class NodeIdentity(Construct):
             "ManageEntries": str(settings.node_roles.manage_node_access_entry and not settings.uses_aws_auth).lower(),
             "OwnRole": node_role_name(settings),
             "ProfilePath": profile_path(settings.cluster, settings.region),
-            "Profile": self.profile.ref,
+            "Profiles": ",".join(each.ref for each in self.profiles),
         }
         environment = {f"NODE_ACCESS_{name.upper()}": value for name, value in wanted.items()}
         function = LambdaFunction(
             self, "KeepNodeAccess", name="keep_node_access", dependencies=dependencies, environment=environment
         )
         access = create_custom_resource(self, "Access", function, "Custom::NodeAccess", wanted)
-        access.node.add_dependency(function, self.profile)
+        access.node.add_dependency(function, *self.profiles)
         schedule = create_schedule(
             self,
             "Schedule",
@@ -82,10 +77,18 @@ class NodeIdentity(Construct):
         return {
             "JOINER_NODE_ROLES": ",".join(self.names),
             "JOINER_INSTANCE_PROFILE": self.profile.ref,
+            "JOINER_ROLE_PROFILES": ",".join(each.ref for each in self.profiles),
             "JOINER_IMAGE_OWNERS": ",".join(settings.image_owners),
             "JOINER_ACCOUNT": Stack.of(self).account,
             "JOINER_NODE_CLASSES": json.dumps(node_class_limits(settings), sort_keys=True, separators=(",", ":")),
         }
+
+    def _make_profile(self, name: str, role: iam.IRole, path: str) -> iam.CfnInstanceProfile:
+        """Return the profile of one role: if the role of a profile changed, so would the permissions of running
+        instances."""
+        profile = iam.CfnInstanceProfile(self, f"Profile-{name}", roles=[role.role_name], path=path)
+        profile.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        return profile
 
     def _make_role(self, settings: Settings) -> iam.Role:
         role = iam.Role(

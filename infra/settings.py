@@ -73,7 +73,7 @@ class NodeRoleSettings:
     """IAM roles that nodes may have: a limit that users of kubectl cannot raise."""
 
     names: Annotated[tuple[str, ...], RoleName] = ()
-    """Names of existing roles. The first is the default and gets an instance profile. Empty: the deployment creates a
+    """Names of existing roles. The first is the default. Each gets an instance profile. Empty: the deployment creates a
     role with the four policies that EKS requires of nodes."""
     manage_node_access_entry: bool = True
     """Create the EC2_LINUX access entries of these roles. An entry that exists, because a node group of the cluster

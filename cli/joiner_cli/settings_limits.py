@@ -43,14 +43,16 @@ def read_limits(path: Path | None) -> SettingsLimits:
         mistakes = "; ".join(line.removeprefix(f"{path}: ") for line in str(error).splitlines())
         raise UnreadableInput(str(path), mistakes, "correct the settings") from error
     owners = settings.image_owners if settings.account or "self" not in settings.image_owners else ()
+    roles = settings.node_roles.names or (node_role_name(settings),)
     return SettingsLimits(
         Ceilings(settings.ceilings.nodes, settings.ceilings.price_per_hour),
         NodeClassPolicy(
-            node_roles=settings.node_roles.names or (node_role_name(settings),),
+            node_roles=roles,
             instance_profile="",
             image_owners=owners,  # without the account, the number of an owner may be that of the account itself
             account=settings.account or "",
             kms_keys=settings.node_classes.kms_keys,
+            role_profiles=roles,  # a deployment makes a profile for each role, whose name is not known here
         ),
         settings.planning.node_overhead_price_per_hour,
         PlanTolerances(

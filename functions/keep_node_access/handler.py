@@ -38,7 +38,7 @@ class UnusedSince(Protocol):
 @dataclass(frozen=True, slots=True)
 class WantedAccess:
     """The settings: role ARNs, whether this function creates their entries, and the names of the deployment's own role
-    and profile.
+    and profiles.
     """
 
     cluster: str
@@ -46,7 +46,7 @@ class WantedAccess:
     manage_entries: bool
     own_role: str
     path: str
-    profile: str = ""
+    profiles: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "WantedAccess":
@@ -56,7 +56,7 @@ class WantedAccess:
             manage_entries=properties["ManageEntries"] == "true",
             own_role=properties["OwnRole"],
             path=properties["ProfilePath"],
-            profile=properties["Profile"],
+            profiles=tuple(filter(None, properties["Profiles"].split(","))),
         )
 
 
@@ -82,7 +82,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[
     return remove_unused(_access(wanted), wanted, environment.disuse(), int(time.time()))
 
 
-NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "Profile")
+NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "Profiles")
 
 
 def act(request: Request) -> Answer:
@@ -148,7 +148,7 @@ def removable(access: NodeAccess, wanted: WantedAccess) -> Iterator[UnusedAccess
             in_use = bool(access.profiles_of(role.rpartition("/")[2]) & used)
             yield UnusedAccess(role, in_use, partial(access.remove_entry, role))
     for arn, name in access.profiles(wanted.path).items():
-        if name != wanted.profile:
+        if name not in wanted.profiles:
             yield UnusedAccess(arn, arn in used, partial(access.remove_profile, name))
     own = wanted.own_role
     if own not in {each.rpartition("/")[2] for each in wanted.roles} and access.made_role(own):

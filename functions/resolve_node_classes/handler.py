@@ -190,6 +190,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         instance_profile=environment.setting("JOINER_INSTANCE_PROFILE"),
         image_owners=environment.list_setting("JOINER_IMAGE_OWNERS"),
         account=environment.setting("JOINER_ACCOUNT"),
+        role_profiles=environment.list_setting("JOINER_ROLE_PROFILES"),
     ).with_limits(environment.json_setting("JOINER_NODE_CLASSES"))
     resolver = NodeClassResolver(
         environment.ledger(),

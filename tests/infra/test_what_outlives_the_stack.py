@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from infra.settings import NodeRoleSettings, Settings
-from tests.infra.conftest import Synthesis, Synthesise, flat
+from tests.infra.conftest import Synthesis, Synthesise, flat, function_of
 
 
 def test_every_other_resource_is_deleted_after_the_guard(example: Synthesis) -> None:
@@ -48,3 +48,24 @@ def test_another_default_role_gets_a_profile_of_its_own(synthesise: Synthesise, 
     for made, role in ((one, "One"), (other, "Other")):
         (profile,) = made.resources("AWS::IAM::InstanceProfile").values()
         assert profile["Properties"] == {"Path": "/joiner/eu-west-1/example/", "Roles": [role]}
+
+
+def test_each_role_of_the_settings_gets_an_instance_profile_that_is_kept(
+    synthesise: Synthesise, example_settings: Settings
+) -> None:
+    made = synthesise(replace(example_settings, node_roles=NodeRoleSettings(("Web", "Data"))))
+    profiles = made.resources("AWS::IAM::InstanceProfile")
+    resolver = next(
+        each["Properties"]["Environment"]["Variables"]
+        for each in made.resources("AWS::Lambda::Function").values()
+        if function_of(each) == "resolve_node_classes"
+    )
+    (access,) = made.resources("Custom::NodeAccess").values()
+
+    assert [each["Properties"]["Roles"] for each in profiles.values()] == [["Web"], ["Data"]]
+    assert {(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in profiles.values()} == {
+        ("RetainExceptOnCreate", "Retain")
+    }
+    in_order = ",".join(f"${{{name}}}" for name in profiles)
+    assert (flat(resolver["JOINER_ROLE_PROFILES"]), flat(access["Properties"]["Profiles"])) == (in_order, in_order)
+    assert resolver["JOINER_NODE_ROLES"] == "Web,Data"

@@ -74,7 +74,7 @@ class NodeAccessAccount:
             "own_role": self.role,
             "path": self.path,
         }
-        return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profile": "", **special})
+        return self.handler.WantedAccess(cluster=self.cluster, **{**given, "profiles": (), **special})
 
     def there(self) -> tuple[bool, bool, bool]:
         """Return whether entry, profile and role exist."""
@@ -135,7 +135,7 @@ def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(world: NodeAc
 
 
 def test_a_deleted_entry_is_created_again(world: NodeAccessAccount) -> None:
-    wanted = world.settings(roles=(world.arn,), profile=world.profile)
+    wanted = world.settings(roles=(world.arn,), profiles=(world.profile,))
     world.access.remove_entry(world.arn)
 
     world.handler.remove_unused(world.access, wanted, FakeUnusedTimes(), 0)
@@ -149,7 +149,7 @@ def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: NodeA
 
     world.handler.remove_unused(
         world.access,
-        world.settings(roles=(world.arn,), manage_entries=False, profile=world.profile),
+        world.settings(roles=(world.arn,), manage_entries=False, profiles=(world.profile,)),
         FakeUnusedTimes(),
         0,
     )
@@ -158,7 +158,7 @@ def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: NodeA
 
 
 def test_what_the_settings_name_is_never_removed(world: NodeAccessAccount) -> None:
-    memory, wanted = FakeUnusedTimes(), world.settings(roles=(world.arn,), profile=world.profile)
+    memory, wanted = FakeUnusedTimes(), world.settings(roles=(world.arn,), profiles=(world.profile,))
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
         assert world.handler.remove_unused(world.access, wanted, memory, now) == {

@@ -135,6 +135,18 @@ def test_no_node_gets_a_role_that_the_settings_do_not_name(node_class: NodeClass
     assert [found_reason for _, found_reason in errors(there.problems)] == ([reason] if reason else [])
 
 
+def test_each_role_of_the_settings_has_its_own_instance_profile() -> None:
+    ceilings = replace(CEILINGS, role_profiles=("prod-default-profile", "special-profile"))
+    chosen = {
+        role: resolve_node_class(
+            replace(MODERN, role=role), found(), ceilings, cluster="prod", kubernetes_version=VERSION
+        ).instance_profile
+        for role in ("KarpenterNodeRole-prod", "special", "admin")
+    }
+
+    assert chosen == {"KarpenterNodeRole-prod": "prod-default-profile", "special": "special-profile", "admin": ""}
+
+
 def test_the_settings_may_name_roles_by_arn() -> None:
     ceilings = replace(
         CEILINGS, node_roles=("arn:aws:iam::123456789012:role/nodes/KarpenterNodeRole-prod",), instance_profile="p"

@@ -97,11 +97,8 @@ def find_wrong_role(declared: str, ceilings: NodeClassPolicy) -> tuple[str, str]
     role, allowed = declared.rpartition("/")[2], allowed_roles(ceilings)
     if role not in allowed:
         return "RoleNotAllowed", f"nodes may not have the role {role}; {role_remedy(ceilings)}"
-    if role != allowed[0]:
-        message = (
-            f"only the first role of the settings, {allowed[0]}, has an instance profile: name one with "
-            f"{role} in instanceProfile"
-        )
+    if not ceilings.profile_of(role):
+        message = f"the deployment made no instance profile for {role}: deploy again, or name one in instanceProfile"
         return "InstanceProfileMissing", message
     return None
 

@@ -64,7 +64,8 @@ class AllowedResources:
 class NodeClassPolicy:
     """The resources that the settings of the cluster allow in node classes.
 
-    The first role is the default, and ``instance_profile`` is its profile. Roles are names or ARNs. An empty
+    The first role is the default, and ``instance_profile`` is its profile. Roles are names or ARNs. ``role_profiles``
+    are the instance profiles of all roles, in the same order. An empty
     ``image_owners`` allows all owners. ``account`` is the number that the owner ``self`` means. ``kms_keys`` are ARNs
     of customer-managed keys.
     """
@@ -78,6 +79,18 @@ class NodeClassPolicy:
     snapshots: AllowedResources = AllowedResources()
     snapshot_owners: tuple[str, ...] = ()
     kms_keys: tuple[str, ...] = ()
+    role_profiles: tuple[str, ...] = ()
+
+    def profile_of(self, role: str) -> str:
+        """Return the instance profile that the deployment made for a role (a name); empty if it has none.
+
+        >>> policy = NodeClassPolicy(("arn:aws:iam::1:role/web", "db"), "p1", role_profiles=("p1", "p2"))
+        >>> policy.profile_of("db"), policy.profile_of("other")
+        ('p2', '')
+        """
+        names = [each.rpartition("/")[2] for each in self.node_roles]
+        profiles = self.role_profiles or (self.instance_profile,)
+        return dict(zip(names, profiles, strict=False)).get(role, "")
 
     def with_limits(self, raw: Mapping[str, Any]) -> "NodeClassPolicy":
         """Return this policy with the limits of the setting `nodeClasses`, as the deployment writes them."""

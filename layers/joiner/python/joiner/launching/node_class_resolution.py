@@ -343,7 +343,8 @@ def _instance_profile(
     It is the profile of the class, the profile of its role, or the default. It never has a role that the settings do
     not name.
     """
-    profile = node_class.instance_profile or ceilings.instance_profile
+    of_role = ceilings.profile_of(node_class.role.rpartition("/")[2]) if node_class.role else ""
+    profile = node_class.instance_profile or of_role or ceilings.instance_profile
     wrong = _wrong_with_profile(node_class.instance_profile, found, ceilings) if node_class.instance_profile else None
     wrong = wrong or (find_wrong_role(node_class.role, ceilings) if node_class.role else None)
     if not profile:
