@@ -13,8 +13,8 @@ from joiner_local.demo.change_watch import until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
-from tests.e2e.test_uninstall import Account, synthesise
-from tests.e2e.world import NEVER_DISRUPTED, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import NEVER_DISRUPTED, Actor, deployment, node_class, node_pool
+from tests.e2e.test_uninstall import StackOwner, synthesise
 
 pytestmark = pytest.mark.e2e
 
@@ -25,7 +25,7 @@ PEOPLE = "# the platform team\n- rolearn: arn:aws:iam::123456789012:role/ops\n  
 
 
 @pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StackOwner]:
     """A cluster without access entries, whose aws-auth maps its administrator and people."""
     with LocalStack(tmp_path_factory.mktemp("aws-auth"), boot_seconds=1.0, say=print) as stack:
         stack.knob("eks", {"name": CLUSTER, "authenticationMode": "CONFIG_MAP"})
@@ -33,7 +33,7 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
         users = yaml.safe_dump([{"userarn": caller, "username": "admin", "groups": ["system:masters"]}])
         manifest = {"metadata": {"name": "aws-auth"}, "data": {"mapRoles": PEOPLE, "mapUsers": users}}
         stack.kube().create(AWS_AUTH.rpartition("/")[0], manifest)
-        yield Account(stack)
+        yield StackOwner(stack)
 
 
 def roles(kube: KubeApi) -> list[str]:
@@ -42,7 +42,7 @@ def roles(kube: KubeApi) -> list[str]:
 
 
 def test_a_node_and_the_functions_get_in_by_aws_auth_only_and_leave_it_at_the_end(
-    account: Account, tmp_path: Path
+    account: StackOwner, tmp_path: Path
 ) -> None:
     admitted = account.joiner("admit-installer", "--cluster", CLUSTER, "--region", "us-east-1")
     installer = "arn:aws:iam::123456789012:role/joiner-installer-joiner-demo-us-east-1"
