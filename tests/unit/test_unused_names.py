@@ -1,4 +1,4 @@
-"""The library has no code that only tests use."""
+"""The library and the command have no code that only tests use."""
 
 import ast
 import io
@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "layers" / "joiner" / "python" / "joiner"
 USERS = ("layers/joiner", "functions", "cli", "infra", "local", "bench")
 
+COMMAND = ROOT / "cli" / "joiner_cli"
+
 UNREAD = {
     "adapters/kube_kinds.py": "its constants are the table KINDS, which is read by API version and kind",
-    "disruption/": "decisions about disruption that no function uses yet",
 }
 """Modules and folders whose names need not be used, with the reason."""
 
@@ -43,7 +46,9 @@ def definitions(path: Path) -> Iterator[str]:
     """Yield the functions, methods, classes and constants that a module defines, without Python's own methods."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("__"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
+            node.name.startswith("__") or any(_is_command(each) for each in node.decorator_list)
+        ):
             yield node.name
     for statement in tree.body:
         targets: list[ast.expr] = []
@@ -54,19 +59,26 @@ def definitions(path: Path) -> Iterator[str]:
         yield from (target.id for target in targets if isinstance(target, ast.Name) and target.id != "__all__")
 
 
-def test_each_definition_of_the_library_is_used_by_more_than_tests() -> None:
+def _is_command(decorator: ast.expr) -> bool:
+    """Return whether a decorator registers a subcommand, which users call by its own name."""
+    call = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(call, ast.Attribute) and call.attr in ("command", "callback")
+
+
+@pytest.mark.parametrize("folder", [LIBRARY, COMMAND], ids=["library", "command"])
+def test_each_definition_is_used_by_more_than_tests(folder: Path) -> None:
     used = Counter(name for path in sources() for name in names_in(path))
     exported = Counter(
         name
-        for path in LIBRARY.rglob("__init__.py")
+        for path in folder.rglob("__init__.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom)
         for name in (alias.name for alias in node.names)
     )
     unused = [
-        f"{path.relative_to(LIBRARY)}: {name}"
-        for path in sorted(LIBRARY.rglob("*.py"))
-        if not path.relative_to(LIBRARY).as_posix().startswith(tuple(UNREAD))
+        f"{path.relative_to(folder)}: {name}"
+        for path in sorted(folder.rglob("*.py"))
+        if not path.relative_to(folder).as_posix().startswith(tuple(UNREAD))
         for name in definitions(path)
         if used[name] - exported[name] <= 1
     ]

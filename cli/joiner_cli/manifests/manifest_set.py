@@ -59,12 +59,6 @@ class ManifestSet:
     def errors(self) -> tuple[InvalidManifest, ...]:
         return tuple(one for one in self.problems if one.severity == "error")
 
-    def all_lists(self) -> dict[str, list[Manifest]]:
-        """Return every object as a manifest, with the pods that the controllers would create."""
-        found = {plural: list(items) for plural, items in self.lists.items()}
-        found.setdefault("pods", []).extend(pod for one in self.replicas for pod in one.manifests())
-        return found
-
 
 def read_manifest_set(documents: Iterable[ManifestDocument | UnreadableInput]) -> ManifestSet:
     """Read the documents; objects with errors are left out and reported."""

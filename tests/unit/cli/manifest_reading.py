@@ -21,3 +21,10 @@ def refusals(*manifests: Any) -> list[str]:
 
 def of_yaml(text: str) -> ManifestSet:
     return read_manifest_set(read_text(text, "file.yaml"))
+
+
+def all_lists(found: ManifestSet) -> dict[str, list[Any]]:
+    """Return every object as a manifest, with the pods that the controllers would create."""
+    lists: dict[str, list[Any]] = {plural: list(items) for plural, items in found.lists.items()}
+    lists.setdefault("pods", []).extend(pod for one in found.replicas for pod in one.manifests())
+    return lists

@@ -14,6 +14,7 @@ from joiner_cli.manifest_plan import PlanRequest, plan_manifests
 from joiner_cli.manifests import read_manifest_set
 from joiner_cli.manifests.manifest_documents import read_text
 from tests.plan_checker import check_plan
+from tests.unit.cli.manifest_reading import all_lists
 from tests.unit.cli.mutations import good, mutated
 
 NUMBER = int(os.environ.get("JOINER_MUTATIONS", "150"))
@@ -41,7 +42,7 @@ def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(part: int, c
         began = time.process_time()
         plan = plan_manifests(PlanRequest((str(file),), catalogue, deadline=DEADLINE))
         worked = time.process_time() - began
-        wrong = check_plan(found.all_lists(), json.loads(catalogue.read_text()), json.loads(json.dumps(plan.to_json())))
+        wrong = check_plan(all_lists(found), json.loads(catalogue.read_text()), json.loads(json.dumps(plan.to_json())))
         assert not wrong, f"seed {seed}: {wrong[:3]}"
         assert worked <= DEADLINE * 1.1 + APART, (
             f"seed {seed}: {worked:.2f} s of CPU, planned for {plan.plan_seconds:.2f} s"

@@ -8,6 +8,7 @@ import pytest
 
 from joiner_cli.manifests import read_documents, read_manifest_set
 from tests.plan_checker import check_plan
+from tests.unit.cli.manifest_reading import all_lists
 from tests.unit.cli.recorded import as_files
 from tests.unit.cli.running import joiner
 
@@ -26,7 +27,7 @@ def test_the_command_places_the_pods_that_karpenter_places(path: Path, tmp_path:
     assert answer.exit_code == (2 if left else 0)
     assert (
         check_plan(
-            read_manifest_set(read_documents([str(manifests)])).all_lists(),
+            all_lists(read_manifest_set(read_documents([str(manifests)]))),
             json.loads(catalogue.read_text()),
             answer.json,
         )

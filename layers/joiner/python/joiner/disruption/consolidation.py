@@ -1,7 +1,7 @@
 """Consolidation: remove nodes that are not worth their price, and replace nodes by cheaper ones.
 
-``propose`` returns the actions of one wave. ``revalidate`` repeats the check some seconds later and keeps the actions
-that are still right. Nothing is changed here; the functions of the state machine DISRUPT execute the actions.
+``propose`` returns the actions of one wave. Nothing is changed here; the functions of the state machine DISRUPT propose
+again some seconds later, and execute the actions that are in both proposals.
 
 Source: Karpenter, core `pkg/controllers/disruption` (emptiness, consolidation, validation). Karpenter searches for one
 command at a time. Here one wave contains every action that is worth its evictions, within all budgets.
@@ -53,42 +53,6 @@ def propose(
     """
     world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings, policies)
     return _Consolidation(snapshot, world, now, history).proposal(gap)
-
-
-def revalidate(
-    proposed: Proposal,
-    snapshot: Snapshot,
-    catalogue: Catalogue,
-    unavailable: Collection[tuple[str, str, str]] = (),
-    *,
-    classes: Mapping[str, ResolvedNodeClass],
-    now: datetime,
-    ceilings: Ceilings = NO_CEILINGS,
-    history: DisruptionHistory = NO_HISTORY,
-    gap: float = GAP,
-) -> Proposal:
-    """Return the proposal with only those actions that a fresh snapshot proposes again.
-
-    Nodes and replacements (pool, type, zone and capacity type) of an action are the same, or the action is dropped
-    (Karpenter, `validation.go`). Its moves are the fresh ones.
-    """
-    fresh = propose(
-        snapshot,
-        catalogue,
-        unavailable,
-        classes=classes,
-        now=now,
-        ceilings=ceilings,
-        history=history,
-        gap=gap,
-    )
-    before = {_identity(action) for action in proposed.actions}
-    return replace(fresh, actions=tuple(action for action in fresh.actions if _identity(action) in before))
-
-
-def _identity(action: DisruptionAction) -> tuple[object, ...]:
-    launched = sorted((one.pool, one.offer.instance_type, one.zone, one.capacity_type) for one in action.replacements)
-    return action.reason, action.claims, tuple(launched)
 
 
 @dataclass(slots=True)

@@ -28,9 +28,6 @@ from joiner.planning.state.plan_state import PlanState
 SAVING_AT_RISK: Final = 0.5
 """The share of the saving that the fleet may give up by launching alternatives."""
 
-Target = str | NodeState
-"""The name of an existing node, or a new node of the simulation."""
-
 
 @dataclass(frozen=True, slots=True)
 class WaveWriter:
