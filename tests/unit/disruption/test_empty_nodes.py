@@ -8,6 +8,7 @@ from joiner.catalogue import Catalogue
 from joiner.disruption import consolidation
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import Proposal
+from joiner.disruption.wave_choice import confirm
 from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, daemon_pod
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, Json, node_pool, running
@@ -138,9 +139,7 @@ def test_an_action_that_is_not_proposed_again_is_dropped() -> None:
     before = proposed(cluster(claim_and_node("a"), claim_and_node("b")))
     now_used = cluster(claim_and_node("a"), claim_and_node("b", annotations={"karpenter.sh/do-not-disrupt": "true"}))
 
-    after = consolidation.revalidate(
-        before, Snapshot.from_lists(now_used), Catalogue.from_json(CATALOGUE), classes=CLASSES, now=NOW
-    )
+    after = confirm(before, proposed(now_used))
 
     assert removed(before) == ["a", "b"]
     assert removed(after) == ["a"]
