@@ -14,6 +14,7 @@ from typing import Final
 
 from joiner.names import (
     BINDERS,
+    CLAIM_LABELLERS,
     CLASS_REPORTERS,
     DOORBELL_VIEWERS,
     DRAINERS,
@@ -144,7 +145,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         updates_items=("DRIFT",),
         reads_documents=("catalogue", "instances", "node-classes"),
-        groups=(VIEWERS, STATUS_WRITERS, CLASS_REPORTERS),
+        groups=(VIEWERS, STATUS_WRITERS, CLASS_REPORTERS, CLAIM_LABELLERS),
     ),
     # The scale-up, in order
     "find_pending_pods": FunctionConfiguration(

@@ -17,16 +17,17 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import kind_of
-from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
+from joiner.disruption.ended_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.planning import Snapshot
 from joiner.pools import InvalidManifest, NodeClaim, write_claim_status
-from joiner.reporting.drift_events import report_drift
+from joiner.reporting.drift_events import report_drift, report_ended_reservation
 
 logger = Logger()
 
@@ -79,6 +80,7 @@ class DriftDetection:
         detection is recorded only if everything was written, so that the next sweep repeats it otherwise.
         """
         desired, claims, declared = self._desired(keys)
+        claims, ended, unlabelled = self._relabel(claims, desired, now)
         found = {claim.key: find_drift(claim, desired, now) for claim in claims}
         changes = [
             ClaimChange(claim, apply_drift(claim, found[claim.key], at=now), stamp_digests(claim, desired))
@@ -89,10 +91,13 @@ class DriftDetection:
         written = [each for each, answer in answers if answer is None]
         failed = [f"{each.before.key}: {answer}" for each, answer in answers if answer is not None]
         failed += [f"{each.before.key}: no time was left" for each in late]
-        failed += self._report_classes(declared, desired, now)
+        failed += [*unlabelled, *self._report_classes(declared, desired, now)]
         changed = [each.after for each in written if each.condition_changes]
         pools = desired.pools
-        events = [event for claim in changed for event in report_drift(claim, pools.get(claim.pool_key))]
+        events = [
+            *(report_ended_reservation(claim) for claim in ended),
+            *(event for claim in changed for event in report_drift(claim, pools.get(claim.pool_key))),
+        ]
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
         for why in failed:
@@ -109,6 +114,31 @@ class DriftDetection:
             "notCompared": sum(isinstance(one, NotCompared) for one in found.values()),
             "reasons": shortened([*failed, *uncompared, *reasons], SHOWN),
         }
+
+    def _relabel(
+        self, claims: list[NodeClaim], desired: DesiredNodes, now: datetime
+    ) -> tuple[list[NodeClaim], list[NodeClaim], list[str]]:
+        """Give claims and nodes whose reservation has ended the labels of on-demand nodes. Return all claims, those
+        before their change, and what could not be written.
+        """
+        left = [one for one in claims if has_left_reservation(one, desired.instances.get(one.instance_id), now)]
+        answers, late = call_each_in_time(left, self._write_labels, KubeError, self._time_left)
+        done = [claim for claim, answer in answers if answer is None]
+        failed = [f"{claim.key}: {answer}" for claim, answer in answers if answer is not None]
+        failed += [f"{claim.key}: no time was left" for claim in late]
+        names = {claim.key for claim in done}
+        after = [relabel_claim(claim) if claim.key in names else claim for claim in claims]
+        return after, done, failed
+
+    def _write_labels(self, claim: NodeClaim) -> None:
+        """Write the node first: the labels of the claim show the next detection whether both are written."""
+        changes = {"metadata": {"labels": dict(ON_DEMAND_LABELS)}}
+        if claim.node_name:
+            try:
+                self._kube.patch(kinds.NODES, claim.node_name, changes)
+            except NotFound:
+                logger.info("the node is gone", nodeclaim=claim.name, node=claim.node_name)
+        self._kube.patch(kind_of(claim), claim.name, changes)
 
     def _report_classes(self, declared: DeclaredClasses, desired: DesiredNodes, now: datetime) -> list[str]:
         """Write the status of the classes that were resolved; return what could not be written."""

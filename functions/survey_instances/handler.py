@@ -170,7 +170,7 @@ class InstanceSurveying:
 
     def _describe(self, task: Task, found: Iterable[Instance]) -> str:
         living = {
-            each.id: ObservedInstance(each.image, each.subnet, frozenset(each.security_groups))
+            each.id: ObservedInstance(each.image, each.subnet, frozenset(each.security_groups), each.reservation)
             for each in found
             if each.works
         }

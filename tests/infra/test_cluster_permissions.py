@@ -41,7 +41,12 @@ WRITES: Mapping[str, set[str]] = {
     "record_launches": RECORDS,
     "rebuild_claims": RECORDS,
     "check_registration": {*REPORTS, "patch nodes", "create pods/binding"},
-    "detect_drift": {*REPORTS, "patch ec2nodeclasses/status awsnodetemplates/status"},
+    "detect_drift": {
+        *REPORTS,
+        "patch ec2nodeclasses/status awsnodetemplates/status",
+        "patch nodeclaims machines",
+        "patch nodes",
+    },
     "find_candidates": set(),
     "report_candidates": REPORTS,
     "mark_nodes": {*REPORTS, "patch nodes"},

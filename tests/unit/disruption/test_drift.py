@@ -28,6 +28,7 @@ from joiner.pools import (
     SecurityGroup,
     Subnet,
 )
+from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.drift_hashes import build_hash_annotations
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -142,10 +143,20 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
             observed(subnet="subnet-c"),
             "SubnetDrift: its subnet subnet-c is not selected by EC2NodeClass/default any more",
         ),
+        (
+            observed(reservation="cr-1"),
+            "CapacityReservationDrift: EC2NodeClass/default selects no active capacity reservation cr-1 any more",
+        ),
     ],
 )
 def test_each_difference_has_its_reason_and_names_what_differs(world: DesiredNodes, message: str) -> None:
     assert drift(world) == message
+
+
+def test_a_node_in_a_reservation_that_its_class_selects_is_not_drifted() -> None:
+    selecting = resolved(reservations=(CapacityReservation("cr-1", "m5.large", "us-east-1a"),))
+
+    assert drift(replace(selecting, instances={"i-1": replace(INSTANCE, reservation="cr-1")})) == ""
 
 
 def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() -> None:

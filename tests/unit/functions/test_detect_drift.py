@@ -97,6 +97,42 @@ def test_every_class_gets_its_status_although_there_is_no_node(world: SimulatedC
     assert world.kube.get(kinds.EC2NODECLASSES, name)["status"] == status
 
 
+RESERVED = {
+    "karpenter.sh/capacity-type": "reserved",
+    "karpenter.k8s.aws/capacity-reservation-id": "cr-1",
+    "karpenter.k8s.aws/capacity-reservation-type": "default",
+    "karpenter.k8s.aws/capacity-reservation-interruptible": "false",
+}
+
+
+def labelled(world: SimulatedCluster) -> list[dict[str, str]]:
+    """Return the labels of all claims and nodes that name the capacity type or a reservation."""
+    objects = [*world.kube.all(kinds.NODECLAIMS), *world.kube.all(kinds.NODES)]
+    return [
+        {key: each["metadata"]["labels"][key] for key in RESERVED if key in each["metadata"]["labels"]}
+        for each in objects
+    ]
+
+
+def test_nodes_whose_reservation_has_ended_become_on_demand_nodes(standing: SimulatedCluster) -> None:
+    for claim in claims(standing):
+        standing.kube.patch(kinds.NODECLAIMS, claim.name, {"metadata": {"labels": RESERVED}})
+        standing.kube.patch(kinds.NODES, claim.node_name, {"metadata": {"labels": RESERVED}})
+        standing.ec2.instances[claim.instance_id]["CapacityReservationId"] = "cr-1"
+    detect(standing, "s1")
+    before = labelled(standing)
+
+    for instance in standing.ec2.instances.values():
+        del instance["CapacityReservationId"]
+    standing.now += timedelta(minutes=5)
+    detect(standing, "s2")
+
+    assert before == [RESERVED] * len(before)
+    assert labelled(standing) == [{"karpenter.sh/capacity-type": "on-demand"}] * len(before)
+    ended = [each for each in standing.kube.all(kinds.EVENTS) if each["reason"] == "CapacityReservationEnded"]
+    assert {each["regarding"]["name"] for each in ended} == {claim.name for claim in claims(standing)}
+
+
 def test_a_changed_pool_drifts_its_nodes_until_it_is_changed_back(standing: SimulatedCluster) -> None:
     change_pool(standing, {"team": "a"})
     found = detect(standing, "s1")

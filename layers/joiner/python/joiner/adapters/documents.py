@@ -251,7 +251,12 @@ def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInst
     store.put(
         key,
         {
-            name: {"image": one.image, "subnet": one.subnet, "securityGroups": sorted(one.security_groups)}
+            name: {
+                "image": one.image,
+                "subnet": one.subnet,
+                "securityGroups": sorted(one.security_groups),
+                "reservation": one.reservation,
+            }
             for name, one in instances.items()
         },
     )
@@ -261,7 +266,9 @@ def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInst
 def get_instances(store: Store, key: str) -> dict[str, ObservedInstance]:
     """Return the stored instances, by id."""
     return {
-        name: ObservedInstance(stored["image"], stored["subnet"], frozenset(stored["securityGroups"]))
+        name: ObservedInstance(
+            stored["image"], stored["subnet"], frozenset(stored["securityGroups"]), stored.get("reservation", "")
+        )
         for name, stored in store.get(key).items()
     }
 

@@ -32,6 +32,7 @@ DriftReason = Literal[
     "AMIDrift",
     "SecurityGroupDrift",
     "SubnetDrift",
+    "CapacityReservationDrift",
 ]
 
 
@@ -42,6 +43,7 @@ class ObservedInstance:
     image: str
     subnet: str
     security_groups: frozenset[str]
+    reservation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,7 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
         _compare_image(claim, resolved, seen, kind),
         _compare_security_groups(resolved, seen),
         _compare_subnet(resolved, seen),
+        _compare_reservation(resolved, seen),
     )
     differing = (one for one in found if isinstance(one, Drift))
     return next(differing, None) or next((one for one in found if one is not None), None)
@@ -207,6 +210,16 @@ def _compare_security_groups(resolved: ResolvedNodeClass, seen: ObservedInstance
     shown = ", ".join(sorted(seen.security_groups)) or "missing"
     selected = ", ".join(sorted(wanted))
     return Drift("SecurityGroupDrift", f"its security groups are {shown}, and {resolved.key} selects {selected} now")
+
+
+def _compare_reservation(resolved: ResolvedNodeClass, seen: ObservedInstance) -> Drift | NotCompared | None:
+    """Find out whether the class still selects the capacity reservation of the instance, and it does not end soon."""
+    if not seen.reservation or seen.reservation in {one.id for one in resolved.reservations}:
+        return None
+    if not _is_known(resolved, "ValidationSucceeded"):
+        return NotCompared(f"the capacity reservations of {resolved.key} are not known")
+    message = f"{resolved.key} selects no active capacity reservation {seen.reservation} any more"
+    return Drift("CapacityReservationDrift", message)
 
 
 def _compare_subnet(resolved: ResolvedNodeClass, seen: ObservedInstance) -> Drift | NotCompared | None:

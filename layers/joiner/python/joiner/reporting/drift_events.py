@@ -1,5 +1,6 @@
-"""Events of drift: a claim that is drifted, or not any more."""
+"""Events of drift: a claim that is drifted, or not any more, or whose capacity reservation has ended."""
 
+from joiner import names
 from joiner.disruption.drift import DRIFTED
 from joiner.pools import NodeClaim, NodePool
 from joiner.reporting.events import Event, Subject
@@ -18,3 +19,16 @@ def report_drift(claim: NodeClaim, pool: NodePool | None) -> list[Event]:
     if pool is not None and not pool.disruption.settings.drift.replace:
         note += " (its pool only detects drift)"
     return [Event(Subject.claim(claim), DRIFTED, "DetectDrift", note, news=condition.reason, owner=owner)]
+
+
+def report_ended_reservation(claim: NodeClaim) -> Event:
+    """Return the event of a claim whose instance runs in no capacity reservation any more.
+
+    ``claim`` has the labels from before.
+    """
+    reservation = claim.labels.get(names.RESERVATION, "")
+    note = (
+        f"The capacity reservation {reservation} of instance {claim.instance_id} has ended: the instance runs on, "
+        "and is charged on demand"
+    )
+    return Event(Subject.claim(claim), "CapacityReservationEnded", "DetectDrift", note, news="CapacityReservationEnded")
