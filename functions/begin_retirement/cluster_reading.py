@@ -24,6 +24,7 @@ from joiner.lifecycle.retirement_candidates import (
     find_needed_claims,
     read_pods,
 )
+from joiner.pools.replica_schedule import apply_schedules
 
 logger = Logger(child=True)
 
@@ -47,7 +48,7 @@ def read_cluster(
     emptied = find_emptied(candidates)
     limited = leased and any(each.claim is not None for each in emptied)
     scaled = any(each.request.reason is RetirementReason.SURPLUS for each in candidates)
-    pools = list_pools(kube) if limited or scaled else ()
+    pools = apply_schedules(list_pools(kube), now) if limited or scaled else ()
     launching = find_launching_claims(
         claims.values(),
         (claim for launch in launches for claim in launch.claims),

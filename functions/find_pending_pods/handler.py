@@ -48,6 +48,7 @@ from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
+from joiner.pools.replica_schedule import apply_schedules
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
 logger = Logger()
@@ -143,7 +144,8 @@ class PendingPodSearch:
         kept = open_assignments(progress.on_their_way, recorded.assignments, world.nodes, world.pods)
         pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
         short = self._short(now)
-        missing = count_missing_replicas(world.pools, world.claims, world.nodes, recorded.launching)
+        pools = apply_schedules(world.pools, now)
+        missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
         asked = {
             **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=short),
             **describe_missing_replicas(missing, lists=lists, unavailable=short),

@@ -7,6 +7,7 @@ state machine passes on a short summary.
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
+from joiner.pools.replica_schedule import apply_schedules
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
@@ -63,6 +65,7 @@ class CapacityPlanning:
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
         world = documents.get_snapshot(self._store, snapshot)
+        world = replace(world, pools=apply_schedules(world.pools, now))
         made = self._planner.plan(
             world,
             documents.get_catalogue(self._store),

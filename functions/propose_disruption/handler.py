@@ -7,6 +7,7 @@ snapshot. The second proposal contains only actions that are in both. Each propo
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.pools.closed_pools import find_closed_pools
+from joiner.pools.replica_schedule import apply_schedules
 
 logger = Logger()
 
@@ -72,6 +74,7 @@ class DisruptionPlanning:
         marks = self._ledger.unavailable(int(now.timestamp()))
         offerings = (mark.offering for mark in marks)
         world = documents.get_snapshot(self._store, keys["snapshot"])
+        world = replace(world, pools=apply_schedules(world.pools, now))
         inputs = WaveInputs(
             documents.get_catalogue(self._store),
             frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),

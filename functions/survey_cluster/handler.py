@@ -47,6 +47,7 @@ from joiner.names import NODE_CLASS_RESOURCES, NODEPOOL, POOL_RESOURCES, PROVISI
 from joiner.planning import Snapshot
 from joiner.planning.inputs.capacity_buffers import report_buffers
 from joiner.pools.closed_pools import find_closed_pools
+from joiner.pools.replica_schedule import apply_schedules
 from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.disruption_events import report_paused
@@ -167,7 +168,7 @@ class ClusterSurveying:
             pods=snapshot.pods,
             nodes=snapshot.nodes,
             claims=snapshot.claims,
-            pools=snapshot.pools,
+            pools=apply_schedules(snapshot.pools, now),
             classes=snapshot.classes,
             launching=frozenset(claim for launch in launches for claim in launch.claims),
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},

@@ -135,6 +135,19 @@ def test_a_pool_beyond_its_limit_reports_why_nodes_are_missing_and_backs_off(wor
     )
 
 
+def test_a_schedule_sets_the_replicas_while_its_window_is_open(world: SimulatedCluster) -> None:
+    hour = world.now.hour
+    scaled(world.prepare(), 1)
+    window = f"{world.now.minute} {hour} * * * for 30m = 3"
+    world.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": {names.SCHEDULE: window}}})
+
+    world.sweep("sweep-1")
+    assert len(claims(world)) == 3
+
+    world.now += timedelta(hours=1)
+    assert [reason for _, reason in retired(looked(world, 2)[0])] == ["surplus", "surplus"]
+
+
 def test_a_static_pool_that_is_being_deleted_gets_no_nodes(world: SimulatedCluster) -> None:
     scaled(world.prepare(), 2)
     world.kube.objects["nodepools", "", "default"]["metadata"]["deletionTimestamp"] = "2026-11-21T05:00:00Z"

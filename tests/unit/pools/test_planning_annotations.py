@@ -8,13 +8,13 @@ from joiner.pools import read_manifests
 from joiner.pools.pool_planning import BlastRadius, PoolPlanning
 
 
-def read(annotations: dict[str, Any]) -> tuple[PoolPlanning, list[str]]:
+def read(annotations: dict[str, Any], **spec: Any) -> tuple[PoolPlanning, list[str]]:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     pool = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": "default", "annotations": annotations},
-        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}, **spec},
     }
     found = read_manifests([pool])
     return found.pools[0].planning, [
@@ -56,3 +56,32 @@ def test_an_invalid_value_is_a_warning_and_has_no_effect(name: str, value: str, 
 
     assert settings == PoolPlanning()
     assert reported == [f"metadata.annotations[joiner.dev/{name}] it has no effect; {remedy} (warning)"]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("always", "'always' is no window of at most 31 days"),
+        ("0 8 * * mon-fri for ever = 6", "'0 8 * * mon-fri for ever = 6' is no window of at most 31 days"),
+        ("0 8 * * for 10h = 6", "'0 8 * *' has 4 fields; cron has five"),
+        ("Europe/Olso: 0 8 * * * for 10h = 6", "Europe/Olso is no known time zone"),
+    ],
+)
+def test_a_schedule_that_cannot_be_read_is_a_warning(value: str, reason: str) -> None:
+    settings, reported = read({"joiner.dev/schedule": value}, replicas=2)
+
+    assert settings == PoolPlanning()
+    assert reported == [
+        f"metadata.annotations[joiner.dev/schedule] it has no effect; {reason}; write windows such as "
+        '"Europe/Oslo: 0 8 * * mon-fri for 10h = 6" (warning)'
+    ]
+
+
+def test_a_schedule_needs_replicas() -> None:
+    settings, reported = read({"joiner.dev/schedule": "0 8 * * * for 10h = 6"})
+
+    assert settings == PoolPlanning()
+    assert reported == [
+        "metadata.annotations[joiner.dev/schedule] it has no effect; only a pool with spec.replicas has a schedule; "
+        "set replicas, or remove it (warning)"
+    ]

@@ -73,6 +73,7 @@ NODE_OVERHEAD_PRICE: Final = "joiner.dev/node-overhead-price"
 BURSTABLE: Final = "joiner.dev/burstable"
 BLAST_RADIUS: Final = "joiner.dev/blast-radius"
 CAPACITY_MIX: Final = "joiner.dev/capacity-mix"
+SCHEDULE: Final = "joiner.dev/schedule"
 POOL_ANNOTATIONS: Final = (
     BLAST_RADIUS,
     BUDGET_TIME_ZONE,
@@ -92,6 +93,7 @@ POOL_ANNOTATIONS: Final = (
     NODE_REPAIR_TOLERANCES,
     PLACING,
     REBALANCE,
+    SCHEDULE,
     SPOT_TO_SPOT,
     SPOT_TO_SPOT_TYPES,
     WORKLOAD_COOL_DOWN,

@@ -1,7 +1,9 @@
 """What the annotations of a pool set for plans: the price of a node's running, burstable types, the blast radius, the
-share of spot nodes."""
+share of spot nodes, the schedule of replicas."""
 
 from dataclasses import dataclass, field
+
+from joiner.pools.replica_schedule import ReplicaSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +19,10 @@ class BlastRadius:
 class PoolPlanning:
     """``overhead_price`` in $/h replaces that of the cluster's settings; None keeps it. ``full_burst`` plans burstable
     types with all of their vCPUs instead of their baseline. ``spot_share`` is the largest share of the pool's nodes
-    that are spot nodes; None means no limit."""
+    that are spot nodes; None means no limit. ``schedule`` sets the replicas of a static pool by time of day."""
 
     overhead_price: float | None = None
     full_burst: bool = False
     blast_radius: BlastRadius = field(default_factory=BlastRadius)
     spot_share: float | None = None
+    schedule: ReplicaSchedule | None = None

@@ -4,12 +4,13 @@ An invalid value is a warning and has no effect.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from joiner import names
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.pool_planning import BlastRadius, PoolPlanning
+from joiner.pools.replica_schedule import ReplicaSchedule
 from joiner.pools.suggestions import suggest_nearest
 
 DOLLARS: Final = re.compile(r"\d{1,3}(\.\d{1,8})?")
@@ -49,4 +50,21 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
             int(limit["vcpus"]) if limit and limit["vcpus"] else None,
         ),
         int(spot["share"]) / 100 if spot else None,
+        _read_schedule(manifest, given, wrong),
     )
+
+
+def _read_schedule(
+    manifest: Mapping[str, Any], given: Mapping[str, Any], wrong: Callable[[str, str], None]
+) -> ReplicaSchedule | None:
+    """Return the schedule of a static pool."""
+    if given.get(names.SCHEDULE) is None:
+        return None
+    if (manifest.get("spec") or {}).get("replicas") is None:
+        wrong(names.SCHEDULE, "only a pool with spec.replicas has a schedule; set replicas, or remove it")
+        return None
+    try:
+        return ReplicaSchedule.parse(str(given[names.SCHEDULE]))
+    except ValueError as reason:
+        wrong(names.SCHEDULE, f'{reason}; write windows such as "Europe/Oslo: 0 8 * * mon-fri for 10h = 6"')
+        return None

@@ -1,0 +1,88 @@
+"""The replicas of a static pool by time of day, from its annotation ``joiner.dev/schedule``.
+
+While a window of the schedule is open, its number counts instead of ``spec.replicas``; of several open windows, the
+first one counts. A window begins by a cron schedule in a time zone and lasts for its duration.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Final, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from joiner.pools.cron_schedules import CronSchedule
+from joiner.pools.durations import read_duration
+
+if TYPE_CHECKING:
+    from joiner.pools.node_pool import NodePool
+
+ZONED: Final = re.compile(r"(?:(?P<zone>[A-Za-z][\w+/-]*): *)?(?P<windows>.+)")
+WINDOW: Final = re.compile(r"(?P<cron>.+?) +for +(?P<duration>\w+) *= *(?P<replicas>\d{1,4})")
+LONGEST: Final = 31 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaWindow:
+    """One window: its start, its duration in seconds, and the number of nodes while it is open."""
+
+    start: CronSchedule
+    seconds: int
+    replicas: int
+
+    def is_open(self, now: datetime, zone: tzinfo) -> bool:
+        return self.start.started_within(now - timedelta(seconds=self.seconds), now, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSchedule:
+    """The windows of one pool, in order, and their time zone."""
+
+    windows: tuple[ReplicaWindow, ...]
+    zone: tzinfo = UTC
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a schedule. ValueError if the text is not valid.
+
+        >>> working_hours = ReplicaSchedule.parse("Europe/Oslo: 0 8 * * mon-fri for 10h = 6; 0 10 * * sat for 4h = 2")
+        >>> [(each.seconds, each.replicas) for each in working_hours.windows], str(working_hours.zone)
+        ([(36000, 6), (14400, 2)], 'Europe/Oslo')
+        """
+        found = ZONED.fullmatch(text.strip())
+        if found is None:
+            raise ValueError("it is empty")
+        try:
+            zone: tzinfo = ZoneInfo(found["zone"]) if found["zone"] else UTC
+        except (ZoneInfoNotFoundError, OSError) as unknown:
+            raise ValueError(f"{found['zone']} is no known time zone") from unknown
+        return cls(tuple(_read_window(part.strip()) for part in found["windows"].split(";") if part.strip()), zone)
+
+    def replicas_at(self, now: datetime) -> int | None:
+        """Return the number of nodes by the schedule at `now`; None if no window is open.
+
+        >>> nightly = ReplicaSchedule.parse("0 22 * * * for 2h = 0")
+        >>> [nightly.replicas_at(datetime(2026, 11, 23, hour, tzinfo=UTC)) for hour in (21, 22, 23)]
+        [None, 0, 0]
+        """
+        return next((each.replicas for each in self.windows if each.is_open(now, self.zone)), None)
+
+
+def _read_window(text: str) -> ReplicaWindow:
+    found = WINDOW.fullmatch(text)
+    seconds = read_duration(found["duration"]) if found else None
+    if found is None or not seconds or seconds > LONGEST:
+        raise ValueError(f"{text!r} is no window of at most 31 days")
+    return ReplicaWindow(CronSchedule.parse(found["cron"]), seconds, int(found["replicas"]))
+
+
+def apply_schedules(pools: Iterable["NodePool"], now: datetime) -> tuple["NodePool", ...]:
+    """Return the pools with the replicas that their schedules set at `now`."""
+    return tuple(_at(pool, now) for pool in pools)
+
+
+def _at(pool: "NodePool", now: datetime) -> "NodePool":
+    if pool.replicas is None or pool.planning.schedule is None:
+        return pool
+    scheduled = pool.planning.schedule.replicas_at(now)
+    return pool if scheduled is None else replace(pool, replicas=scheduled)
