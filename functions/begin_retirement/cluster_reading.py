@@ -24,7 +24,7 @@ from joiner.lifecycle.retirement_candidates import (
     find_needed_claims,
     read_pods,
 )
-from joiner.pools.replica_schedule import apply_schedules
+from joiner.pools.scheduled_pools import apply_schedules
 
 logger = Logger(child=True)
 

@@ -48,8 +48,8 @@ from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
-from joiner.pools.replica_schedule import apply_schedules
 from joiner.pools.retiring_nodes import find_retiring_nodes
+from joiner.pools.scheduled_pools import apply_schedules
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")

@@ -20,7 +20,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
-from joiner.pools.replica_schedule import apply_schedules
+from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()

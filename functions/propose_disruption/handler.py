@@ -25,7 +25,7 @@ from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.pools.closed_pools import find_closed_pools
-from joiner.pools.replica_schedule import apply_schedules
+from joiner.pools.scheduled_pools import apply_schedules
 
 logger = Logger()
 

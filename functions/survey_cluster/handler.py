@@ -47,7 +47,7 @@ from joiner.names import NODE_CLASS_RESOURCES, NODEPOOL, POOL_RESOURCES, PROVISI
 from joiner.planning import Snapshot
 from joiner.planning.inputs.capacity_buffers import report_buffers
 from joiner.pools.closed_pools import find_closed_pools
-from joiner.pools.replica_schedule import apply_schedules
+from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.disruption_events import report_paused

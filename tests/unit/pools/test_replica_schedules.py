@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from joiner.pools import NodeClassRef, NodePool
 from joiner.pools.pool_planning import PoolPlanning
-from joiner.pools.replica_schedule import ReplicaSchedule, apply_schedules
+from joiner.pools.replica_schedule import ReplicaSchedule
+from joiner.pools.scheduled_pools import apply_schedules
 
 OFFICE = ReplicaSchedule.parse(
     "Europe/Oslo: 0 8 * * mon-fri for 10h = 6; 0 12 * * * for 1h = 9; 0 10 * * sat for 4h = 2"

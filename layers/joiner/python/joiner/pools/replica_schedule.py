@@ -5,17 +5,13 @@ first one counts. A window begins by a cron schedule in a time zone and lasts fo
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import read_duration
-
-if TYPE_CHECKING:
-    from joiner.pools.node_pool import NodePool
 
 ZONED: Final = re.compile(r"(?:(?P<zone>[A-Za-z][\w+/-]*): *)?(?P<windows>.+)")
 WINDOW: Final = re.compile(r"(?P<cron>.+?) +for +(?P<duration>\w+) *= *(?P<replicas>\d{1,4})")
@@ -74,15 +70,3 @@ def _read_window(text: str) -> ReplicaWindow:
     if found is None or not seconds or seconds > LONGEST:
         raise ValueError(f"{text!r} is no window of at most 31 days")
     return ReplicaWindow(CronSchedule.parse(found["cron"]), seconds, int(found["replicas"]))
-
-
-def apply_schedules(pools: Iterable["NodePool"], now: datetime) -> tuple["NodePool", ...]:
-    """Return the pools with the replicas that their schedules set at `now`."""
-    return tuple(_at(pool, now) for pool in pools)
-
-
-def _at(pool: "NodePool", now: datetime) -> "NodePool":
-    if pool.replicas is None or pool.planning.schedule is None:
-        return pool
-    scheduled = pool.planning.schedule.replicas_at(now)
-    return pool if scheduled is None else replace(pool, replicas=scheduled)
