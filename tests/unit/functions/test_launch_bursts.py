@@ -1,0 +1,154 @@
+"""Scale-ups of 1 to 1,000 nodes: the calls of their launches by kind, and their time under EC2's token buckets.
+
+The calls are those of the real function against a fake EC2. Their times are simulated: 15 groups at a time
+(CONCURRENT_LAUNCHES), a few seconds for a CreateFleet, and one bucket for all requests that change something, with 50
+requests and 5 more a second (EC2 user guide, "Request throttling"), although EC2 may have one for each action.
+"""
+
+import heapq
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+
+from functions.launch_instances import handler as launch_instances
+from functions.record_node_claims.handler import GROUPS_AT_ONCE
+from infra.launch_states import CONCURRENT_LAUNCHES
+from joiner.adapters import documents
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ledger import Ledger
+from joiner.adapters.payload import Execution, Task
+from joiner.cluster import Resources
+from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, group_launches
+from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
+from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, SimulatedCluster, arn
+
+POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
+SECONDS: Final = {"CreateFleet": 3.0}  # of one call; others take a fifth of a second
+CAPACITY, REFILL = 50.0, 5.0  # requests, and requests a second
+RESULT_BYTES: Final = 262_144
+"""Limit of the input or result of a state."""
+
+
+@dataclass
+class CountedTable:
+    """A client of DynamoDB that notes its calls."""
+
+    client: Any
+    asked: list[str] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**asked: Any) -> Any:
+            self.asked.append(name)
+            return getattr(self.client, name)(**asked)
+
+        return call
+
+
+def planned_launches(nodes: int) -> tuple[Launch, ...]:
+    offers = (LaunchOffering(0.096, "m5.large", "us-east-1a"), LaunchOffering(0.192, "m5.xlarge", "us-east-1a"))
+    wanted = [
+        ClaimToLaunch(
+            build_node_claim(
+                POOL,
+                NodeClaimTemplate(requests=Resources.of(cpu=1)),
+                suffix=f"{number:04}",
+                lease=1,
+                execution="up-1",
+            ),
+            POOL,
+            NodeClass("default", uid="class-1"),
+            CLASS,
+            "on-demand",
+            offers,
+        )
+        for number in range(nodes)
+    ]
+    launches, refused = group_launches(wanted, CATALOGUE, CLUSTER, execution="up-1")
+    assert refused == ()
+    return launches
+
+
+def send_all(world: SimulatedCluster, nodes: int) -> tuple[list[list[str]], Counter[str], list[dict[str, Any]]]:
+    """Return the calls of EC2 by launch, the calls of DynamoDB by kind, and the answers of the function."""
+    launches = planned_launches(nodes)
+    lease = world._take_lease("up-1")
+    assert lease is not None
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    key = documents.put_launches(world.store, task, launches)
+    table = CountedTable(world.ledger._client)
+    launcher = launch_instances.Launcher(Ledger(table, world.ledger._table), world.store, Ec2(world.ec2), world.pause)
+    calls, answers = [], []
+    for index in range(len(launches)):
+        world.ec2.asked.clear()
+        answers.append(launcher.answer(task, key, index, NOON, 2**33))
+        calls.append(list(world.ec2.asked))
+    return calls, Counter(table.asked), answers
+
+
+def last_fleet_request(calls: list[list[str]]) -> float:
+    """Return the second in which the last CreateFleet is sent, if groups run as the state machine runs them."""
+    waiting, running = (
+        [list(each) for each in reversed(calls)],
+        [(0.0, number) for number in range(CONCURRENT_LAUNCHES)],
+    )
+    tokens, at, last = CAPACITY, 0.0, 0.0
+    groups: dict[int, list[str]] = {}
+    while running:
+        now, slot = heapq.heappop(running)
+        tokens, at = min(CAPACITY, tokens + (now - at) * REFILL), now
+        if not groups.get(slot):
+            if not waiting:
+                continue
+            groups[slot] = waiting.pop()
+        if tokens < 1:
+            if groups[slot][0] == "CreateTags":  # the sweep tags the rest
+                groups[slot] = []
+            heapq.heappush(running, (now + 1.0, slot))
+            continue
+        call = groups[slot].pop(0)
+        tokens -= call != "DescribeLaunchTemplateVersions"
+        last = now if call == "CreateFleet" else last
+        heapq.heappush(running, (now + SECONDS.get(call, 0.2), slot))
+    return last
+
+
+@pytest.mark.parametrize(("nodes", "fleets"), [(1, 1), (10, 1), (100, 2)])
+def test_calls_grow_with_launches_and_not_with_nodes_but_for_their_tags(
+    world: SimulatedCluster, nodes: int, fleets: int
+) -> None:
+    calls, table, answers = send_all(world, nodes)
+
+    print(f"{nodes} nodes: {dict(count(calls))}, DynamoDB {dict(table)}")
+    assert count(calls) == expected_calls(nodes, fleets)
+    assert set(table.values()) <= {fleets, 2 * fleets}
+    assert sum(each["launched"] for each in answers) == nodes
+
+
+def test_a_thousand_nodes_are_asked_for_in_less_than_a_minute(world: SimulatedCluster) -> None:
+    calls, table, answers = send_all(world, 1000)
+
+    print(f"1000 nodes: {dict(count(calls))}, DynamoDB {dict(table)}")
+    assert count(calls) == expected_calls(1000, 20)
+    assert set(table.values()) <= {20, 40}
+    assert sum(each["launched"] for each in answers) == 1000
+    half = last_fleet_request(calls[:10])
+    whole = last_fleet_request(calls)
+    print(f"last CreateFleet of 500 nodes after {half:.1f} s, of 1,000 after {whole:.1f} s")
+    assert half <= 20
+    assert whole <= 60
+    # With half of each limit to spare
+    assert len(answers) < GROUPS_AT_ONCE / 2
+    assert len(json.dumps(answers)) < RESULT_BYTES / 2
+
+
+def count(calls: list[list[str]]) -> Counter[str]:
+    return Counter(call for launch in calls for call in launch)
+
+
+def expected_calls(nodes: int, fleets: int) -> dict[str, int]:
+    tags = {"CreateTags": nodes} if nodes > 1 else {}  # the request names a single instance
+    compared = {"DescribeLaunchTemplateVersions": fleets - 1} if fleets > 1 else {}
+    return {"CreateFleet": fleets, "CreateLaunchTemplate": fleets, **compared, **tags}
