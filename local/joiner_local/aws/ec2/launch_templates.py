@@ -5,7 +5,8 @@ template (`TagSpecifications` of the request, type launch-template) are not tags
 into the template's data.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from moto.core.responses import ActionResult
@@ -21,70 +22,80 @@ LISTED_AT_ONCE: Final = 200
 
 
 def install() -> None:
-    create, create_version = EC2Response.create_launch_template, EC2Response.create_launch_template_version
+    """Patch moto's operations on launch templates."""
+    listed = EC2Response.describe_launch_templates
+    wrap_attribute(EC2Response, "describe_launch_templates", _describe_templates, listed)
+    for name, patched in (
+        ("delete_launch_template", _delete),
+        ("describe_launch_template_versions", _describe_versions),
+        ("create_launch_template", _create),
+        ("create_launch_template_version", _create_version),
+    ):
+        original = getattr(EC2Response, name)
+        wrap_attribute(EC2Response, name, _around(original, patched), original)
 
-    def create_launch_template(response: Any) -> ActionResult:
-        _check(response)
-        answer: ActionResult = create(response)
-        name = response._get_param("LaunchTemplateName")
-        data = response.ec2_backend.get_launch_template_by_name(name).default_version().data
-        data["TagSpecifications"] = [
-            s for s in data.get("TagSpecifications", []) if s.get("ResourceType") != "launch-template"
-        ]
-        return answer
 
-    def create_launch_template_version(response: Any) -> ActionResult:
-        _check(response)
-        data = response._get_param("LaunchTemplateData", {})
-        data["UserData"] = parse_user_data(data.get("UserData"))
-        answer: ActionResult = create_version(response)
-        return answer
+Operation = Callable[[Any], ActionResult]
 
-    describe = EC2Response.describe_launch_template_versions
 
-    def describe_launch_template_versions(response: Any) -> ActionResult:
-        answer: ActionResult = describe(response)
-        versions = [
-            {**each, "LaunchTemplateData": shown(each["LaunchTemplateData"])}
-            for each in answer.result["LaunchTemplateVersions"]
-        ]
-        return ActionResult({"LaunchTemplateVersions": versions})
+def _around(original: Operation, patched: Callable[[Any, Operation], ActionResult]) -> Operation:
+    @functools.wraps(original)
+    def operation(response: Any) -> ActionResult:
+        return patched(response, original)
 
-    list_templates = EC2Response.describe_launch_templates
+    return operation
 
-    def describe_launch_templates(response: Any) -> ActionResult:
-        """Page by page; moto leaves out all templates after the first fifteen."""
-        size = min(response._get_int_param("MaxResults", LISTED_AT_ONCE), LISTED_AT_ONCE)
-        start = int(response._get_param("NextToken") or 0)
-        asked = {
-            "template_names": response._get_param("LaunchTemplateNames", []),
-            "template_ids": response._get_param("LaunchTemplateIds", []),
-            "filters": response._filters_from_querystring(),
-        }
-        found = response.ec2_backend.describe_launch_templates(**asked)
-        owner = f"arn:{response.partition}:iam::{response.current_account}:root"
-        following = {"NextToken": str(start + size)} if start + size < len(found) else {}
-        return ActionResult(
-            {"LaunchTemplates": [_listed(each, owner) for each in found[start : start + size]]} | following
+
+def _create(response: Any, original: Operation) -> ActionResult:
+    _check(response)
+    answer = original(response)
+    name = response._get_param("LaunchTemplateName")
+    data = response.ec2_backend.get_launch_template_by_name(name).default_version().data
+    data["TagSpecifications"] = [
+        s for s in data.get("TagSpecifications", []) if s.get("ResourceType") != "launch-template"
+    ]
+    return answer
+
+
+def _create_version(response: Any, original: Operation) -> ActionResult:
+    _check(response)
+    data = response._get_param("LaunchTemplateData", {})
+    data["UserData"] = parse_user_data(data.get("UserData"))
+    return original(response)
+
+
+def _describe_versions(response: Any, original: Operation) -> ActionResult:
+    answer = original(response)
+    versions = [
+        {**each, "LaunchTemplateData": shown(each["LaunchTemplateData"])}
+        for each in answer.result["LaunchTemplateVersions"]
+    ]
+    return ActionResult({"LaunchTemplateVersions": versions})
+
+
+def _describe_templates(response: Any) -> ActionResult:
+    """Page by page; moto leaves out all templates after the first fifteen."""
+    size = min(response._get_int_param("MaxResults", LISTED_AT_ONCE), LISTED_AT_ONCE)
+    start = int(response._get_param("NextToken") or 0)
+    asked = {
+        "template_names": response._get_param("LaunchTemplateNames", []),
+        "template_ids": response._get_param("LaunchTemplateIds", []),
+        "filters": response._filters_from_querystring(),
+    }
+    found = response.ec2_backend.describe_launch_templates(**asked)
+    owner = f"arn:{response.partition}:iam::{response.current_account}:root"
+    following = {"NextToken": str(start + size)} if start + size < len(found) else {}
+    return ActionResult({"LaunchTemplates": [_listed(each, owner) for each in found[start : start + size]]} | following)
+
+
+def _delete(response: Any, original: Operation) -> ActionResult:
+    template = response._get_param("LaunchTemplateId")
+    if template and template not in response.ec2_backend.launch_templates:
+        raise EC2ClientError(
+            "InvalidLaunchTemplateId.NotFound",
+            f"The specified launch template, with template ID {template}, does not exist.",
         )
-
-    wrap_attribute(EC2Response, "describe_launch_templates", describe_launch_templates, list_templates)
-    delete = EC2Response.delete_launch_template
-
-    def delete_launch_template(response: Any) -> ActionResult:
-        template = response._get_param("LaunchTemplateId")
-        if template and template not in response.ec2_backend.launch_templates:
-            raise EC2ClientError(
-                "InvalidLaunchTemplateId.NotFound",
-                f"The specified launch template, with template ID {template}, does not exist.",
-            )
-        answer: ActionResult = delete(response)
-        return answer
-
-    wrap_attribute(EC2Response, "delete_launch_template", delete_launch_template, delete)
-    wrap_attribute(EC2Response, "describe_launch_template_versions", describe_launch_template_versions, describe)
-    wrap_attribute(EC2Response, "create_launch_template", create_launch_template, create)
-    wrap_attribute(EC2Response, "create_launch_template_version", create_launch_template_version, create_version)
+    return original(response)
 
 
 def _listed(template: Any, owner: str) -> dict[str, Any]:

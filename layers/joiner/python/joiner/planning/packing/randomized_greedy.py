@@ -62,8 +62,7 @@ def pack_best_of_attempts(
     if best.price >= under:
         best = NO_PACKING
     rows = [np.flatnonzero(_offers(problem, demand, limit)) for limit in attempts.limit]
-    owner = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
-    offers = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+    owner, offers = _joined(rows)
     noise = np.exp(attempts.noise[:, None] * context.rng.standard_normal((len(rows), len(active))))
     tilt = np.exp(attempts.tilt[:, None] * context.rng.standard_normal((len(rows), problem.need.shape[1])))
     value = worth[active]
@@ -82,13 +81,9 @@ def pack_best_of_attempts(
                 alive[attempt] = False
                 price[attempt] = np.inf
                 continue
-            inside = np.flatnonzero(counts[row])
-            amounts = counts[row, inside]
-            times = int((left[attempt, inside] // amounts).min())
-            left[attempt, inside] -= times * amounts
-            offer = int(offers[mine[row]])
-            price[attempt] += times * float(problem.price[offer])
-            made[attempt].append(NodePattern(offer, active[inside], amounts, times))
+            pattern = _take_row(left[attempt], int(offers[mine[row]]), active, counts[row])
+            price[attempt] += pattern.times * float(problem.price[pattern.offer])
+            made[attempt].append(pattern)
             if not left[attempt].any():
                 alive[attempt] = False
                 sized = right_size(problem, made[attempt])
@@ -97,6 +92,21 @@ def pack_best_of_attempts(
             elif price[attempt] >= min(best.price, under) * 1.15:
                 alive[attempt] = False
     return best
+
+
+def _joined(rows: list[Whole]) -> tuple[Whole, Whole]:
+    """Return the attempt of each row, and the offers of all rows, one attempt after the other."""
+    owner = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+    return owner, np.concatenate(rows) if rows else np.zeros(0, np.int64)
+
+
+def _take_row(left: Floats, offer: int, active: Whole, counts: Whole) -> NodePattern:
+    """Return as many equal nodes of this content as the remaining pods fill; ``left`` is reduced by their pods."""
+    inside = np.flatnonzero(counts)
+    amounts = counts[inside]
+    times = int((left[inside] // amounts).min())
+    left[inside] -= times * amounts
+    return NodePattern(offer, active[inside], amounts, times)
 
 
 def _offers(problem: PackingProblem, demand: Whole, limit: float) -> Marks:

@@ -143,9 +143,7 @@ def compile_problem(
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(free < UNBOUNDED_AMOUNT, axis=0)
     units = _coarse_units(vectors[:, used])
     need, free = vectors[:, used] / units, np.floor(np.minimum(free[:, used], UNBOUNDED_AMOUNT) / units)
-    open_to = table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy()
-    for resource in range(need.shape[1]):
-        open_to &= need[None, :, resource] <= free[:, resource, None]
+    open_to = _fitting(table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy(), need, free)
     limited = np.array(
         [overflow and _may_refuse(state, pool_offers, joined=joined) for pool_offers in state.offered_pools], bool
     )
@@ -176,6 +174,13 @@ def compile_problem(
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
     return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
+
+
+def _fitting(open_to: Marks, need: Floats, free: Floats) -> Marks:
+    """Close offers in ``open_to`` that lack resources for one pod of an item; return it."""
+    for resource in range(need.shape[1]):
+        open_to &= need[None, :, resource] <= free[:, resource, None]
+    return open_to
 
 
 def _join_offers(open_to: Marks, required: Marks, ruled: Marks) -> Marks:
