@@ -89,18 +89,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         for variant in pool_offers.variants
         if pool_offers.launchable
     )
-    tolerated = {
-        pool_offers.pool.key: [one.constraints.untolerated(pool_offers.pool.taints) is None for one in groups]
-        for pool_offers, _ in sections
-    }
-    ways: dict[tuple[int, ...], int] = {}
-    kind_of: dict[PodGroup, int] = {}
-    for position, group in enumerate(groups):
-        way = tuple(
-            variant.bits[group.index] if tolerated[pool_offers.pool.key][position] else 0
-            for pool_offers, variant in sections
-        )
-        kind_of[group] = ways.setdefault(way, len(ways))
+    kinds, kind_of = _kinds(sections, groups)
     weights = sorted({pool_offers.pool.weight for pool_offers, _ in sections}, reverse=True)
     pools = [pool_offers.pool.key for pool_offers in state.offered_pools]
     parts = [columns_of(pool_offers.offer_set) for pool_offers, _ in sections]
@@ -122,9 +111,9 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         domain=domain,
         domains=domains,
         kinds=np.concatenate(
-            [np.zeros((len(ways), 0), bool)]
+            [np.zeros((len(kinds), 0), bool)]
             + [
-                np.stack([unpack_bits(way[number], len(pool_offers.launchable)) for way in ways])
+                np.stack([unpack_bits(kind[number], len(pool_offers.launchable)) for kind in kinds])
                 for number, (pool_offers, _) in enumerate(sections)
             ],
             axis=1,
@@ -132,6 +121,25 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         kind_of=kind_of,
         cache=state.cache,
     )
+
+
+def _kinds(
+    sections: Sequence[tuple[PoolOffers, PoolVariant]], groups: Sequence[PodGroup]
+) -> tuple[list[tuple[int, ...]], dict[PodGroup, int]]:
+    """Return the different sets of offers that groups may use, as bits by section, and the set of each group."""
+    tolerated = {
+        pool_offers.pool.key: [one.constraints.untolerated(pool_offers.pool.taints) is None for one in groups]
+        for pool_offers, _ in sections
+    }
+    kinds: dict[tuple[int, ...], int] = {}
+    kind_of: dict[PodGroup, int] = {}
+    for position, group in enumerate(groups):
+        kind = tuple(
+            variant.bits[group.index] if tolerated[pool_offers.pool.key][position] else 0
+            for pool_offers, variant in sections
+        )
+        kind_of[group] = kinds.setdefault(kind, len(kinds))
+    return list(kinds), kind_of
 
 
 def _domains(

@@ -133,10 +133,7 @@ def compile_problem(
     to all pods as soon as one pod requires it, because other pods may use the free capacity of its nodes.
     """
     table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], assignment.keys)
-    wanted = np.zeros(len(table.kinds), bool)
-    wanted[[table.kind_of[group] for group in groups]] = True
-    kept = undominated_offers(table, wanted)
-    kept = kept[~table.limited[kept]]
+    kept = _useful_offers(table, groups)
     items = _items(state, assignment, groups, table.kind_of)
     free = _narrowed(state, table, kept) if narrowed else table.free[kept]
     vectors = np.array([one.group.vector for one in items], float).reshape(len(items), free.shape[1])
@@ -144,10 +141,8 @@ def compile_problem(
     units = _coarse_units(vectors[:, used])
     need, free = vectors[:, used] / units, np.floor(np.minimum(free[:, used], UNBOUNDED_AMOUNT) / units)
     open_to = _fitting(table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy(), need, free)
-    limited = np.array(
-        [overflow and _may_refuse(state, pool_offers, joined=joined) for pool_offers in state.offered_pools], bool
-    )
-    required = _required_offers(open_to, table.tier[kept], limited[table.pool[kept]])
+    refusing = [overflow and _may_refuse(state, pool_offers, joined=joined) for pool_offers in state.offered_pools]
+    required = _required_offers(open_to, table.tier[kept], np.array(refusing, bool)[table.pool[kept]])
     if joined:
         required = _join_offers(open_to, required, np.array([not state.rules[one.group.index].free for one in items]))
     else:
@@ -174,6 +169,14 @@ def compile_problem(
     pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
     return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
+
+
+def _useful_offers(table: OfferTable, groups: Sequence[PodGroup]) -> Whole:
+    """Return the offers that no other offer dominates for these groups, and that are not limited in number."""
+    wanted = np.zeros(len(table.kinds), bool)
+    wanted[[table.kind_of[group] for group in groups]] = True
+    kept = undominated_offers(table, wanted)
+    return kept[~table.limited[kept]]
 
 
 def _fitting(open_to: Marks, need: Floats, free: Floats) -> Marks:
