@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from joiner.catalogue import InstanceType, compute_allocatable, compute_capacity
-from joiner.catalogue.class_compatibility import find_incompatibility
+from joiner.catalogue import Catalogue, InstanceType, compute_allocatable, compute_capacity
+from joiner.catalogue.class_compatibility import find_class_conflict, find_incompatibility
 from joiner.catalogue.instance_features import EFA, InstanceFeatures
-from joiner.pools import NodeClass
+from joiner.cluster import Requirements
+from joiner.pools import NodeClass, NodeClassRef, NodePool
 from joiner.pools.node_class import ConnectionTracking, NetworkInterface
 from joiner_cli.catalogue_files import packaged_catalogue
 
@@ -82,3 +83,26 @@ def test_declared_efa_interfaces_are_the_efa_of_a_node_and_serve_no_pods(types: 
 @pytest.mark.parametrize("features", [InstanceFeatures(), InstanceFeatures((15, 15), 1, 1, True, False)])
 def test_features_survive_the_catalogue_document(features: InstanceFeatures) -> None:
     assert InstanceFeatures.from_json(features.to_json()) == features
+
+
+@pytest.mark.parametrize(
+    ("family", "problem"),
+    [
+        (
+            "m5",
+            "NodePool/vms: spec.template.spec.nodeClassRef is EC2NodeClass/vms: no instance type that meets the pool's "
+            "requirements can have what its class sets; for example, cpuOptions.nestedVirtualization: m5.12xlarge "
+            "cannot run virtual machines: change the class, or the requirements of the pool",
+        ),
+        ("m8i", ""),
+    ],
+)
+def test_a_pool_without_a_type_for_its_class_has_a_problem_with_the_field(
+    types: Mapping[str, InstanceType], family: str, problem: str
+) -> None:
+    requirements = Requirements.from_labels({"karpenter.k8s.aws/instance-family": family})
+    pool = NodePool("vms", NodeClassRef("EC2NodeClass", "vms"), requirements=requirements)
+
+    found = find_class_conflict(pool, NodeClass("vms", nested_virtualization="enabled"), Catalogue(types))
+
+    assert ("" if found is None else str(found)) == problem

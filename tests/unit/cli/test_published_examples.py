@@ -14,7 +14,7 @@ from joiner.pools import NodeClass, read_manifests
 from tests.unit.cli.running import deployment, joiner, pool, write
 from tests.unit.cli.small_catalogue import small
 
-MORE_TYPES = ("m5.2xlarge", "m5d.xlarge", "inf2.xlarge")
+MORE_TYPES = ("m5.2xlarge", "m5d.xlarge", "inf2.xlarge", "c5n.9xlarge", "m8i.xlarge")
 DISCOVERY = {"tags": {"karpenter.sh/discovery": "demo"}}
 LINUX = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
 AMD64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
@@ -115,6 +115,21 @@ EXAMPLES: Mapping[str, Example] = {
     "Windows with own user data": windows("windows2022@latest", "10.0.20348", userData="Write-Host 'own'"),
     "a custom family": example(of=node_class("", **BY_ID, userData="#!/bin/sh\n/start karpenter.sh/unregistered")),
     "GPUs": example((LINUX, AMD64, ON_DEMAND), requests={"nvidia.com/gpu": "1"}),
+    "EFA": example((LINUX, AMD64, ON_DEMAND), requests={"vpc.amazonaws.com/efa": "1"}),
+    "interfaces by card": example(
+        (LINUX, AMD64, ON_DEMAND),
+        of=node_class(
+            networkInterfaces=[
+                {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+                {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+            ]
+        ),
+        requests={"vpc.amazonaws.com/efa": "1"},
+    ),
+    "nested virtualization": example(
+        (LINUX, AMD64, ON_DEMAND), of=node_class(cpuOptions={"nestedVirtualization": "enabled"})
+    ),
+    "timeouts and prefixes": example(of=node_class(connectionTracking={"tcpEstablishedTimeout": 600}, ipPrefixCount=1)),
     "Neuron": example((LINUX, AMD64, ON_DEMAND), requests={"aws.amazon.com/neuron": "1"}),
 }
 

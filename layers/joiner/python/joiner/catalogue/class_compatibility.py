@@ -8,8 +8,8 @@ virtualization".
 from collections import Counter
 
 from joiner import names
-from joiner.catalogue.instance_types import InstanceType
-from joiner.pools import NodeClass
+from joiner.catalogue.instance_types import Catalogue, InstanceType
+from joiner.pools import InvalidManifest, NodeClass, NodePool
 from joiner.pools.node_class import EFA_ONLY
 
 XEN = "xen"
@@ -33,6 +33,29 @@ def find_incompatibility(known: InstanceType, node_class: NodeClass | None, stra
     if node_class.connection_tracking and known.labels.get(HYPERVISOR) == XEN:
         return f"connectionTracking: {known.name} is not based on Nitro"
     return _prefix_problem(known, node_class.ip_prefix_count) or _interface_problem(known, node_class)
+
+
+def find_class_conflict(
+    pool: NodePool, node_class: NodeClass | None, catalogue: Catalogue, strategy: str = ""
+) -> InvalidManifest | None:
+    """Return the problem of a pool whose class sets something that no instance type of the pool can have, or None."""
+    reasons = []
+    for name in sorted(catalogue.types):
+        known = catalogue.types[name]
+        decided = {key for key in pool.requirements if key in known.labels}
+        if decided & set(pool.requirements.unmet(known.labels)):
+            continue
+        reason = find_incompatibility(known, node_class, strategy)
+        if not reason:
+            return None
+        reasons.append(reason)
+    if not reasons or node_class is None:
+        return None
+    remedy = (
+        f"no instance type that meets the pool's requirements can have what its class sets; for example, {reasons[0]}: "
+        "change the class, or the requirements of the pool"
+    )
+    return InvalidManifest(pool.key, "spec.template.spec.nodeClassRef", node_class.key, remedy, "warning")
 
 
 def _prefix_problem(known: InstanceType, count: int) -> str:

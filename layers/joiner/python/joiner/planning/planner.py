@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from joiner import names
 from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
+from joiner.catalogue.class_compatibility import find_class_conflict
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
@@ -100,9 +101,7 @@ class Planner:
         from joiner.planning.search import search
 
         meter = Meter(effort)
-        state = self.state(
-            snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies
-        )
+        state = self.state(snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies)
         found = search(state, meter, effort.seed)
         before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
         if policies.preferences:
@@ -118,15 +117,17 @@ class Planner:
             greedy_price_per_hour=greedy,
             cut_short=meter.cut_short,
             seconds=meter.seconds,
-            problems=(*made.problems, *_find_problems(state, snapshot, catalogue)),
+            problems=(*made.problems, *_find_problems(state, snapshot, catalogue, classes)),
             simplified=simplified,
             warnings=(*mixes, *(find_warnings(state, made.nodes, snapshot, classes) if tolerances else ())),
         )
 
 
-def _find_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogue) -> Iterator[InvalidManifest]:
+def _find_problems(
+    state: PlanState, snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
+) -> Iterator[InvalidManifest]:
     """Yield what this catalogue does not have: values of requirements, resources of limits, and instance types for a
-    pool that offers nothing, unless its values were reported."""
+    pool that offers nothing, unless its values were reported. A class may also exclude every type of its pool."""
     yield from state.found_problems
     unknown = find_unknown_values(snapshot.pools, catalogue)
     yield from unknown
@@ -134,7 +135,12 @@ def _find_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogue) -
     reported = {problem.object for problem in unknown}
     for pool_offers in state.offered_pools:
         if pool_offers.closed == NO_TYPE_AVAILABLE and pool_offers.pool.key not in reported:
-            problem = find_unsatisfiable_requirements(pool_offers.pool, catalogue)
+            pool = pool_offers.pool
+            resolved = classes.get(pool.class_ref.key)
+            strategy = resolved.placement_group.strategy if resolved and resolved.placement_group else ""
+            problem = find_unsatisfiable_requirements(pool, catalogue) or find_class_conflict(
+                pool, pool_offers.node_class, catalogue, strategy
+            )
             if problem is not None:
                 yield problem
 
