@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.evict_pods.rollout_restarts import RolloutRestarts, RolloutRound
 from functions.evict_pods.volume_attachments import list_awaited_volumes
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
@@ -38,6 +39,7 @@ from joiner.lifecycle.retirement import (
     drain_deadline,
     taint_patch,
 )
+from joiner.lifecycle.rollout import LEAVING_TIME
 from joiner.pools import NodeClaim, write_claim_status
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
@@ -192,13 +194,22 @@ class PodEviction:
         plan = drain(pods, now=now, deadline=until)
         if plan.done:
             return self._drained(one, claim, pods, until, now)
-        asked, blockers, events = self._ask(one, plan, budget)
-        why = "; ".join([*plan.blockers, *blockers][:3]) or f"{len(plan.waiting)} pods leave"
+        rollouts = self._replace(one, plan.evict, now)
+        asked, blockers, events = self._ask(one, replace(plan, evict=tuple(rollouts.evict)), budget)
+        asked, events = asked + rollouts.restarted, [*rollouts.events, *events]
+        why = "; ".join([*plan.blockers, *blockers, *rollouts.awaited][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
             events += retirement_events.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
         self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
-        return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, plan.next_at, tuple(events))
+        next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
+        return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, next_at, tuple(events))
+
+    def _replace(self, one: RetiringClaim, pods: Sequence[DrainingPod], now: datetime) -> RolloutRound:
+        """Return what is evicted and what rollouts replace; a retirement that cannot wait evicts all pods."""
+        if one.reason not in LEAVING_TIME:
+            return RolloutRound(evict=list(pods))
+        return RolloutRestarts(self._kube).replace(pods, now)
 
     def _drained(
         self,

@@ -21,6 +21,7 @@ from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
@@ -72,6 +73,25 @@ class PolicedCluster:
         time.sleep(SEEN)
         return name
 
+    def deployment(self, **annotations: str) -> str:
+        """Create a Deployment without replicas whose template has these annotations."""
+        name = fresh("deployment")
+        labels = {"app": name}
+        template = {
+            "metadata": {"labels": labels, "annotations": annotations},
+            "spec": {"containers": [{"name": "main", "image": "pause"}]},
+        }
+        self.admin.create(
+            DEPLOYMENTS,
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name},
+                "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
+            },
+        )
+        return name
+
     def claim(self, *, labels: dict[str, str] | None = None) -> Object:
         reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
         requirements = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
@@ -114,9 +134,14 @@ def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], 
     made = PolicedCluster(kube, member)
     _await_policies(made)
     yield made
-    for path in (PODS, CLAIMS, NODES):  # nodes without a kubelet and pods on them would be found by every later test
+    for path in (
+        DEPLOYMENTS,
+        PODS,
+        CLAIMS,
+        NODES,
+    ):  # nodes without a kubelet and pods on them would be found by every later test
         for left in kube.get(path)["items"]:
-            if left["metadata"]["name"].startswith(("pod-", "claim-", "node-")):
+            if left["metadata"]["name"].startswith(("deployment-", "pod-", "claim-", "node-")):
                 _remove(kube, f"{path}/{left['metadata']['name']}")
     for principal in principals:
         aws("eks").delete_access_entry(clusterName=bare_stack.cluster, principalArn=principal)
@@ -141,6 +166,7 @@ def _await_policies(cluster: PolicedCluster) -> None:
         lambda: cluster.member(VIEWERS, DRAINERS).call(
             "PATCH", f"{PODS}/{cluster.pod(node)}", {"metadata": {"labels": LEAVING}}, content_type=MERGE
         ),
+        lambda: restart(cluster.member(VIEWERS, EVICTORS), cluster.deployment()),
         lambda: cluster.member(VIEWERS, EVENT_WRITERS).call("POST", EVENTS, event("stranger")),
         lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={})),
     )
@@ -181,6 +207,12 @@ def bind(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
 def evict(api: KubeApi, pod: str, node: str, **metadata: Any) -> Object:
     meta = {"name": pod, "labels": LEAVING, "annotations": {"joiner.dev/node": node}} | metadata
     return api.call("POST", f"{PODS}/{pod}/eviction", {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta})
+
+
+def restart(api: KubeApi, deployment: str) -> Object:
+    annotations = {"kubectl.kubernetes.io/restartedAt": "2026-11-21T12:00:00Z"}
+    patch = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+    return api.call("PATCH", f"{DEPLOYMENTS}/{deployment}", patch, content_type=MERGE)
 
 
 def delete_pod(api: KubeApi, pod: str) -> None:

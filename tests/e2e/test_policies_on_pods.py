@@ -13,6 +13,7 @@ from joiner.cluster.node_shards import shard_of
 from joiner.names import BINDERS, DRAINERS, EVICTORS, SHARD, TAINTERS, VIEWERS
 from joiner_local.control_plane.kube_api import Object
 from tests.e2e.policy_members import (
+    DEPLOYMENTS,
     DISRUPTED,
     FILLING,
     LEAVING,
@@ -27,10 +28,13 @@ from tests.e2e.policy_members import (
     evict,
     mutated,
     refused,
+    restart,
     taint,
 )
 
 pytestmark = pytest.mark.e2e
+
+ROLLOUT = {"joiner.dev/drain": "rollout"}
 
 
 def test_a_pod_is_bound_only_to_a_joiner_node_with_the_filling_taint(cluster: PolicedCluster) -> None:
@@ -164,3 +168,47 @@ def test_a_pod_is_deleted_although_mutating_admission_changes_its_metadata(
 
     assert changed["labels"] == {**LEAVING, "added": "by-admission"}
     assert changed["annotations"]["added"] == "by-admission"
+
+
+def test_only_a_deployment_that_asks_for_it_is_restarted(cluster: PolicedCluster) -> None:
+    evictor = cluster.member(VIEWERS, EVICTORS)
+
+    restarted = restart(evictor, cluster.deployment(**ROLLOUT, other="kept"))
+
+    annotations = restarted["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {
+        **ROLLOUT,
+        "other": "kept",
+        "kubectl.kubernetes.io/restartedAt": "2026-11-21T12:00:00Z",
+    }
+    message = "its template lacks the annotation joiner.dev/drain=rollout"
+    refused(message, lambda: restart(evictor, cluster.deployment()))
+    refused(message, lambda: restart(evictor, cluster.deployment(**{"joiner.dev/drain": "evict"})))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"replicas": 5}},
+        {"spec": {"paused": True}},
+        {"spec": {"minReadySeconds": 3}},
+        {"spec": {"revisionHistoryLimit": 0}},
+        {"spec": {"progressDeadlineSeconds": 30}},
+        {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}},
+        {"spec": {"template": {"spec": {"hostNetwork": True}}}},
+        {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "other"}]}}}},
+        {"spec": {"template": {"metadata": {"annotations": {"other": "value"}}}}},
+        {"spec": {"template": {"metadata": {"annotations": {"joiner.dev/drain": None}}}}},
+        {"spec": {"template": {"metadata": {"labels": {"more": "labels"}}}}},
+        {"metadata": {"labels": {"app": "victim"}}},
+        {"metadata": {"annotations": {"any": "thing"}}},
+        {"metadata": {"finalizers": ["example.com/hold"]}},
+    ],
+)
+def test_nothing_but_the_time_of_the_restart_is_changed(cluster: PolicedCluster, change: Object) -> None:
+    evictor, name = cluster.member(VIEWERS, EVICTORS), cluster.deployment(**ROLLOUT)
+
+    refused(
+        "Joiner changes only the annotation kubectl.kubernetes.io/restartedAt of its template",
+        lambda: evictor.call("PATCH", f"{DEPLOYMENTS}/{name}", change, content_type=MERGE),
+    )

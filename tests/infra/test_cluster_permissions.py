@@ -52,7 +52,13 @@ WRITES: Mapping[str, set[str]] = {
     "mark_nodes": {*REPORTS, "patch nodes"},
     "settle_disruptions": {*REPORTS, "patch nodes"},
     "begin_retirement": {*RECORDS, "patch nodes"},
-    "evict_pods": {*REPORTS, "patch nodes", "create pods/eviction", "patch delete pods"},
+    "evict_pods": {
+        *REPORTS,
+        "patch nodes",
+        "create pods/eviction",
+        "get patch deployments",
+        "patch delete pods",
+    },
     "forget_nodes": {*RECORDS, "patch nodes", "delete nodes", "patch delete pods"},
 }
 """What each function may do in the cluster beside reading what the planner reads."""

@@ -10,8 +10,10 @@ from infra.function_configuration import CONFIGURATIONS
 from infra.manifest_installation import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
 from joiner.cluster.node_shards import OTHER, shard_of
+from joiner.lifecycle.rollout import RESTARTED_AT
 from joiner.names import (
     DISRUPTED,
+    DRAIN,
     FILLING,
     LEAVING,
     NODE_OF_POD,
@@ -108,7 +110,7 @@ def test_what_a_labelled_request_must_carry_is_asked_by_a_policy_without_paramet
 def test_policies_and_code_mean_the_same_names() -> None:
     everything = "".join(_expressions(each) for each in POLICIES.values())
 
-    for name in (NODEPOOL, PROVISIONER, FILLING, DISRUPTED, PLACED, LEAVING, NODE_OF_POD, SHARD):
+    for name in (NODEPOOL, PROVISIONER, FILLING, DISRUPTED, PLACED, LEAVING, NODE_OF_POD, SHARD, DRAIN, RESTARTED_AT):
         assert f"'{name}'" in everything, name
 
 

@@ -177,7 +177,8 @@ def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
             "namespace": "shop",
             "uid": "u",
             "deletionTimestamp": "2026-11-21T12:00:30Z",
-            "annotations": {"karpenter.sh/do-not-evict": "true"},
+            "annotations": {"karpenter.sh/do-not-evict": "true", "joiner.dev/drain": "rollout"},
+            "creationTimestamp": "2026-11-21T10:59:00Z",
             "ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": True}],
         },
         "spec": {
@@ -209,6 +210,9 @@ def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
         critical=True,
         protected="true",
         volume_claims=("data-db-0", "db-0-scratch"),
+        owner_name="db",
+        created=at(-3660),
+        drained_by="rollout",
     )
 
 

@@ -41,6 +41,7 @@ CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 DO_NOT_CONSOLIDATE: Final = "karpenter.sh/do-not-consolidate"  # of nodes, before v1beta1
 DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"  # of nodes: the kubelet has set all taints already
+DRAIN: Final = "joiner.dev/drain"  # of a pod: `rollout` restarts its Deployment instead of an eviction
 DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # the name in Karpenter before v1beta1
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"  # deadline of the drain of a node
 NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"

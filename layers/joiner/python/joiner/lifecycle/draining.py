@@ -35,6 +35,9 @@ AT_LEAST: Final = timedelta(seconds=5)
 then.
 """
 
+BY_ROLLOUT: Final = "rollout"
+"""The value of the annotation of a pod that is replaced by a rollout of its Deployment."""
+
 SOON: Final = 2
 SELDOM: Final = 60
 
@@ -45,6 +48,7 @@ class DrainingPod:
 
     `ends` is the end of its grace period, if it is terminating; `grace` is in seconds. `protected` is its annotation
     against disruption: ``true``, a duration, or empty; `volume_claims` are the names of its PersistentVolumeClaims.
+    `drained_by` is its annotation that asks for a rollout instead of an eviction.
     """
 
     namespace: str
@@ -61,6 +65,9 @@ class DrainingPod:
     tolerates: bool = False
     protected: str = ""
     volume_claims: tuple[str, ...] = ()
+    owner_name: str = ""
+    created: datetime | None = None
+    drained_by: str = ""
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "DrainingPod":
@@ -86,6 +93,9 @@ class DrainingPod:
             tolerates=_tolerates(spec.get("tolerations") or ()),
             protected=read_protection(annotations),
             volume_claims=tuple(filter(None, list_volume_claims(manifest))),
+            owner_name=owner.get("name") or "",
+            created=parse_timestamp(metadata.get("creationTimestamp")),
+            drained_by=annotations.get(names.DRAIN) or "",
         )
 
     @property

@@ -8,7 +8,7 @@ from joiner.cluster import Node
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.node_health import describe_condition, find_bad_conditions
 from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
-from joiner.names import DO_NOT_DISRUPT
+from joiner.names import DO_NOT_DISRUPT, DRAIN
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
@@ -77,6 +77,20 @@ def report_evicted(pod: DrainingPod, node: str) -> Event:
     """Return the event of an evicted pod."""
     subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
     return Event(subject, "Evicted", "Evict", f"Evicted from node {node}, which is being retired")
+
+
+def report_rollout(pod: DrainingPod, deployment: str) -> Event:
+    """Return the event of a pod whose Deployment is restarted instead of an eviction."""
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    note = f"Deployment {deployment} is restarted: the new pod is available before this one leaves its retiring node"
+    return Event(subject, "RolloutRestarted", "Restart", note)
+
+
+def report_no_rollout(pod: DrainingPod, why: str) -> Event:
+    """Return the event of a pod that asks for a rollout and is evicted."""
+    subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
+    note = f"Evicted although {DRAIN} asks for a rollout: {why}"
+    return Event(subject, "RolloutNotPossible", "Evict", note[:1024], "Warning")
 
 
 def report_invalid_protection(pod: DrainingPod) -> list[Event]:

@@ -1,0 +1,137 @@
+"""RETIRE of a node whose pod asks to be replaced by a rollout of its Deployment."""
+
+from typing import Any
+
+import pytest
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_errors import KubeError
+from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
+from tests.unit.functions.retire import retire
+from tests.unit.functions.scale_up import SimulatedCluster
+
+RESTARTED = "kubectl.kubernetes.io/restartedAt"
+
+
+def asking(world: SimulatedCluster, value: str = "rollout", **spec: Any) -> str:
+    """Let the pod of the first node ask for a rollout of the Deployment `web`; return its name."""
+    [name] = pods_on(world, first(world).node_name)
+    metadata = world.kube.objects["pods", "default", name]["metadata"]
+    metadata |= {"annotations": {"joiner.dev/drain": value}, "creationTimestamp": "2026-11-20T12:00:00Z"}
+    owner = {"kind": "Deployment", "name": "web", "uid": "d-1", "controller": True}
+    replica_set = {"name": "web", "namespace": "default", "ownerReferences": [owner]}
+    world.kube.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": replica_set, "spec": {}})
+    made = {"replicas": 1, "template": {"metadata": {"labels": {"app": "web"}}}, **spec}
+    world.kube.put(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": made,
+        }
+    )
+    return name
+
+
+def restarts(world: SimulatedCluster) -> list[str]:
+    return [asked for asked in world.kube.asked if asked.startswith("PATCH") and "/deployments/" in asked]
+
+
+def evictions(world: SimulatedCluster) -> list[str]:
+    return [asked for asked in world.kube.asked if asked.endswith("/eviction")]
+
+
+def notes(world: SimulatedCluster, reason: str) -> list[str]:
+    return [each["note"] for each in world.kube.all(kinds.EVENTS) if each["reason"] == reason]
+
+
+@pytest.fixture
+def grown(world: SimulatedCluster) -> SimulatedCluster:
+    return grow(world)
+
+
+def test_the_deployment_is_restarted_once_and_the_pod_is_not_evicted(grown: SimulatedCluster) -> None:
+    claim, pod = first(grown), asking(grown)
+
+    waits = retire(grown, (claim.name, "deleted"), passes=3)
+
+    [made] = grown.kube.all(kinds.DEPLOYMENTS)
+    assert RESTARTED in made["spec"]["template"]["metadata"]["annotations"]
+    assert made["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
+    assert len(restarts(grown)) == 1
+    assert evictions(grown) == []
+    assert waits.entries[0]["why"] == f"pod default/{pod} is replaced by a rollout of Deployment web"
+    assert len(notes(grown, "RolloutRestarted")) == 1
+
+
+def test_the_node_goes_when_the_rollout_has_removed_the_pod(grown: SimulatedCluster) -> None:
+    claim, pod = first(grown), asking(grown)
+
+    def rolled_out(state: str) -> None:
+        if state == "evict_pods" and restarts(grown):
+            grown.kube.objects.pop(("pods", "default", pod), None)
+
+    retire(grown, (claim.name, "deleted"), before_state=rolled_out)
+
+    nothing_is_left_of(grown, claim)
+    assert evictions(grown) == []
+
+
+def test_the_pod_is_evicted_if_the_rollout_does_not_replace_it_in_ten_minutes(grown: SimulatedCluster) -> None:
+    claim, _ = first(grown), asking(grown)
+
+    retire(grown, (claim.name, "deleted"), passes=40)
+
+    nothing_is_left_of(grown, claim)
+    assert len(restarts(grown)) == len(evictions(grown)) == 1
+    assert notes(grown, "RolloutNotPossible") == [
+        "Evicted although joiner.dev/drain asks for a rollout: "
+        "Deployment web: its rollout has not replaced the pod within 10 minutes"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "why"),
+    [
+        ("rollout", {"strategy": {"type": "Recreate"}}, "Deployment web: its strategy is Recreate"),
+        ("surge", {}, "its value is 'surge'; set rollout"),
+    ],
+)
+def test_a_pod_that_no_rollout_can_replace_is_evicted_and_the_event_has_the_reason(
+    grown: SimulatedCluster, value: str, spec: dict[str, Any], why: str
+) -> None:
+    claim, _ = first(grown), asking(grown, value, **spec)
+
+    retire(grown, (claim.name, "deleted"))
+
+    nothing_is_left_of(grown, claim)
+    assert restarts(grown) == []
+    assert notes(grown, "RolloutNotPossible") == [f"Evicted although joiner.dev/drain asks for a rollout: {why}"]
+
+
+def test_an_interrupted_node_does_not_wait_for_a_rollout(grown: SimulatedCluster) -> None:
+    claim, _ = first(grown), asking(grown)
+
+    retire(grown, (claim.name, "spot"))
+
+    nothing_is_left_of(grown, claim)
+    assert restarts(grown) == []
+    assert len(evictions(grown)) == 1
+
+
+def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_world: MakeWorld) -> None:
+    def refuse(method: str, path: str, answer: Any) -> Any:
+        if method == "PATCH" and "/deployments/" in path:
+            raise KubeError("forbidden", status=403)
+        return answer()
+
+    world = grow(make_world())
+    claim, _ = first(world), asking(world)
+    world.kube.fault = refuse
+
+    retire(world, (claim.name, "deleted"))
+
+    nothing_is_left_of(world, claim)
+    [note] = notes(world, "RolloutNotPossible")
+    assert note.startswith("Evicted although joiner.dev/drain asks for a rollout: its Deployment cannot be restarted: ")
