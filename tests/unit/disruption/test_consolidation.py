@@ -1,16 +1,21 @@
 """Nodes with pods in a proposal: removed, replaced, or kept with a reason."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from joiner.catalogue import Catalogue
+from joiner.catalogue.node_prices import NodePrices
 from joiner.disruption import consolidation
+from joiner.disruption.consolidation_worth import PoolTotals, worthless
+from joiner.disruption.disruption_candidates import Candidate, find_candidates
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import Proposal
 from joiner.planning import Snapshot
+from joiner.pools import NodePool
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
 from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, ZONE, ZONES, Json, affinity, near, node_pool, spread
 
@@ -84,6 +89,35 @@ def test_a_node_whose_pods_fit_elsewhere_is_removed() -> None:
     assert drawn(proposal) == ["b -> web:node-a"]
     assert proposal.actions[0].message == "Underutilized: removes 1 node, saves $0.08/h, moves 1 pod"
     assert proposal.actions[0].eviction_cost == 2.0
+
+
+def test_a_node_is_replaced_by_several_smaller_ones_if_no_single_one_is_cheaper() -> None:
+    pods = [replica(f"web-{number}", "node-a", cpu="1700m", nodeSelector=ON_DEMAND) for number in range(3)]
+
+    proposal = proposed(cluster(claim_and_node("a", kind="m.2xlarge"), pods=pods))
+
+    [action] = proposal.actions
+    assert [(one.instance_type, len(one.pods)) for one in action.replacements] == [("s.large", 1)] * 3
+    assert set(action.moves) == {"default/web-0", "default/web-1", "default/web-2"}
+    assert set(action.moves.values()) == {one.name for one in action.replacements}
+    assert action.saving_per_hour == pytest.approx(0.37 - 3 * 0.08)
+
+
+def test_nothing_is_moved_near_the_lower_bound() -> None:
+    lists = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b", kind="s.large"),
+        pods=[replica("large", "node-a", cpu="3", nodeSelector=ON_DEMAND), replica("web", "node-b")],
+    )
+
+    def with_gap(gap: float) -> Proposal:
+        return consolidation.propose(
+            Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=CLASSES, now=NOW, gap=gap
+        )
+
+    distance = with_gap(0.0).price_per_hour / with_gap(0.0).lower_bound_per_hour - 1
+    assert drawn(with_gap(distance - 0.01)) == ["b -> web:node-a"]
+    assert drawn(with_gap(distance + 0.01)) == []
 
 
 def test_slots_on_a_node_that_boots_are_not_taken_by_pods_that_may_move() -> None:
@@ -220,6 +254,36 @@ def test_balanced_refuses_a_small_saving_for_many_evictions() -> None:
     assert drawn(proposal) == ["a -> s.large/on-demand db-0:default-1 db-1:default-1"]
     assert proposal.actions[0].score is not None
     assert proposal.actions[0].score > 0.5
+
+
+def test_an_action_across_pools_is_taken_only_if_each_balanced_pool_gains_enough() -> None:
+    def labelled(claim: Json, made: Json, of: str) -> tuple[Json, Json]:
+        for one in (claim, made):
+            one["metadata"]["labels"] = {**one["metadata"]["labels"], "karpenter.sh/nodepool": of}
+        return claim, made
+
+    lists = cluster(
+        labelled(*claim_and_node("a", kind="m.2xlarge"), of="first"),
+        labelled(*claim_and_node("b"), of="second"),
+        pods=[replica("web-a", "node-a"), *(replica(f"web-b{number}", "node-b", cpu="100m") for number in range(9))],
+        nodepools=[pool(name=name, consolidationPolicy="Balanced") for name in ("first", "second")],
+    )
+    snapshot = Snapshot.from_lists(lists)
+    pools = {one.key: one for one in snapshot.pools}
+    prices = NodePrices(Catalogue.from_json(CATALOGUE), pools, CLASSES)
+    removed = find_candidates(snapshot, prices, now=NOW, history=DisruptionHistory()).candidates
+    totals = PoolTotals({"NodePool/first": 1.0, "NodePool/second": 1.0}, dict.fromkeys(pools, 20.0))
+
+    assert [one.pool.key for one in removed] == ["NodePool/first", "NodePool/second"]
+    assert worthless(removed[:1], 0.1, totals) == ""
+    # The saving is divided by price: the second pool gets a small part of it, and spends half of its eviction cost.
+    assert worthless(removed, 0.1, totals).endswith("is below 0.5 (policy Balanced)")
+    mixed = [replace(removed[0]), replace(removed[1], pool=pool_with_policy(removed[1], "WhenEmptyOrUnderutilized"))]
+    assert worthless(mixed, 0.1, totals) == ""
+
+
+def pool_with_policy(one: Candidate, policy: Any) -> NodePool:
+    return replace(one.pool, disruption=replace(one.pool.disruption, policy=policy))
 
 
 @pytest.mark.parametrize(
