@@ -46,6 +46,7 @@ def inflated(deployed: Actor, earlier: list[dict[str, Any]]) -> Iterator[Actor]:
 
 def test_all_pods_run_and_everything_is_at_rest(inflated: Actor) -> None:
     assert inflated.running("inflate") == 17
+    assert len(inflated.instances()) == len(inflated.nodes()) > 0
     inflated.assert_at_rest()
 
 
@@ -77,7 +78,9 @@ def test_instances_and_volumes_have_the_tags_of_their_owner(inflated: Actor) -> 
         assert tags["eks:eks-cluster-name"] == "joiner-demo"
         assert tags["karpenter.sh/provisioner-name"] == "default"
         assert tags["karpenter.sh/nodeclaim"] in names
-    for volume in volumes(inflated):
+    found = volumes(inflated)
+    assert len(found) == len(inflated.instances())
+    for volume in found:
         assert {"Key": "kubernetes.io/cluster/joiner-demo", "Value": "owned"} in volume["Tags"]
 
 

@@ -152,6 +152,7 @@ def test_d_five_pods_run_on_spot_in_the_tagged_subnets_with_the_tagged_group(clu
     ec2, tagged = cluster.world.client("ec2"), [{"Name": "tag:karpenter.sh/discovery", "Values": ["joiner-demo"]}]
     subnets = {subnet["SubnetId"] for subnet in ec2.describe_subnets(Filters=tagged)["Subnets"]}
     groups = {group["GroupId"] for group in ec2.describe_security_groups(Filters=tagged)["SecurityGroups"]}
+    assert cluster.instances()
     for instance in cluster.instances():
         assert instance["InstanceLifecycle"] == "spot"
         assert instance["SubnetId"] in subnets

@@ -93,7 +93,7 @@ def test_nodes_match_their_nodepool(four_pools: Actor) -> None:
         for node in found:
             assert right(labels(node)), labels(node)
             assert labels(node)["karpenter.k8s.aws/ec2nodeclass"] == pool
-    assert all(labels(node)["team"] == "platform" for node in nodes_of(four_pools, "volumes"))
+    assert {labels(node)["team"] for node in nodes_of(four_pools, "volumes")} == {"platform"}
 
 
 def test_instances_have_the_volume_group_and_tags_of_the_node_class(four_pools: Actor) -> None:
@@ -172,7 +172,7 @@ def test_each_nodepool_s_status_counts_its_nodes(four_pools: Actor) -> None:
         found = four_pools.world.kube.get(f"{NODEPOOLS}/{pool}")
         nodes = nodes_of(four_pools, pool)
         assert condition(found, "Ready") == "True"
-        assert found["status"]["nodes"] == len(nodes)
+        assert found["status"]["nodes"] == len(nodes) > 0
         assert millicores(str(found["status"]["resources"]["cpu"])) == sum(
             millicores(node["status"]["capacity"]["cpu"]) for node in nodes
         )

@@ -157,6 +157,7 @@ def test_a_refusal_that_lasts_15_minutes_is_an_alarm_a_single_one_is_none(exampl
     watched = alarm(example, id)
 
     assert watched["Period"] * watched["EvaluationPeriods"] == 15 * 60
+    assert watched.get("DatapointsToAlarm", watched["EvaluationPeriods"]) > 1
 
 
 def test_every_machine_every_schedule_and_every_rule_is_watched(example: Synthesis) -> None:

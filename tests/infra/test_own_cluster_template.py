@@ -49,11 +49,19 @@ def test_no_state_machine_writes_where_tokens_go(example: Synthesis) -> None:
         each["Properties"]["RoleArn"]["Fn::GetAtt"][0]
         for each in example.resources("AWS::StepFunctions::StateMachine").values()
     }
-    for policy in example.resources("AWS::IAM::Policy").values():
-        if any({"Ref": role} in policy["Properties"]["Roles"] for role in roles):
-            assert not any(
-                "CLUSTER" in kinds(flat(each)) for each in policy["Properties"]["PolicyDocument"]["Statement"]
-            )
+    policies = [each["Properties"] for each in example.resources("AWS::IAM::Policy").values()]
+    statements = {
+        role: [
+            flat(each)
+            for policy in policies
+            if {"Ref": role} in policy["Roles"]
+            for each in policy["PolicyDocument"]["Statement"]
+        ]
+        for role in roles
+    }
+
+    assert [role for role, given in statements.items() if not given] == []
+    assert [role for role, given in statements.items() if any("CLUSTER" in kinds(each) for each in given)] == []
 
 
 def test_only_the_local_deployment_may_send_tokens_to_its_own_machine(example: Synthesis, local: Synthesis) -> None:

@@ -196,9 +196,14 @@ def test_no_wait_for_nodes_lasts_long_without_a_check(scale_up: States) -> None:
 
 
 def test_an_express_machine_waits_for_no_token(example: Synthesis) -> None:
-    for machine in example.resources("AWS::StepFunctions::StateMachine").values():
-        if machine["Properties"].get("StateMachineType") == "EXPRESS":
-            assert "waitForTaskToken" not in flat(machine["Properties"]["DefinitionString"])
+    express = {
+        each["Properties"]["StateMachineName"]: flat(each["Properties"]["DefinitionString"])
+        for each in example.resources("AWS::StepFunctions::StateMachine").values()
+        if each["Properties"].get("StateMachineType") == "EXPRESS"
+    }
+
+    assert set(express) == {"joiner-sweep-example", "joiner-empty-example"}
+    assert [name for name, definition in express.items() if "waitForTaskToken" in definition] == []
 
 
 def test_every_expression_is_jsonata(machines: Mapping[str, Mapping[str, Any]]) -> None:
