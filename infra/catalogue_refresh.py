@@ -13,7 +13,14 @@ class CatalogueRefreshSchedule(Construct):
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
-        self.function = LambdaFunction(self, "RefreshCatalogue", name="refresh_catalogue", dependencies=dependencies)
+        nodes = dependencies.settings.nodes
+        estimate = {
+            "JOINER_MEMORY_OVERHEAD_PERCENT": str(nodes.memory_overhead_percent),
+            "JOINER_RESERVED_INTERFACES": str(nodes.reserved_interfaces),
+        }
+        self.function = LambdaFunction(
+            self, "RefreshCatalogue", name="refresh_catalogue", dependencies=dependencies, environment=estimate
+        )
         self.first_run = LambdaFunction(self, "AwaitCatalogue", name="await_catalogue", dependencies=dependencies)
         self.first_run.grant(iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=self.function.arns))
         self.first = create_custom_resource(

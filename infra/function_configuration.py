@@ -341,6 +341,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=300,
         memory_mb=1024,
+        reads_documents=("catalogue",),
         writes_documents=("catalogue",),
     ),
     "collect_launch_templates": FunctionConfiguration(

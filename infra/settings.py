@@ -93,6 +93,18 @@ class CeilingSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeEstimateSettings:
+    """What nodes have less than EC2 describes. The next refresh of the catalogue, within an hour, uses it."""
+
+    memory_overhead_percent: Annotated[float, NumberRange(0, 50)] = 7.5
+    """The share of the memory that hypervisor and firmware use. Karpenter's default, and more than most types use: a
+    smaller value packs more pods on a node, and a value that is too small launches nodes that are too small."""
+    reserved_interfaces: Annotated[int, NumberRange(0, 15)] = 0
+    """Network interfaces of a node that have no addresses for pods: 1 with custom networking of the VPC CNI. The
+    kubelet must have a `maxPods` that fits, as with every CNI."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlanningSettings:
     """What plans reckon with beside the prices of instances and volumes."""
 
@@ -283,6 +295,7 @@ class Settings:
     refused if EKS describes another mode, because the wrong way admits nobody."""
     node_roles: NodeRoleSettings = NodeRoleSettings()
     ceilings: CeilingSettings = CeilingSettings()
+    nodes: NodeEstimateSettings = NodeEstimateSettings()
     planning: PlanningSettings = PlanningSettings()
     image_owners: Annotated[
         tuple[str, ...],

@@ -2,6 +2,10 @@
 
 The planner reads this one document. It is written whole or not at all: if something cannot be read, the previous
 catalogue stays and the error is reported. A type without a price is left out and counted.
+
+Two prices have a substitute. On-demand prices are those of a packaged table with their date where the partition has no
+Price List API, and where that API has never answered. A spot price is the on-demand price until EC2 returns the first
+one; later an empty answer keeps the last prices.
 """
 
 from collections.abc import Mapping
@@ -9,37 +13,70 @@ from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import documents, environment
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.store import Store
-from joiner.catalogue import Catalogue, instance_type_from_ec2, supports_nodes
+from joiner.catalogue import (
+    CapacityEstimate,
+    Catalogue,
+    instance_type_from_ec2,
+    load_published_prices,
+    supports_nodes,
+)
+from joiner.names import SPOT
 
 logger = Logger()
 
 
-class CatalogueRefresh:
-    """One refresh; its dependencies are arguments, which tests replace."""
+class NoPrices(Exception):
+    """There is no source of on-demand prices for the region."""
 
-    def __init__(self, ec2: Ec2, ec2_client: Any, pricing: Any, store: Store, region: str) -> None:
+
+class CatalogueRefresh:
+    """One refresh; its dependencies are arguments, which tests replace. `pricing` is None without a Price List API."""
+
+    def __init__(
+        self,
+        ec2: Ec2,
+        ec2_client: Any,
+        pricing: Any | None,
+        store: Store,
+        region: str,
+        *,
+        estimate: CapacityEstimate | None = None,
+    ) -> None:
         self._ec2 = ec2
         self._client = ec2_client
         self._pricing = pricing
         self._store = store
         self._region = region
+        self._estimate = estimate
 
     def run(self, now: datetime) -> dict[str, Any]:
-        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice"}``."""
+        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice"}``, and the sources of the prices:
+        ``{"onDemandPrices", "spotPrices"}``.
+        """
+        former = self._former()
         zones = self._zones()
-        on_demand = on_demand_prices(self._pricing, self._region)
-        spot = spot_prices(self._client, now)
+        on_demand, of_on_demand = self._on_demand(former)
+        spot, of_spot = self._spot(former, now)
         described = [
             info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)
         ]
         offered = [info for info in described if info["InstanceType"] in zones]
         types = [
-            instance_type_from_ec2(info, zones[name], on_demand.get(name), spot.get(name))
+            instance_type_from_ec2(
+                info,
+                zones[name],
+                on_demand.get(name),
+                dict.fromkeys(zones[name], on_demand[name])
+                if spot is None and name in on_demand
+                else (spot or {}).get(name),
+                estimate=self._estimate,
+            )
             for info in offered
             for name in (info["InstanceType"],)
         ]
@@ -49,7 +86,43 @@ class CatalogueRefresh:
             "types": len(catalogue.types),
             "offerings": sum(len(found.offerings) for found in catalogue.types.values()),
             "withoutPrice": len(types) - len(catalogue.types),
+            "onDemandPrices": of_on_demand,
+            "spotPrices": of_spot,
         }
+
+    def _former(self) -> Catalogue | None:
+        try:
+            return documents.get_catalogue(self._store)
+        except documents.NoCatalogue:
+            return None
+
+    def _on_demand(self, former: Catalogue | None) -> tuple[Mapping[str, float], str]:
+        """Return the on-demand prices, and their source."""
+        table = load_published_prices(self._region)
+        if self._pricing is not None:
+            try:
+                return on_demand_prices(self._pricing, self._region), "Price List API"
+            except (BotoCoreError, ClientError):
+                if former is not None or table is None:
+                    raise  # the last catalogue stays
+                logger.exception("the Price List API did not answer: the first catalogue has published prices")
+        if table is None:
+            raise NoPrices(
+                f"{self._region} has no Price List API, and no prices of it are packaged: Joiner cannot plan in it"
+            )
+        return table.prices, f"published on {table.published}"
+
+    def _spot(self, former: Catalogue | None, now: datetime) -> tuple[Mapping[str, Mapping[str, float]] | None, str]:
+        """Return the spot prices by type and zone, and their source; None if EC2 has never returned any."""
+        if found := spot_prices(self._client, now):
+            return found, "EC2"
+        logger.warning("EC2 returned no spot price")
+        kept = {
+            name: prices
+            for name, each in (former.types if former else {}).items()
+            if (prices := {one.zone: one.price_per_hour for one in each.offerings if one.capacity_type == SPOT})
+        }
+        return (kept, "the last catalogue") if kept else (None, "on-demand prices")
 
     def _zones(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -64,7 +137,13 @@ class CatalogueRefresh:
 def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Handle one invocation of the function."""
     region, client = environment.region(), environment.client("ec2")
-    pricing = environment.client("pricing", price_list_region(region))
-    answer = CatalogueRefresh(Ec2(client), client, pricing, environment.store(), region).run(environment.now())
+    endpoint = price_list_region(region)
+    pricing = environment.client("pricing", endpoint) if endpoint else None
+    estimate = CapacityEstimate(
+        float(environment.setting("JOINER_MEMORY_OVERHEAD_PERCENT")) / 100,
+        int(environment.setting("JOINER_RESERVED_INTERFACES")),
+    )
+    refresh = CatalogueRefresh(Ec2(client), client, pricing, environment.store(), region, estimate=estimate)
+    answer = refresh.run(environment.now())
     logger.info("refreshed the catalogue", **answer)
     return answer

@@ -25,12 +25,20 @@ QUESTIONS: Final = (
 )
 
 
-def price_list_region(region: str) -> str:
-    """Return the region of the Price List API's endpoint for a region (it has four endpoints).
+WITHOUT_PRICE_LIST: Final = ("us-gov-", "us-iso", "eu-isoe-", "eusc-")
+"""Beginnings of the regions whose partition has no Price List API."""
+
+
+def price_list_region(region: str) -> str | None:
+    """Return the region of the Price List API's endpoint for a region (it has four endpoints); None in a partition
+    without that API.
 
     >>> price_list_region("eu-west-1"), price_list_region("us-west-2"), price_list_region("ap-south-2")
     ('eu-central-1', 'us-east-1', 'ap-south-1')
+    >>> price_list_region("us-gov-west-1")
     """
+    if region.startswith(WITHOUT_PRICE_LIST):
+        return None
     for start, endpoint in (("ap-", "ap-south-1"), ("eu-", "eu-central-1"), ("cn-", "cn-northwest-1")):
         if region.startswith(start):
             return endpoint

@@ -1,6 +1,6 @@
 """Catalogue: instance types, offerings and prices, and the allocatable of a node by type and class."""
 
-from joiner.catalogue.allocatable import compute_allocatable, compute_capacity
+from joiner.catalogue.allocatable import CapacityEstimate, compute_allocatable, compute_capacity
 from joiner.catalogue.ec2_instance_types import (
     NetworkFacts,
     instance_type_from_ec2,
@@ -9,6 +9,7 @@ from joiner.catalogue.ec2_instance_types import (
 )
 from joiner.catalogue.family_capacity import family_labels
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces, Offering
+from joiner.catalogue.published_prices import PublishedPrices, load_published_prices
 from joiner.catalogue.unknown_values import (
     close_unsatisfiable_pools,
     find_unknown_limits,
@@ -18,11 +19,13 @@ from joiner.catalogue.unknown_values import (
 )
 
 __all__ = [
+    "CapacityEstimate",
     "Catalogue",
     "InstanceType",
     "Interfaces",
     "NetworkFacts",
     "Offering",
+    "PublishedPrices",
     "close_unsatisfiable_pools",
     "compute_allocatable",
     "compute_capacity",
@@ -32,6 +35,7 @@ __all__ = [
     "find_unsatisfiable_requirements",
     "instance_type_from_ec2",
     "load_network_facts",
+    "load_published_prices",
     "suggest_instance_types",
     "supports_nodes",
 ]

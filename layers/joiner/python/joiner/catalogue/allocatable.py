@@ -9,6 +9,7 @@ AL2023. The kubelet's reserve grows with the number of pods that the network int
 """
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from joiner.catalogue.family_capacity import family_capacity
@@ -92,16 +93,32 @@ def _count_without_addresses(node_class: NodeClass | None) -> int:
     return sum(one.card == 0 and one.kind == EFA_ONLY for one in declared)
 
 
-def compute_default_capacity(*, vcpus: int, memory_mib: int, interfaces: Interfaces) -> Resources:
+@dataclass(frozen=True, slots=True)
+class CapacityEstimate:
+    """What nodes of a cluster have less than EC2 describes: the share of the memory that hypervisor and firmware use,
+    and the interfaces that have no addresses for pods (custom networking, other programs)."""
+
+    memory_overhead: float = VM_MEMORY_OVERHEAD
+    reserved_interfaces: int = 0
+
+
+def compute_default_capacity(
+    *, vcpus: int, memory_mib: int, interfaces: Interfaces, estimate: CapacityEstimate | None = None
+) -> Resources:
     """Return the capacity of a node with the defaults of AL2023.
 
     ``memory_mib`` is the advertised memory (less 64 on arm64).
+
+    >>> estimate = CapacityEstimate(memory_overhead=0.05, reserved_interfaces=1)
+    >>> compute_default_capacity(vcpus=2, memory_mib=8192, interfaces=Interfaces(3, 10), estimate=estimate).to_kube()
+    {'cpu': '2', 'memory': '7782Mi', 'pods': '20', 'ephemeral-storage': '20Gi'}
     """
+    estimate = estimate or CapacityEstimate()
     return Resources(
         {
             CPU: vcpus * 1000,
-            MEMORY: (memory_mib - math.ceil(memory_mib * VM_MEMORY_OVERHEAD)) * MIB,
-            PODS: interfaces.pods(),
+            MEMORY: (memory_mib - math.ceil(memory_mib * estimate.memory_overhead)) * MIB,
+            PODS: interfaces.pods(estimate.reserved_interfaces),
             EPHEMERAL_STORAGE: ROOT_VOLUME_GIB * GIB,
         }
     )

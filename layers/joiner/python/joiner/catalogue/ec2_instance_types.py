@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from joiner import names
-from joiner.catalogue.allocatable import compute_default_capacity, subtract_reserves
+from joiner.catalogue.allocatable import CapacityEstimate, compute_default_capacity, subtract_reserves
 from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.catalogue.instance_types import InstanceType, Interfaces, Offering
 from joiner.cluster import Resources
@@ -62,6 +62,7 @@ def instance_type_from_ec2(
     spot_prices: Mapping[str, float] | None = None,
     *,
     facts: NetworkFacts | None = None,
+    estimate: CapacityEstimate | None = None,
 ) -> InstanceType:
     """Return the type for one record of DescribeInstanceTypes, its zones and its prices ($/h; spot by zone).
 
@@ -76,6 +77,7 @@ def instance_type_from_ec2(
         vcpus=info["VCpuInfo"]["DefaultVCpus"],
         memory_mib=memory - (ARM_FIRMWARE_MIB if arch == "arm64" else 0),
         interfaces=interfaces,
+        estimate=estimate,
     ) + _devices(info, known)
     classes = info.get("SupportedUsageClasses") or (names.ON_DEMAND, names.SPOT)
     offerings: list[Offering] = []

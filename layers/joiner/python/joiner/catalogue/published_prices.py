@@ -1,0 +1,33 @@
+"""On-demand prices as AWS published them on a date, for regions whose partition has no Price List API.
+
+``published_prices.json`` has the Linux prices of two regions of GovCloud, and of cn-north-1, whose Price List API may
+be unreachable ($/h, in China CNY/h). The isolated regions of AWS publish no prices.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPrices:
+    """The prices of a region by instance type, and the date (ISO 8601) of their publication."""
+
+    published: str
+    prices: Mapping[str, float]
+
+
+@cache
+def load_published_prices(region: str) -> PublishedPrices | None:
+    """Return the packaged prices of a region; None if there are none.
+
+    >>> gov = load_published_prices("us-gov-west-1")
+    >>> gov.published, gov.prices["m5.large"]
+    ('2026-07-20', 0.121)
+    >>> load_published_prices("us-iso-east-1")
+    """
+    table = json.loads(files("joiner.catalogue").joinpath("published_prices.json").read_text(encoding="utf-8"))
+    found = table.get(region)
+    return PublishedPrices(found["published"], found["prices"]) if found else None

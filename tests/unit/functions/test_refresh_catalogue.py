@@ -1,0 +1,142 @@
+"""Refresh of the catalogue: where prices come from, in every partition, and what a cluster's settings change."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from functions.refresh_catalogue.handler import CatalogueRefresh, NoPrices
+from joiner.adapters import documents
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.store import Store
+from joiner.catalogue import CapacityEstimate, Offering, load_published_prices
+from joiner.cluster.resources import MEMORY, PODS
+from tests.unit.functions.scale_up import SimulatedCluster
+
+NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+M5 = {
+    "InstanceType": "m5.large",
+    "SupportedUsageClasses": ["on-demand", "spot"],
+    "SupportedVirtualizationTypes": ["hvm"],
+    "ProcessorInfo": {"SupportedArchitectures": ["x86_64"]},
+    "VCpuInfo": {"DefaultVCpus": 2},
+    "MemoryInfo": {"SizeInMiB": 8192},
+    "NetworkInfo": {"MaximumNetworkInterfaces": 3, "Ipv4AddressesPerInterface": 10},
+}
+PRODUCT = (
+    '{"product": {"attributes": {"instanceType": "m5.large"}}, "terms": {"OnDemand": {"t": {"priceDimensions": '
+    '{"d": {"unit": "Hrs", "pricePerUnit": {"USD": "0.096"}}}}}}}'
+)
+
+
+@dataclass
+class FakeRegion:
+    """The paginators of EC2 and of the Price List API, for one type in one zone."""
+
+    zone: str
+    spot: list[Mapping[str, Any]] = field(default_factory=list)
+    reachable: bool = True
+
+    def get_paginator(self, operation: str) -> "FakeRegionPages":
+        return FakeRegionPages(self, operation)
+
+    def pages_of(self, operation: str) -> Sequence[Mapping[str, Any]]:
+        if operation == "get_products" and not self.reachable:
+            raise EndpointConnectionError(endpoint_url="https://api.pricing.example.com")
+        return {
+            "describe_instance_types": [{"InstanceTypes": [M5]}],
+            "describe_instance_type_offerings": [
+                {"InstanceTypeOfferings": [{"InstanceType": "m5.large", "Location": self.zone}]}
+            ],
+            "describe_spot_price_history": [{"SpotPriceHistory": self.spot}],
+            "get_products": [{"PriceList": [PRODUCT]}],
+        }[operation]
+
+    def quote(self, price: str) -> None:
+        self.spot = [{"InstanceType": "m5.large", "AvailabilityZone": self.zone, "SpotPrice": price, "Timestamp": NOW}]
+
+
+@dataclass
+class FakeRegionPages:
+    region: FakeRegion
+    operation: str
+
+    def paginate(self, **_asked: Any) -> Iterator[Mapping[str, Any]]:
+        yield from self.region.pages_of(self.operation)
+
+
+@pytest.fixture
+def store(world: SimulatedCluster) -> Store:
+    return world.store
+
+
+def refresh(store: Store, region: FakeRegion, *, price_list: bool = True, **special: Any) -> dict[str, Any]:
+    pricing = region if price_list else None
+    return CatalogueRefresh(Ec2(region), region, pricing, store, region.zone[:-1], **special).run(NOW)
+
+
+def offerings(store: Store) -> list[Offering]:
+    return list(documents.get_catalogue(store).types["m5.large"].offerings)
+
+
+def test_a_region_of_govcloud_has_the_published_prices_and_names_their_date(store: Store) -> None:
+    gov = load_published_prices("us-gov-west-1")
+    assert gov is not None
+    price = gov.prices["m5.large"]
+    region = FakeRegion("us-gov-west-1a")
+    region.quote("0.05")
+
+    answer = refresh(store, region, price_list=False)
+
+    assert (answer["onDemandPrices"], answer["spotPrices"]) == ("published on 2026-07-20", "EC2")
+    assert offerings(store) == [
+        Offering("us-gov-west-1a", "on-demand", price),
+        Offering("us-gov-west-1a", "spot", 0.05),
+    ]
+
+
+def test_a_region_without_any_source_of_prices_is_refused_with_the_reason(store: Store) -> None:
+    with pytest.raises(NoPrices, match="us-iso-east-1 has no Price List API, and no prices of it are packaged"):
+        refresh(store, FakeRegion("us-iso-east-1a"), price_list=False)
+
+
+def test_spot_costs_as_much_as_on_demand_until_the_first_answer_and_then_keeps_the_last(store: Store) -> None:
+    region = FakeRegion("eu-west-1a")
+
+    first = refresh(store, region)
+    assert first["spotPrices"] == "on-demand prices"
+    assert offerings(store) == [Offering("eu-west-1a", "on-demand", 0.096), Offering("eu-west-1a", "spot", 0.096)]
+
+    region.quote("0.03")
+    assert refresh(store, region)["spotPrices"] == "EC2"
+    region.spot = []
+    assert refresh(store, region)["spotPrices"] == "the last catalogue"
+    assert offerings(store)[1] == Offering("eu-west-1a", "spot", 0.03)
+
+
+def test_a_price_list_that_does_not_answer_keeps_the_last_catalogue(store: Store) -> None:
+    region = FakeRegion("cn-north-1a", reachable=False)
+
+    assert refresh(store, region)["onDemandPrices"] == "published on 2024-11-06"
+    before = offerings(store)
+
+    with pytest.raises(EndpointConnectionError):
+        refresh(store, region)
+    assert offerings(store) == before
+
+
+def test_a_region_without_published_prices_waits_for_the_price_list(store: Store) -> None:
+    with pytest.raises(EndpointConnectionError):
+        refresh(store, FakeRegion("eu-west-1a", reachable=False))
+
+
+def test_settings_change_the_memory_and_the_pods_of_nodes(store: Store) -> None:
+    refresh(store, FakeRegion("eu-west-1a"), estimate=CapacityEstimate(0.05, reserved_interfaces=1))
+
+    has = documents.get_catalogue(store).types["m5.large"]
+    assert (has.capacity[MEMORY] // 2**20, has.capacity[PODS]) == (7782, 20)
+    # The kubelet reserves memory for the pods of all interfaces, whatever the settings
+    assert has.capacity[MEMORY] - has.allocatable[MEMORY] == (11 * 29 + 255 + 100) * 2**20
