@@ -46,14 +46,15 @@ class FakeRegion:
     def pages_of(self, operation: str) -> Sequence[Mapping[str, Any]]:
         if operation == "get_products" and not self.reachable:
             raise EndpointConnectionError(endpoint_url="https://api.pricing.example.com")
-        return {
+        pages: dict[str, Sequence[Mapping[str, Any]]] = {
             "describe_instance_types": [{"InstanceTypes": [M5]}],
             "describe_instance_type_offerings": [
                 {"InstanceTypeOfferings": [{"InstanceType": "m5.large", "Location": self.zone}]}
             ],
             "describe_spot_price_history": [{"SpotPriceHistory": self.spot}],
             "get_products": [{"PriceList": [PRODUCT]}],
-        }[operation]
+        }
+        return pages[operation]
 
     def quote(self, price: str) -> None:
         self.spot = [{"InstanceType": "m5.large", "AvailabilityZone": self.zone, "SpotPrice": price, "Timestamp": NOW}]
