@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 def failing(pool: Actor) -> Iterator[Actor]:
     """Scenario c's pool; EC2 is restored afterwards."""
     yield pool
-    pool.knob("births", clear=True)
+    pool.knob("early-terminations", clear=True)
     pool.knob("visibility", seconds=0)
     pool.knob("spot-role", exists=True)
     forget(pool, "BACKOFF", "ANSWERED", "UNAVAILABLE")
@@ -51,7 +51,7 @@ def launched_ever(actor: Actor) -> int:
 
 
 def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_off(failing: Actor) -> None:
-    failing.knob("births", code="Client.VolumeLimitExceeded", afterSeconds=0.2)
+    failing.knob("early-terminations", code="Client.VolumeLimitExceeded", afterSeconds=0.2)
     before = launched_ever(failing)
 
     failing.create(deployment("doomed"))
@@ -75,7 +75,7 @@ def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_o
     assert message in json.dumps(template["status"])
     assert failing.claims() == []
 
-    failing.knob("births", clear=True)
+    failing.knob("early-terminations", clear=True)
     forget(failing, "BACKOFF", "ANSWERED")
     failing.sweep()
     failing.wait_running(1, "doomed")

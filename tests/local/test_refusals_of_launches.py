@@ -415,7 +415,7 @@ def bench(local_aws: RunningAws, network: Network) -> Iterator[Bench]:
     yield Bench(local_aws, network)
     local_aws.knob("visibility", seconds=0)
     local_aws.knob("spot-role", exists=True)
-    local_aws.knob("births", clear=True)
+    local_aws.knob("early-terminations", clear=True)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.what)
@@ -465,7 +465,9 @@ def test_a_new_instance_is_shown_after_a_while(bench: Bench) -> None:
 
 
 def test_an_instance_can_die_at_birth_and_says_of_what(bench: Bench) -> None:
-    bench.aws.knob("births", instanceType="m5.large", code="Client.VolumeLimitExceeded", afterSeconds=0.1, count=1)
+    bench.aws.knob(
+        "early-terminations", instanceType="m5.large", code="Client.VolumeLimitExceeded", afterSeconds=0.1, count=1
+    )
     pad = bench.pad()
     dying, living = launched(pad.fleet([pad.override()], 2))
 

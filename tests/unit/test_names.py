@@ -84,17 +84,7 @@ def prose(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno + number, line
 
 
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "cli/joiner_cli",
-        "functions",
-        "infra",
-        "layers/joiner/python/joiner/adapters",
-        "layers/joiner/python/joiner/lifecycle",
-        "layers/joiner/python/joiner/reporting",
-    ],
-)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_prose_avoids_words_that_a_reader_must_guess(folder: str) -> None:
     found = [
         f"{relative(path)}:{line}: {match[0]}"

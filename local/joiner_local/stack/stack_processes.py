@@ -28,10 +28,10 @@ class ProgramFailed(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """One process; `born` is the machine's boot id and the process's start time, as the kernel reports them."""
+    """One process; `identity` is the machine's boot id and the process's start time, as the kernel reports them."""
 
     pid: int
-    born: str
+    identity: str
 
     @classmethod
     def of(cls, pid: int) -> "ProcessIdentity | None":
@@ -93,7 +93,7 @@ def session_members(leader: ProcessIdentity) -> list[ProcessIdentity]:
                 ["pgrep", "-g", str(leader.pid)], capture_output=True, text=True, check=False
             ).stdout.split()
         ]
-    elif leader.born.partition("/")[0] == _boot_id():
+    elif leader.identity.partition("/")[0] == _boot_id():
         pids = [pid for pid in _pids() if (stat := _stat(pid)) is not None and stat.session == leader.pid]
     else:
         pids = []  # the machine was restarted since

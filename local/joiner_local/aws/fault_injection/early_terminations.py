@@ -4,7 +4,7 @@ EC2 ends an instance so when it finds a problem late: the caller may not use the
 has no volume storage left, the host failed. Source: EC2 user guide, "Instance terminates immediately"; EC2 API
 reference, StateReason.
 
-Knob: `POST /_local/births {"instanceType": "m5.large", "code": "Client.InternalError", "message":
+Knob: `POST /_local/early-terminations {"instanceType": "m5.large", "code": "Client.InternalError", "message":
 "Client.InternalError: Client error on launch", "afterSeconds": 0.5, "count": 3}`: the next `count` instances of that
 type (`"*"`: of any type) end so. `"count": null` is all from now on; `{"clear": true}` removes all rules.
 """
@@ -67,7 +67,7 @@ def schedule_early_terminations(instances: list[Any]) -> None:
 
 def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
     if unknown := asked.keys() - FIELDS:
-        raise ValueError(f"births: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+        raise ValueError(f"early-terminations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
     if asked.get("clear"):
         EARLY_TERMINATIONS.deaths.clear()
         return {}
@@ -81,4 +81,4 @@ def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
-    aws.add_knobs({"births": set_early_terminations})
+    aws.add_knobs({"early-terminations": set_early_terminations})

@@ -37,7 +37,7 @@ def compare_launch_templates(wanted: Mapping[str, Any], found: Mapping[str, Any]
 
     >>> compare_launch_templates({"SecurityGroupIds": ["sg-1", "sg-2"]}, {"SecurityGroupIds": ["sg-2", "sg-1"]})
     ()
-    >>> compare_launch_templates({"ImageId": "ami-1"}, {"ImageId": "ami-2", "KeyName": "somebody"})
+    >>> compare_launch_templates({"ImageId": "ami-1"}, {"ImageId": "ami-2", "KeyName": "key-1"})
     ('ImageId', 'KeyName')
     """
     return tuple(sorted(set(_differences(_plain(wanted), _plain(found), ()))))
