@@ -3,6 +3,7 @@
 import re
 import sys
 
+from tests.conftest import PATIENT, STACKS, TESTS
 from tests.nightly import REPOSITORY, TARGETS, Ended, exit_code, run_all
 
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
@@ -51,3 +52,12 @@ def test_the_targets_run_in_full() -> None:
 
     assert set(full) == set(TARGETS)
     assert [name for name, said in full.items() if said not in recipes[name]] == []
+
+
+def test_each_file_that_is_assigned_to_a_stack_exists_and_is_assigned_once() -> None:
+    """A file that was renamed would run on the stack of all others, which would take longest."""
+    there = {path.name for path in (TESTS / "e2e").rglob("test_*.py")}
+    assigned = [name for files in STACKS.values() for name in files]
+
+    assert sorted({*assigned, *PATIENT} - there) == []
+    assert len(assigned) == len(set(assigned))
