@@ -238,7 +238,8 @@ def test_each_setting_changes_its_resource(synthesise: Synthesise, example_setti
     made = synthesise(settings)
 
     assert not made.template["Resources"].keys() & {"NodesRole"}
-    assert made.one("AWS::IAM::InstanceProfile", "NodesProfile")["Properties"]["Roles"] == ["Mine"]
+    profiles = made.resources("AWS::IAM::InstanceProfile").values()
+    assert [each["Properties"]["Roles"] for each in profiles] == [["Mine"], ["Other"]]
     assert [each["Properties"].get("Type") for each in made.resources("AWS::EKS::AccessEntry").values()].count(
         "EC2_LINUX"
     ) == 0
