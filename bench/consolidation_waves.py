@@ -122,21 +122,21 @@ def evictions_until(found: list[MeasuredWave], price: float) -> int | None:
     return next((evicted for each, evicted in points if each <= price), None)
 
 
-def line(name: str, snapshot: Snapshot, catalogue: Catalogue, his: ConsolidationOutcome) -> bool:
+def line(name: str, snapshot: Snapshot, catalogue: Catalogue, karpenters: ConsolidationOutcome) -> bool:
     """Print one row; return whether all goals are met."""
     found = list(waves(snapshot, catalogue))
     mebibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     bound = found[0].bound
     end, slowest = found[-1].prices[-1], max(wave.seconds for wave in found)
-    start = his.prices[0]
-    his_end = his.prices[-1]
-    evicted = evictions_until(found, start - SHARE * (start - his_end))
-    ratio = evicted / his.evictions[-1] if evicted is not None else float("inf")
+    start = karpenters.prices[0]
+    k_end = karpenters.prices[-1]
+    evicted = evictions_until(found, start - SHARE * (start - k_end))
+    ratio = evicted / karpenters.evictions[-1] if evicted is not None else float("inf")
     print(
         f"{name:28} {len(snapshot.nodes):5} {len(snapshot.pods):6} {start:8.1f} {end:8.1f} {end / bound - 1:6.1%}"
         f" {len(found):5} {found[-1].evictions[-1]:6} {sum(wave.launched for wave in found):5} {slowest:6.2f}"
-        f" {mebibytes:5.0f}   {his_end:8.1f} {his_end / bound - 1:6.1%} {his.commands:5} {his.evictions[-1]:6}"
-        f" {his.launched:5}   {ratio:6.1%}"
+        f" {mebibytes:5.0f}   {k_end:8.1f} {k_end / bound - 1:6.1%}"
+        f" {karpenters.commands:5} {karpenters.evictions[-1]:6} {karpenters.launched:5}   {ratio:6.1%}"
     )
     return slowest <= MOST_SECONDS and mebibytes <= MOST_MEBIBYTES and end / bound - 1 <= 0.04 and ratio <= 0.60
 
@@ -150,16 +150,17 @@ def main() -> int:
         end="",
     )
     print(
-        f" {'cpu s':>6} {'MiB':>5}   {'his end':>8} {'>bound':>6} {'cmds':>5} {'evict.':>6} {'new':>5}   {'ratio':>6}"
+        f" {'cpu s':>6} {'MiB':>5}   {'K. end':>8} {'>bound':>6} {'cmds':>5} {'evict.':>6} {'new':>5}   {'ratio':>6}"
     )
     good = True
     for deleted in DELETED:
         snapshot = fragmented_cluster(case, catalogue, batch=BATCH, deleted=deleted).snapshot()
-        his = karpenter(snapshot, case, catalogue)
-        good &= line(f"{deleted:.0%} deleted, budget 10%", snapshot, catalogue, his)
-        good &= line(f"{deleted:.0%} deleted, no budget", without_budgets(snapshot), catalogue, his)
+        karpenters = karpenter(snapshot, case, catalogue)
+        good &= line(f"{deleted:.0%} deleted, budget 10%", snapshot, catalogue, karpenters)
+        good &= line(f"{deleted:.0%} deleted, no budget", without_budgets(snapshot), catalogue, karpenters)
     print(
-        f"ratio: evictions at {SHARE:.0%} of Karpenter's saving, by his evictions. Goals: 4% above the bound,", end=" "
+        f"ratio: evictions at {SHARE:.0%} of Karpenter's saving, by Karpenter's evictions. Goals: 4% above the bound,",
+        end=" ",
     )
     print(f"{MOST_SECONDS:g} s, {MOST_MEBIBYTES} MiB, 60%: {'met' if good else 'NOT met'}")
     return 0

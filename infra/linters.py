@@ -27,7 +27,7 @@ from infra.settings import load_settings
 
 ROOT: Final = Path(__file__).parent.parent
 
-IGNORED: Final = {"W3005": "CDK writes a DependsOn beside many a reference that says the same"}
+IGNORED: Final = {"W3005": "CDK writes a DependsOn in addition to references that imply it"}
 """Rules of cfn-lint that do not apply, and why."""
 
 

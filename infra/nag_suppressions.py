@@ -128,7 +128,7 @@ SUPPRESSIONS: Final = (
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ssm:[\w<>:-]*::parameter/aws/service/\*\]",
         r"[^/]+/ScaleUp/ResolveNodeClasses/Role/DefaultPolicy/Resource",
-        "Public parameters of AWS with the ids of images; which ones, the node classes say.",
+        "Public parameters of AWS with the ids of images; node classes name them.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:joiner-(retire|scale-up|disrupt)-[\w-]+:\*\]",

@@ -292,7 +292,7 @@ class Settings:
     authentication_mode: Literal["API", "API_AND_CONFIG_MAP", "CONFIG_MAP"] = "API"
     """The cluster's authentication mode, as EKS describes it. With CONFIG_MAP the installer maps the roles of nodes and
     functions in the ConfigMap kube-system/aws-auth; with the other modes they have access entries. The deployment is
-    refused if EKS describes another mode, because the wrong way admits nobody."""
+    refused if EKS describes another mode, because with the wrong mode no role has access."""
     node_roles: NodeRoleSettings = NodeRoleSettings()
     ceilings: CeilingSettings = CeilingSettings()
     nodes: NodeEstimateSettings = NodeEstimateSettings()

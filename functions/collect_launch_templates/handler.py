@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, InstanceNotFound
+from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, ResourceNotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import shortened
 from joiner.launching.unused_launch_templates import (
@@ -99,7 +99,7 @@ def _delete(ec2: Ec2, templates: Sequence[StoredLaunchTemplate]) -> dict[str, st
     for index, template in enumerate(templates):
         try:
             ec2.delete_launch_template(template.id)
-        except InstanceNotFound:
+        except ResourceNotFound:
             continue  # another run deleted it
         except Ec2Throttled as reason:
             return refused | dict.fromkeys((each.name for each in templates[index:]), str(reason))

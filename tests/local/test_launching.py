@@ -14,7 +14,7 @@ from infra.node_class_limits import node_class_limits
 from infra.settings import Settings
 from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2, Parameters
-from joiner.adapters.ec2_errors import InstanceNotFound
+from joiner.adapters.ec2_errors import ResourceNotFound
 from joiner.adapters.executions import GONE, Executions
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
@@ -250,7 +250,7 @@ def test_instances_are_ended_and_those_that_are_gone_already_are_no_error(accoun
 
 
 def test_a_missing_object_is_not_found(account: LaunchAccount) -> None:
-    with pytest.raises(InstanceNotFound):
+    with pytest.raises(ResourceNotFound):
         account.ec2.pages("describe_subnets", "Subnets", SubnetIds=["subnet-00000000000000000"])
     with pytest.raises(NoSuchDocument):
         account.store.get("plans/none/1.json.gz")

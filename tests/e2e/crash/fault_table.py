@@ -94,7 +94,7 @@ def in_a_seeded_order(all_cases: Sequence[FaultCase], seed: int) -> list[FaultCa
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a case ended: what was `wrong` after `sweeps` of them; a fault that never struck says nothing."""
+    """How a case ended: what was `wrong` after `sweeps` of them; a fault that was never injected proves nothing."""
 
     struck: bool
     sweeps: int

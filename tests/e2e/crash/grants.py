@@ -1,4 +1,4 @@
-"""What the table must strike: every action that IAM allows to the state machines and functions of the ways.
+"""The actions that the fault table must cover: all that IAM allows to the state machines and functions of the ways.
 
 The list is the roles' own policies, so a call that is added with its grant must be met on one of the ways, or stands
 here with a reason.

@@ -205,7 +205,7 @@ class Troubles:
         self.actor.create(*pods)
 
     def _refresh_the_catalogue(self) -> None:
-        """As the schedule does; what becomes of it is no matter."""
+        """As the schedule does; its result is ignored."""
         functions = self.actor.world.client("lambda")
         name = next(
             each["FunctionName"]

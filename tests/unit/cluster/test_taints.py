@@ -40,7 +40,7 @@ def test_a_pod_tolerates_a_taint_for_the_shortest_matching_toleration(seconds: l
     tolerations = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": each} for each in seconds]
     pod = Pod.from_kube({"metadata": {"name": "one"}, "spec": {"containers": [], "tolerations": tolerations}})
 
-    assert pod.constraints.bears(Taint("maintenance", "NoExecute"), 60) is borne
+    assert pod.constraints.tolerates_for(Taint("maintenance", "NoExecute"), 60) is borne
 
 
 def test_prefer_no_schedule_excludes_no_pod() -> None:

@@ -148,7 +148,7 @@ def test_a_pod_does_not_come_to_a_host_that_it_stays_away_from() -> None:
     assert refusal(node(), picky) == ""
     assert (
         refusal(node(), picky, pod("there", on="node-1", labels=WEB, cpu="100m"))
-        == "a pod that it stays away from is on the node"
+        == "a pod on the node matches its anti-affinity"
     )
 
 
@@ -156,7 +156,8 @@ def test_a_pod_does_not_come_where_another_one_keeps_it_away() -> None:
     guard = pod("guard", on="node-2", cpu="100m", spec=rule("podAntiAffinity", ZONE))
     far = node("node-2", labels={ZONE: "us-east-1b"})
 
-    assert refusal(node(), pod("web", labels=WEB), node("node-2"), guard) == "default/guard stays away from it"
+    found = refusal(node(), pod("web", labels=WEB), node("node-2"), guard)
+    assert found == "the anti-affinity of default/guard matches it"
     assert refusal(node(), pod("web", labels=WEB), far, guard) == ""
 
 

@@ -53,7 +53,7 @@ PROVISIONER_HASH_VERSION: Final = "karpenter.sh/provisioner-hash-version"
 PLACING: Final = "joiner.dev/placing"
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
-# Annotations of a pool that limit consolidation beyond Karpenter's fields (pools/consolidation_settings.py)
+# Annotations of a pool that limit consolidation beyond Karpenter's fields (pools/consolidation_limits.py)
 LEAST_SAVING: Final = "joiner.dev/consolidation-least-saving-per-hour"
 LEAST_SAVING_PERCENT: Final = "joiner.dev/consolidation-least-saving-percent"
 LEAST_NODE_AGE: Final = "joiner.dev/consolidation-least-node-age"

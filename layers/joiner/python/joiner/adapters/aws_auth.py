@@ -1,4 +1,4 @@
-"""The ConfigMap `kube-system/aws-auth`: who gets in a cluster whose authentication mode is CONFIG_MAP.
+"""The ConfigMap `kube-system/aws-auth`: which roles have access to a cluster whose authentication mode is CONFIG_MAP.
 
 Other programs write it, too (eksctl, Terraform, people). So only `mapRoles` and one annotation are written, with the
 resourceVersion that was read; a conflict means to read again. The annotation lists the roles that Joiner mapped: at the

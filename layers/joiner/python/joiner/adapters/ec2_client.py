@@ -13,8 +13,8 @@ from botocore.exceptions import ClientError
 from joiner.adapters.ec2_errors import (
     UNKNOWN_INSTANCE,
     Ec2Error,
-    InstanceNotFound,
     NoAnswer,
+    ResourceNotFound,
     TemplateDiffers,
     translate_errors,
 )
@@ -240,7 +240,7 @@ class Ec2:
         named: dict[str, Any] = {"CapacityReservationIds": list(ids)} if ids else {}
         try:
             return self.pages("describe_capacity_reservations", "CapacityReservations", Filters=list(filters), **named)
-        except InstanceNotFound:
+        except ResourceNotFound:
             return []
 
     def placement_group(self, name: str = "", identifier: str = "") -> list[Answer]:
@@ -323,7 +323,7 @@ class Ec2:
         ]
 
     def delete_launch_template(self, template: str) -> None:
-        """Delete a launch template by id, with all its versions; InstanceNotFound if it does not exist."""
+        """Delete a launch template by id, with all its versions; ResourceNotFound if it does not exist."""
         with translate_errors():
             self._client.delete_launch_template(LaunchTemplateId=template)
 
@@ -365,7 +365,7 @@ class Ec2:
             elif len(some) > 1:
                 half = len(some) // 2
                 left += [some[half:], some[:half]]
-            elif isinstance(reason, InstanceNotFound):
+            elif isinstance(reason, ResourceNotFound):
                 absent += some
             else:
                 refused[some[0]] = reason

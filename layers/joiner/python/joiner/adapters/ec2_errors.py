@@ -6,12 +6,7 @@ from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from joiner.launching.ec2_error_codes import TEMPLATE_DIFFERS
-
-THROTTLES: Final = frozenset(
-    {"RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException", "EC2ThrottledException"}
-)
-
+from joiner.launching.ec2_error_codes import TEMPLATE_DIFFERS, THROTTLING_ERRORS
 
 UNKNOWN_INSTANCE: Final = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 
@@ -27,7 +22,7 @@ class Ec2Error(Exception):
     @property
     def throttled(self) -> bool:
         """Return whether EC2 throttled the request."""
-        return self.code in THROTTLES
+        return self.code in THROTTLING_ERRORS
 
 
 class Ec2Throttled(Ec2Error):
@@ -38,7 +33,7 @@ class NoAnswer(Ec2Error):
     """The connection or the answer was lost. The effect of the request is unknown."""
 
 
-class InstanceNotFound(Ec2Error):
+class ResourceNotFound(Ec2Error):
     """One of the named resources does not exist (any more)."""
 
 
@@ -61,10 +56,10 @@ def translate_errors() -> Iterator[None]:
         code, message = reason.response["Error"].get("Code", ""), reason.response["Error"].get("Message", "")
         status = reason.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         kind: type[Ec2Error] = Ec2Error
-        if code in THROTTLES:
+        if code in THROTTLING_ERRORS:
             kind = Ec2Throttled
         elif code.endswith((".NotFound", ".NotFoundException")) or code == "ParameterNotFound":
-            kind = InstanceNotFound
+            kind = ResourceNotFound
         elif status >= 500:
             kind = NoAnswer
         raise kind(code, message) from reason

@@ -41,7 +41,7 @@ def compute_allocatable(
 
     ``efa``: a pod of the node requests EFA, so the launch requests all EFA interfaces of the type.
     """
-    kubelet, default = _kubelet(node_class, pool), _says_nothing(node_class)
+    kubelet, default = _kubelet(node_class, pool), _has_defaults(node_class)
     if not kubelet.config and default:
         return instance_type.allocatable + _efa(instance_type, node_class, requested=efa)
     return subtract_reserves(
@@ -63,7 +63,7 @@ def compute_capacity(
     """Return the capacity of a node of this type; it counts against the limits of its pool."""
     kubelet, family = _kubelet(node_class, pool), family_capacity(node_class)
     per_core = kubelet.pods_per_core if family.pods_per_core else None
-    if kubelet.max_pods is None and not per_core and _says_nothing(node_class):
+    if kubelet.max_pods is None and not per_core and _has_defaults(node_class):
         return instance_type.capacity + _efa(instance_type, node_class, requested=efa)
     devices = {**family.devices(instance_type.interfaces), **_efa(instance_type, node_class, requested=efa)}
     own = {**instance_type.capacity, **devices}
@@ -75,7 +75,7 @@ def compute_capacity(
         own[PODS] = instance_type.interfaces.pods(without_addresses)
     if per_core:
         own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), per_core * instance_type.vcpus)
-    if not _says_nothing(node_class):
+    if not _has_defaults(node_class):
         own[EPHEMERAL_STORAGE] = _storage(instance_type, node_class)
     return Resources(own)
 
@@ -205,7 +205,7 @@ def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> KubeletConf
     return (pool and pool.kubelet) or (node_class and node_class.kubelet) or KubeletConfiguration()
 
 
-def _says_nothing(node_class: NodeClass | None) -> bool:
+def _has_defaults(node_class: NodeClass | None) -> bool:
     if node_class is None:
         return True
     plain = not (node_class.block_devices or node_class.instance_store_policy or node_class.network_interfaces)

@@ -207,14 +207,14 @@ class PodConstraints:
         """Return the first taint that the pod does not tolerate, or None (PreferNoSchedule never counts)."""
         return find_untolerated(self.tolerations, taints)
 
-    def bears(self, taint: Taint, seconds: int) -> bool:
+    def tolerates_for(self, taint: Taint, seconds: int) -> bool:
         """Return whether the pod may stay on a node with this taint for ``seconds``.
 
         The controller that evicts uses the first toleration that matches. Their order is not kept here, so all of them
         must allow it.
         """
         matching = [toleration for toleration in self.tolerations if toleration.tolerates(taint)]
-        return bool(matching) and all(toleration.bears(taint, seconds) for toleration in matching)
+        return bool(matching) and all(toleration.tolerates_for(taint, seconds) for toleration in matching)
 
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
         """Return whether nodeSelector and required node affinity accept a node with these labels and this name."""

@@ -94,10 +94,10 @@ class Toleration:
                     and (level > bound if self.operator == "Gt" else level < bound)
                 )
 
-    def bears(self, taint: Taint, seconds: int) -> bool:
+    def tolerates_for(self, taint: Taint, seconds: int) -> bool:
         """Return whether a pod may stay on a node with this taint for ``seconds``.
 
-        >>> Toleration("maintenance", "Exists", seconds=5).bears(Taint("maintenance", "NoExecute"), seconds=60)
+        >>> Toleration("maintenance", "Exists", seconds=5).tolerates_for(Taint("maintenance", "NoExecute"), seconds=60)
         False
         """
         return self.tolerates(taint) and (self.seconds is None or self.seconds >= seconds)

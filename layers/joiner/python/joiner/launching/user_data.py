@@ -36,7 +36,8 @@ def build_user_data(
         own=node_class.user_data or "",
     )
     if family not in IMAGE_FAMILIES:
-        raise UserDataRefused("FamilyNotSupported", f"amiFamily {family} is not supported yet: use AL2023 or Custom")
+        remedy = f"use one of {', '.join(IMAGE_FAMILIES)}"
+        raise UserDataRefused("FamilyNotSupported", f"amiFamily {family} is unknown: {remedy}")
     text = IMAGE_FAMILIES[family].write_user_data(settings)
     size = len(text.encode())
     if size > LIMIT_BYTES:

@@ -95,7 +95,7 @@ class BindingState:
         self.nodes = world.nodes
         self.namespaces = world.namespaces
         self.bound = [pod for pod in world.pods if pod.node_name and not pod.terminal]
-        self.wary = [pod for pod in self.bound if pod.constraints.anti_affinity]
+        self.with_anti_affinity = [pod for pod in self.bound if pod.constraints.anti_affinity]
         waiting = sorted((pod for pod in world.pods if _waits(pod)), key=lambda pod: (pod.created, pod.key))
         self.daemons = {pod.key: pod for pod in waiting if pod.owner_kind == "DaemonSet" and pod.constraints.terms}
         self._waiting: dict[str, dict[str, Pod]] = {}
@@ -129,7 +129,7 @@ class BindingState:
         self.daemons.pop(pod.key, None)
         self._waiting.get(pod.class_key, {}).pop(pod.key, None)
         if pod.constraints.anti_affinity:
-            self.wary.append(bound)
+            self.with_anti_affinity.append(bound)
         for spread_counts in self._spread_counts.values():
             spread_counts.add(bound)
 
@@ -147,12 +147,12 @@ class SpreadCounts:
     counts: dict[str, int]
 
     @classmethod
-    def of(cls, spread: TopologySpreadConstraint, pod: Pod, scene: BindingState) -> "SpreadCounts":
+    def of(cls, spread: TopologySpreadConstraint, pod: Pod, state: BindingState) -> "SpreadCounts":
         domains = {
-            name: each.labels[spread.topology_key] for name, each in scene.nodes.items() if _eligible(spread, pod, each)
+            name: each.labels[spread.topology_key] for name, each in state.nodes.items() if _eligible(spread, pod, each)
         }
         made = cls(spread, pod.namespace, domains, dict.fromkeys(domains.values(), 0))
-        for other in scene.bound:
+        for other in state.bound:
             made.add(other)
         return made
 
@@ -186,40 +186,40 @@ def choose_bindings(targets: Iterable[tuple[Node, Mapping[str, int]]], world: Bi
 
     Spread pods are bound to their domains in turns: each pass over a node binds as many as the skew then allows.
     """
-    scene = BindingState(world)
+    state = BindingState(world)
     wanted = {node.name: (node, slots) for node, slots in targets}
-    found = {name: _place_on(node, slots, scene) for name, (node, slots) in wanted.items()}
+    found = {name: _place_on(node, slots, state) for name, (node, slots) in wanted.items()}
     bound = bool(found)
     while bound:
         bound = False
         for name in [name for name, placement in found.items() if placement.uneven]:
-            more = _place_on(*wanted[name], scene)
+            more = _place_on(*wanted[name], state)
             found[name] = replace(more, bindings=(*found[name].bindings, *more.bindings))
             bound |= bool(more.bindings)
     return found
 
 
-def _place_on(node: Node, slots: Mapping[str, int], scene: BindingState) -> Placement:
+def _place_on(node: Node, slots: Mapping[str, int], state: BindingState) -> Placement:
     bindings: list[Binding] = []
     left: dict[str, str] = {}
     opened = replace(node, taints=tuple(taint for taint in node.taints if taint.key != names.FILLING))
-    for pod in _waiting_daemons(opened, scene):
-        if not _refusal(pod, opened, scene):
+    for pod in _waiting_daemons(opened, state):
+        if not _refusal(pod, opened, state):
             bindings.append(_binding(pod, node, daemon=True))
-            scene.bind(pod, node)
-    for class_key, count, waiting in _by_priority(count_open_slots(node.name, slots, scene.on(node.name)), scene):
+            state.bind(pod, node)
+    for class_key, count, waiting in _by_priority(count_open_slots(node.name, slots, state.on(node.name)), state):
         taken = 0
         for pod in waiting:
             if taken == count:
                 break
-            refusal = _refusal(pod, opened, scene)
+            refusal = _refusal(pod, opened, state)
             if refusal:
                 left[class_key] = refusal
                 if refusal.startswith(UNEVEN):
                     break  # the same for all pods of the class, of which there may be many
                 continue
             bindings.append(_binding(pod, node))
-            scene.bind(pod, node)
+            state.bind(pod, node)
             taken += 1
         if taken < count:
             left.setdefault(class_key, NO_POD_WAITS)
@@ -275,21 +275,21 @@ def _waits(pod: Pod) -> bool:
     return not (pod.node_name or pod.deletion or pod.terminal or pod.gates)
 
 
-def _waiting_daemons(node: Node, scene: BindingState) -> list[Pod]:
+def _waiting_daemons(node: Node, state: BindingState) -> list[Pod]:
     """Return the daemon pods created for this node (the controller writes the node's name into their affinity)."""
-    return [pod for pod in scene.daemons.values() if pod.constraints.suits(node.labels, node.name)]
+    return [pod for pod in state.daemons.values() if pod.constraints.suits(node.labels, node.name)]
 
 
-def _by_priority(wanted: Mapping[str, int], scene: BindingState) -> list[tuple[str, int, list[Pod]]]:
+def _by_priority(wanted: Mapping[str, int], state: BindingState) -> list[tuple[str, int, list[Pod]]]:
     """Return each class with its open slots and its pending pods, oldest first; classes of higher priority first."""
-    classes = [(key, count, scene.waiting(key)) for key, count in wanted.items()]
+    classes = [(key, count, state.waiting(key)) for key, count in wanted.items()]
     return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
 
 
-def _refusal(pod: Pod, node: Node, scene: BindingState) -> str:
+def _refusal(pod: Pod, node: Node, state: BindingState) -> str:
     """Return why Joiner does not bind this pod to this node; empty if it does."""
-    here = scene.on(node.name)
-    return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, scene, here)
+    here = state.on(node.name)
+    return _left_to_the_scheduler(pod) or _node_refuses(pod, node, here) or _neighbours_refuse(pod, node, state, here)
 
 
 def _left_to_the_scheduler(pod: Pod) -> str:
@@ -297,9 +297,9 @@ def _left_to_the_scheduler(pod: Pod) -> str:
     if rules.scheduler != SCHEDULER:
         return f"it belongs to the scheduler {rules.scheduler}"
     if rules.volume_claims or rules.resource_claims:
-        return "its volumes or resource claims are the scheduler's to bind"
+        return "the scheduler binds its volumes or resource claims"
     if rules.affinity or any(term.topology_key != names.HOSTNAME for term in rules.anti_affinity):
-        return "its affinity to other pods is the scheduler's to judge"
+        return "the scheduler evaluates its affinity to other pods"
     return ""
 
 
@@ -308,7 +308,7 @@ def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
     taint = rules.untolerated(node.taints)
     if taint is not None:
         return f"it does not tolerate {taint}"
-    if any(taint.matches(LINGERING) for taint in node.taints) and not rules.bears(LINGERING, TOLERATED_SECONDS):
+    if any(taint.matches(LINGERING) for taint in node.taints) and not rules.tolerates_for(LINGERING, TOLERATED_SECONDS):
         return f"it does not tolerate {LINGERING} for long"
     if not rules.suits(node.labels, node.name):
         return "its node selector or affinity does not suit the node"
@@ -320,22 +320,22 @@ def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
     return ""
 
 
-def _neighbours_refuse(pod: Pod, node: Node, scene: BindingState, here: Sequence[Pod]) -> str:
+def _neighbours_refuse(pod: Pod, node: Node, state: BindingState, here: Sequence[Pod]) -> str:
     rules = pod.constraints
-    if any(_selected(term, other, scene) for term in rules.anti_affinity for other in here):
-        return "a pod that it stays away from is on the node"
-    for other in scene.wary:
+    if any(_selected(term, other, state) for term in rules.anti_affinity for other in here):
+        return "a pod on the node matches its anti-affinity"
+    for other in state.with_anti_affinity:
         for term in other.constraints.anti_affinity:
-            if _same_domain(term.topology_key, node, scene.nodes.get(other.node_name)) and _selected(term, pod, scene):
-                return f"{other.key} stays away from it"
+            if _same_domain(term.topology_key, node, state.nodes.get(other.node_name)) and _selected(term, pod, state):
+                return f"the anti-affinity of {other.key} matches it"
     for position, spread in enumerate(rules.spreads):
-        if spread.hard and scene.spread_counts(pod, position).skewed_by(pod, node, here):
+        if spread.hard and state.spread_counts(pod, position).skewed_by(pod, node, here):
             return f"{UNEVEN}{spread.topology_key}"
     return ""
 
 
-def _selected(term: PodAffinityTerm, pod: Pod, scene: BindingState) -> bool:
-    return term.selects(pod.namespace, pod.labels, scene.namespaces)
+def _selected(term: PodAffinityTerm, pod: Pod, state: BindingState) -> bool:
+    return term.selects(pod.namespace, pod.labels, state.namespaces)
 
 
 def _same_domain(topology_key: str, node: Node, other: Node | None) -> bool:

@@ -10,11 +10,11 @@ from typing import Final
 
 from joiner.cluster import Node, NodeCondition
 from joiner.pools import NodePool
-from joiner.pools.disruption_settings import TOLERANCES
+from joiner.pools.disruption_settings import REPAIR_TOLERANCES
 from joiner.pools.timestamps import parse_timestamp
 
 BAD: Final[Mapping[str, tuple[str, ...]]] = {
-    condition: ("False", "Unknown") if condition == "Ready" else ("False",) for condition in TOLERANCES
+    condition: ("False", "Unknown") if condition == "Ready" else ("False",) for condition in REPAIR_TOLERANCES
 }
 """Condition -> the statuses that are bad."""
 

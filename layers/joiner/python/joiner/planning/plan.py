@@ -165,7 +165,7 @@ class ExistingNode:
         return cls(fields["node"], fields["claim"], tuple(fields["pods"]), fields["classes"])
 
 
-TEMPORARY: Final = "; the next round looks again"
+TEMPORARY: Final = "; the next plan tries again"
 """The end of a reason that comes from this plan and not from a rule."""
 
 

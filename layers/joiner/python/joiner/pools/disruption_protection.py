@@ -5,7 +5,7 @@ rules of this module: the choice of nodes, the start of a retirement, and the dr
 
 On a node or a claim the value ``true`` forbids disruption. On a pod it may also be a duration from the pod's start, and
 a pod that has not started has all of it left. Pods of daemon sets and static pods end with their node, so their
-annotation has no effect.
+annotation has no effect. `cluster/pods.py` reads the annotation of a pod, with `read_protection`.
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 from typing import Final
 
 HALF_HOUR: Final = 1800
-TOLERANCES: Final[Mapping[str, int]] = {
+REPAIR_TOLERANCES: Final[Mapping[str, int]] = {
     "Ready": HALF_HOUR,
     "AcceleratedHardwareReady": 600,
     "ContainerRuntimeReady": HALF_HOUR,
@@ -53,7 +53,7 @@ class RepairSettings:
     """
 
     enabled: bool = True
-    tolerances: Mapping[str, int | None] = field(default_factory=lambda: dict(TOLERANCES))
+    tolerances: Mapping[str, int | None] = field(default_factory=lambda: dict(REPAIR_TOLERANCES))
 
 
 @dataclass(frozen=True, slots=True)

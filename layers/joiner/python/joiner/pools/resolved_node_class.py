@@ -125,7 +125,7 @@ class ResolvedNodeClass:
         subnet = self.subnet_in(zone)
         address = self.costs.address if subnet and subnet.public else 0.0
         running = self.costs.running if overhead_price is None else overhead_price
-        return NodeCosts(self.costs.volumes, address, running)
+        return replace(self.costs, address=address, running=running)
 
     def image_for(self, labels: Mapping[str, str]) -> Image | None:
         """Return the image for an instance type with these labels, or None.

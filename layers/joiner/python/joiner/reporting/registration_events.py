@@ -90,7 +90,7 @@ def report_node_gone(claim: NodeClaim) -> Event:
     """Return the event of a node that registered and was deleted before it was ready for pods."""
     instance = claim.instance_id
     note = (
-        f"Node {claim.node_name} is gone before it took pods. Look at what became of instance {instance} "
+        f"Node {claim.node_name} was deleted before it was ready for pods. Check the state of instance {instance} "
         f"(spot interruption, terminated)"
     )
     return Event(Subject.claim(claim), NODE_GONE, "Register", note, "Warning")

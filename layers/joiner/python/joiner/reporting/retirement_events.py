@@ -108,7 +108,7 @@ def report_invalid_protection(pod: DrainingPod) -> list[Event]:
 def report_deleted(pod: DrainingPod, node: str, grace: int) -> Event:
     """Return the event of a pod that is deleted, because it would run past the deadline."""
     subject = Subject("v1", "Pod", pod.name, pod.uid, pod.namespace)
-    note = f"Deleted with {grace} s to end: the time in which node {node} may drain is over"
+    note = f"Deleted with a grace period of {grace} s: node {node} must be drained by its deadline"
     return Event(subject, "Evicted", "Delete", note, "Warning")
 
 
@@ -117,7 +117,7 @@ def report_blocked_drain(retiring: RetiringClaim, claim: NodeClaim | None, block
 
     The note names at most three reasons, so that it stays the same while these do.
     """
-    note = f"Waits to be drained: {'; '.join(sorted(blockers)[:3])}"
+    note = f"Drain is blocked: {'; '.join(sorted(blockers)[:3])}"
     return _both(retiring, claim, "FailedDraining", note, "Warning")
 
 

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from joiner import names
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.disruption_settings import (
-    TOLERANCES,
+    REPAIR_TOLERANCES,
     DisruptionSettings,
     DriftSettings,
     ExpirationSettings,
@@ -123,13 +123,14 @@ class _Annotations:
 
     def _tolerances(self) -> Mapping[str, int | None]:
         """Read ``Ready=20m,StorageReady=Never``."""
-        found: dict[str, int | None] = dict(TOLERANCES)
+        found: dict[str, int | None] = dict(REPAIR_TOLERANCES)
         value = self._annotations.get(names.NODE_REPAIR_TOLERANCES)
         for part in str(value).split(",") if value is not None else ():
             condition, _, text = part.strip().partition("=")
             seconds = read_duration(text)
-            if condition not in TOLERANCES:
-                known = f"the conditions are {', '.join(TOLERANCES)}{suggest_nearest(condition, sorted(TOLERANCES))}"
+            if condition not in REPAIR_TOLERANCES:
+                nearest = suggest_nearest(condition, sorted(REPAIR_TOLERANCES))
+                known = f"the conditions are {', '.join(REPAIR_TOLERANCES)}{nearest}"
                 self._wrong(names.NODE_REPAIR_TOLERANCES, f"{part.strip()!r} has no effect; {known}")
             elif seconds is None and text != "Never":
                 self._wrong(

@@ -16,7 +16,8 @@ from joiner.pools.suggestions import suggest_nearest
 DOLLARS: Final = re.compile(r"\d{1,3}(\.\d{1,8})?")
 SHARE_OR_VCPUS: Final = re.compile(r"(?P<share>100|[1-9]\d?)%|(?P<vcpus>[1-9]\d{0,3})")
 CAPACITY_MIX: Final = re.compile(r"spot=(?P<share>100|\d{1,2})%")
-BURSTABLE: Final = ("baseline", "full")
+FULL_BURST: Final = "full"
+BURSTABLE: Final = ("baseline", FULL_BURST)
 
 
 def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> PoolPlanning:
@@ -44,7 +45,7 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
         wrong(names.CAPACITY_MIX, 'give the share of spot nodes, such as "spot=70%"')
     return PoolPlanning(
         None if price is None else float(price),
-        burst == "full",
+        burst == FULL_BURST,
         BlastRadius(
             int(limit["share"]) / 100 if limit and limit["share"] else None,
             int(limit["vcpus"]) if limit and limit["vcpus"] else None,
