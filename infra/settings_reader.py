@@ -14,11 +14,11 @@ import dataclasses
 import difflib
 import re
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -67,6 +67,24 @@ class NotEmpty:
     remedy: str
 
 
+MAX_DEPTH: Final = 20
+"""Levels of lists and mappings in a file of settings. The deepest setting has five."""
+
+
+def _check_events(path: Path, events: Iterable[yaml.Event]) -> None:
+    """Raise SettingsError for an alias and for too many levels, before anything is constructed."""
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise SettingsError(f"{path}: aliases (*NAME) are not supported: write the value where it is meant")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise SettingsError(f"{path}: lists or mappings are nested too deeply: at most {MAX_DEPTH} levels")
+
+
 def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]]:
     """Return the content of the file as a value of the schema, and the mistakes in it. A field with a mistake has no
     reliable value.
@@ -76,8 +94,7 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]
     """
     try:
         text = path.read_text(encoding="utf-8")
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
-            raise SettingsError(f"{path}: aliases (*NAME) are not supported: write the value where it is meant")
+        _check_events(path, yaml.parse(text))
         content = yaml.safe_load(text)
     except OSError as missing:
         beside = sorted(file.stem for file in path.parent.glob("*.yaml"))
@@ -87,12 +104,10 @@ def read_settings(path: Path, schema: type[T]) -> tuple[T, list[SettingsMistake]
         ) from missing
     except UnicodeDecodeError as binary:
         raise SettingsError(f"{path}: this is not text in UTF-8: {binary.reason} at byte {binary.start}") from binary
-    except RecursionError as deep:
-        raise SettingsError(f"{path}: lists or mappings are nested too deeply") from deep
     except yaml.YAMLError as broken:
         raise SettingsError(f"{path}: this is not YAML: {_in_one_line(broken)}") from broken
     if content is not None and not isinstance(content, Mapping):
-        raise SettingsError(f"{path}: the file is {content!r}: write keys and values, one a line")
+        raise SettingsError(f"{path}: the file is {content!r:.80}: write keys and values, one a line")
     reader = _Reader()
     return reader.dataclass(content or {}, schema, ""), reader.mistakes
 

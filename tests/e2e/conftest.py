@@ -16,7 +16,7 @@ from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from joiner_local.tooling.build_cache import made_once
 
-pytest.register_assert_rewrite("tests.e2e.policy_members", "tests.e2e.world")
+pytest.register_assert_rewrite("tests.e2e.policy_members", "tests.e2e.stack_actions")
 from tests.e2e.policy_members import PolicedCluster, policed_cluster  # noqa: E402
 from tests.e2e.stack_actions import Actor  # noqa: E402  its assertions show their values
 

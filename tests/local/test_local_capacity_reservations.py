@@ -102,7 +102,7 @@ def test_a_reservation_takes_only_its_type_and_zone(aws: RunningAws, override: d
 
 
 @pytest.mark.parametrize(
-    ("asked", "market", "target", "options"),
+    ("asked", "market_type", "target", "options"),
     [
         ({"type": "capacity-block"}, "capacity-block", "capacity-block", {}),
         (

@@ -78,7 +78,7 @@ def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue:
     ("content", "message"),
     [
         (b"\x7fELF\xff", "this is not text in UTF-8: invalid start byte at byte 4"),
-        (b"[" * 1_500 + b"]" * 1_500, "lists or mappings are nested too deeply"),
+        (b"[" * 5_000 + b"]" * 5_000, "lists or mappings are nested too deeply"),
         (b"region: [eu", "this is not YAML: expected ',' or ']', but got '<stream end>' in line 1, column 12"),
         (
             b"region: eu-west-1\nsizes: 1\nnodeRole: x\n",

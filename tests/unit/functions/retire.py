@@ -7,6 +7,7 @@ from typing import Any
 
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetiringClaim
@@ -69,7 +70,7 @@ class RetirementExecution:
                 group = [each for each in requests if (each.reason in GIVING_WAY) == voluntary]
                 if group:
                     self._retire(group, voluntary=voluntary, passes=passes)
-        except Died:
+        except (Died, LeaseLost):
             pass
         self.world.dead.add(self.arn)
         return self
