@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.evict_pods.rollout_restarts import RolloutRestarts, RolloutRound
+from functions.evict_pods.rollout_restarts import MARK, RolloutRestarts, RolloutRound
 from functions.evict_pods.volume_attachments import list_awaited_volumes
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
@@ -39,7 +39,7 @@ from joiner.lifecycle.retirement import (
     drain_deadline,
     taint_patch,
 )
-from joiner.lifecycle.rollout import LEAVING_TIME
+from joiner.lifecycle.rollout import leaves_time
 from joiner.pools import NodeClaim, write_claim_status
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
@@ -151,7 +151,7 @@ class PodEviction:
                     raise found
                 here = [DrainingPod.from_kube(each) for each in found]
                 known = noted.get(one.claim)
-                rounds[one.claim] = self._drain(one, here, known.deadline if known else 0, budget, now)
+                rounds[one.claim] = self._drain(one, here, known or Retirement(one.claim), budget, now)
             except (KubeError, ValueError) as reason:
                 logger.warning(
                     "a node could not be drained now", node=one.node, nodeclaim=one.claim, reason=str(reason)
@@ -187,29 +187,37 @@ class PodEviction:
         return ""
 
     def _drain(
-        self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: int, budget: CallBudget, now: datetime
+        self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: Retirement, budget: CallBudget, now: datetime
     ) -> DrainRound:
         claim = get_claim(self._kube, one.kind, one.claim) if one.kind else None
-        until = drain_deadline(claim, noted)
+        until = drain_deadline(claim, noted.deadline)
         plan = drain(pods, now=now, deadline=until)
         if plan.done:
             return self._drained(one, claim, pods, until, now)
-        rollouts = self._replace(one, plan.evict, now)
+        rollouts = self._replace(one, plan.evict, noted, now)
         asked, blockers, events = self._ask(one, replace(plan, evict=tuple(rollouts.evict)), budget)
-        asked, events = asked + rollouts.restarted, [*rollouts.events, *events]
+        asked, events = asked + len(rollouts.restarted), [*rollouts.events, *events]
         why = "; ".join([*plan.blockers, *blockers, *rollouts.awaited][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
             events += retirement_events.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
         self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
         next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
-        return DrainRound(replace(one.at(RetirementStage.DRAINING, why), emptied=0), asked, next_at, tuple(events))
+        here = {pod.uid[:MARK] for pod in plan.waiting}
+        restarted = tuple(sorted({*rollouts.restarted, *one.restarted} & here))
+        waits = replace(one.at(RetirementStage.DRAINING, why), emptied=0, restarted=restarted)
+        return DrainRound(waits, asked, next_at, tuple(events))
 
-    def _replace(self, one: RetiringClaim, pods: Sequence[DrainingPod], now: datetime) -> RolloutRound:
-        """Return what is evicted and what rollouts replace; a retirement that cannot wait evicts all pods."""
-        if one.reason not in LEAVING_TIME:
+    def _replace(
+        self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: Retirement, now: datetime
+    ) -> RolloutRound:
+        """Return what is evicted and what rollouts replace; a retirement that cannot wait evicts all pods. `noted` has
+        reasons that came later, such as an interruption.
+        """
+        if not leaves_time(one.reason, noted.reasons):
             return RolloutRound(evict=list(pods))
-        return RolloutRestarts(self._kube).replace(pods, now)
+        since = datetime.fromtimestamp(one.since, UTC)
+        return RolloutRestarts(self._kube, since, one.restarted, self._time_left).replace(pods, now)
 
     def _drained(
         self,

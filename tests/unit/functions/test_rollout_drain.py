@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_errors import KubeError, TooManyRequests, Unreachable
 from tests.unit.functions.conftest import MakeWorld
 from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
 from tests.unit.functions.retire import retire
@@ -135,3 +135,74 @@ def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_world: Make
     nothing_is_left_of(world, claim)
     [note] = notes(world, "RolloutNotPossible")
     assert note.startswith("Evicted although joiner.dev/drain asks for a rollout: its Deployment cannot be restarted: ")
+
+
+@pytest.mark.parametrize("refusal", [Unreachable("no answer"), TooManyRequests("later")])
+def test_a_restart_that_gets_no_answer_is_tried_again_and_the_pod_is_not_evicted(
+    make_world: MakeWorld, refusal: KubeError
+) -> None:
+    refused = []
+
+    def refuse_once(method: str, path: str, answer: Any) -> Any:
+        if method == "PATCH" and "/deployments/" in path and not refused:
+            refused.append(path)
+            raise refusal
+        return answer()
+
+    world = grow(make_world())
+    claim, _ = first(world), asking(world)
+    world.kube.fault = refuse_once
+
+    retire(world, (claim.name, "deleted"), passes=3)
+
+    assert RESTARTED in world.kube.all(kinds.DEPLOYMENTS)[0]["spec"]["template"]["metadata"]["annotations"]
+    assert (len(refused), evictions(world)) == (1, [])
+
+
+def test_a_cluster_that_never_answers_a_restart_has_its_pod_evicted_in_the_end(make_world: MakeWorld) -> None:
+    def refuse(method: str, path: str, answer: Any) -> Any:
+        if method == "PATCH" and "/deployments/" in path:
+            raise Unreachable("a webhook does not answer", status=500)
+        return answer()
+
+    world = grow(make_world())
+    claim, _ = first(world), asking(world)
+    world.kube.fault = refuse
+
+    retire(world, (claim.name, "deleted"), passes=40)
+
+    nothing_is_left_of(world, claim)
+    assert len(evictions(world)) == 1
+
+
+def test_a_restart_that_another_controller_undoes_is_not_repeated(grown: SimulatedCluster) -> None:
+    claim, _ = first(grown), asking(grown)
+
+    def undo(state: str) -> None:
+        if state == "evict_pods":
+            [made] = grown.kube.all(kinds.DEPLOYMENTS)
+            made["spec"]["template"]["metadata"].pop("annotations", None)
+            grown.kube.put(made)
+
+    retire(grown, (claim.name, "deleted"), before_state=undo)
+
+    nothing_is_left_of(grown, claim)
+    assert len(restarts(grown)) == len(evictions(grown)) == 1
+    assert notes(grown, "RolloutNotPossible") == [
+        "Evicted although joiner.dev/drain asks for a rollout: Deployment web: its restart was undone"
+    ]
+
+
+def test_an_interruption_during_a_rollout_ends_the_wait(grown: SimulatedCluster) -> None:
+    claim, _ = first(grown), asking(grown)
+
+    def interrupt(state: str) -> None:
+        if state == "evict_pods" and restarts(grown):
+            grown.machine._update(
+                "RETIREMENT", claim.name, "ADD reasons :reason", {":reason": frozenset({"spot"})}
+            )
+
+    retire(grown, (claim.name, "deleted"), before_state=interrupt)
+
+    nothing_is_left_of(grown, claim)
+    assert len(restarts(grown)) == len(evictions(grown)) == 1

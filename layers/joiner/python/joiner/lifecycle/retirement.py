@@ -132,7 +132,8 @@ class RetiringClaim:
     """One claim that is being retired, as passed between states.
 
     `since` is the start, `launched` the launch of its instance, and `emptied` the time when its last pod was seen gone
-    (epoch seconds, 0 for unknown or not yet).
+    (epoch seconds, 0 for unknown or not yet). `restarted` are the pods whose Deployments were restarted, by the first
+    characters of their uids.
     """
 
     claim: str
@@ -145,6 +146,7 @@ class RetiringClaim:
     emptied: int = 0
     stage: RetirementStage = RetirementStage.DRAINING
     why: str = ""
+    restarted: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RetiringClaim":
@@ -159,6 +161,7 @@ class RetiringClaim:
             emptied=int(raw.get("emptied") or 0),
             stage=RetirementStage(raw["stage"]),
             why=str(raw.get("why") or ""),
+            restarted=tuple(map(str, raw.get("restarted") or ())),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -173,6 +176,7 @@ class RetiringClaim:
             "emptied": self.emptied,
             "stage": str(self.stage),
             "why": self.why,
+            **({"restarted": list(self.restarted)} if self.restarted else {}),
         }
 
     def at(self, stage: RetirementStage, why: str = "") -> "RetiringClaim":

@@ -3,11 +3,12 @@
 Source: Kubernetes, "Deployments" (rolling update, surge), `kubectl rollout restart`. A pod asks for it by the
 annotation ``joiner.dev/drain: rollout`` in the template of its Deployment. The restart changes the template's
 annotation ``kubectl.kubernetes.io/restartedAt``. The Deployment creates the new pod, which no disrupted node receives,
-and removes the old one when the new one is available. No state is kept: a restart that is younger than the pod replaces
-it.
+and removes the old one when the new one is available. A restart that is younger than the pod replaces it. If a restart
+is not found any more, another controller has undone it (one that owns the Deployment and writes its template); it is not
+repeated, because each one would create and delete pods again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -53,8 +54,21 @@ class Rollout:
     until: datetime | None = None
 
 
-def plan_rollout(deployment: Mapping[str, Any], created: datetime | None, now: datetime) -> Rollout:
-    """Return the next action for a pod of this Deployment that was created at this time.
+def leaves_time(reason: str, noted: Iterable[str] = ()) -> bool:
+    """Return whether a retirement for this reason leaves the time for a rollout. `noted` are all reasons of its record:
+    an interruption may have come later.
+
+    >>> leaves_time("drifted", ["empty", "drifted"]), leaves_time("drifted", ["drifted", "spot"]), leaves_time("empty")
+    (True, False, False)
+    """
+    return reason in LEAVING_TIME and all(one in LEAVING_TIME or one == RetirementReason.EMPTY for one in noted)
+
+
+def plan_rollout(
+    deployment: Mapping[str, Any], created: datetime | None, now: datetime, *, tried: bool = False
+) -> Rollout:
+    """Return the next action for a pod of this Deployment that was created at this time. ``tried``: the Deployment was
+    restarted for this pod before.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -66,6 +80,8 @@ def plan_rollout(deployment: Mapping[str, Any], created: datetime | None, now: d
         return Rollout(RolloutStep.EVICT, why)
     restarted = restarted_at(spec)
     if restarted is None or created is None or restarted <= created:
+        if tried:
+            return Rollout(RolloutStep.EVICT, "its restart was undone")
         return Rollout(RolloutStep.RESTART, "", now + ROLLOUT_AWAITED)
     until = restarted + ROLLOUT_AWAITED
     if now >= until:
