@@ -241,7 +241,7 @@ class WaveSearch:
                 self._wave.postponed += bool(rest)
                 return
             yield tuple(group)
-            order = rest
+            order = [one for one in rest if self._is_replaceable(one)]  # the group's pods may have moved to some
 
     def _repack_together(self, group: tuple[Candidate, ...], least: float) -> bool:
         """Repack a group if that saves enough; return whether that is done. Types of the group that would be launched
