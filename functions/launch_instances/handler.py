@@ -60,6 +60,9 @@ class Launcher:
         outcome = (
             LaunchOutcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
         )
+        for each in outcome.launched:
+            shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
+            logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
         if len(launch.claims) > 1:  # the request itself names a single instance
             self._name(outcome)
         self._remember_shortages(launch, outcome, int(now.timestamp()))
@@ -148,8 +151,6 @@ class Launcher:
                     nodeclaim=each.claim,
                     reason=str(refusal),
                 )
-            shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
-            logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
 
     def _remember_shortages(self, launch: Launch, outcome: LaunchOutcome, now: int) -> None:
         for short in outcome.short:

@@ -7,6 +7,7 @@ requests and 5 more a second (EC2 user guide, "Request throttling"), although EC
 
 import heapq
 import json
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -152,3 +153,20 @@ def expected_calls(nodes: int, fleets: int) -> dict[str, int]:
     tags = {"CreateTags": nodes} if nodes > 1 else {}  # the request names a single instance
     compared = {"DescribeLaunchTemplateVersions": fleets - 1} if fleets > 1 else {}
     return {"CreateFleet": fleets, "CreateLaunchTemplate": fleets, **compared, **tags}
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_each_launched_instance_is_logged_whoever_names_it(world: SimulatedCluster, nodes: int) -> None:
+    logged: list[str] = []
+    listener = logging.Handler(logging.INFO)
+    listener.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger(launch_instances.logger.name)
+    logger.addHandler(listener)
+    try:
+        send_all(world, nodes)
+    finally:
+        logger.removeHandler(listener)
+
+    assert [line for line in logged if line.startswith("launched ")] == [
+        "launched m5.large in us-east-1a, on-demand"
+    ] * nodes
