@@ -38,8 +38,9 @@ class RolloutRound:
 
 
 class RolloutRestarts:
-    """Restarts for the pods of one node, whose retirement began at `since`. `before` are the pods whose Deployments were
-    restarted in earlier passes.
+    """Restarts for the pods of one node, whose retirement began at `since`.
+
+    `before` are the pods whose Deployments were restarted in earlier passes.
     """
 
     def __init__(

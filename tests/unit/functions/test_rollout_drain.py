@@ -198,9 +198,7 @@ def test_an_interruption_during_a_rollout_ends_the_wait(grown: SimulatedCluster)
 
     def interrupt(state: str) -> None:
         if state == "evict_pods" and restarts(grown):
-            grown.machine._update(
-                "RETIREMENT", claim.name, "ADD reasons :reason", {":reason": frozenset({"spot"})}
-            )
+            grown.machine._update("RETIREMENT", claim.name, "ADD reasons :reason", {":reason": frozenset({"spot"})})
 
     retire(grown, (claim.name, "deleted"), before_state=interrupt)
 

@@ -4,7 +4,7 @@ Source: Kubernetes, "Deployments" (rolling update, surge), `kubectl rollout rest
 annotation ``joiner.dev/drain: rollout`` in the template of its Deployment. The restart changes the template's
 annotation ``kubectl.kubernetes.io/restartedAt``. The Deployment creates the new pod, which no disrupted node receives,
 and removes the old one when the new one is available. A restart that is younger than the pod replaces it. If a restart
-is not found any more, another controller has undone it (one that owns the Deployment and writes its template); it is not
+is not found any more, another controller has undone it: one that owns the Deployment and writes its template. It is not
 repeated, because each one would create and delete pods again.
 """
 
