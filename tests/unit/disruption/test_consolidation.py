@@ -142,6 +142,27 @@ def test_nothing_is_moved_near_the_lower_bound() -> None:
     assert drawn(with_gap(distance + 0.01)) == []
 
 
+def test_pods_may_move_to_a_node_of_a_pool_with_lower_weight_that_another_pod_requires() -> None:
+    """The bound is below the price that is left: a pool's weight decides about new nodes only."""
+
+    def only(name: str, kind: str, weight: int) -> Json:
+        types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [kind]}
+        bought = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+        return node_pool(name, requirements=[types, bought], disruption=ALL, weight=weight)
+
+    proposal = proposed(
+        cluster(
+            claim_and_node("a", kind="m.2xlarge", pool="light"),
+            claim_and_node("b", kind="s.large", pool="heavy"),
+            pods=[replica("large", "node-a", cpu="6"), replica("web", "node-b", cpu="1500m")],
+            nodepools=[only("heavy", "s.large", weight=10), only("light", "m.2xlarge", weight=1)],
+        )
+    )
+
+    assert drawn(proposal) == ["b -> web:node-a"]
+    assert proposal.lower_bound_per_hour <= 0.37
+
+
 def test_slots_on_a_node_that_boots_are_not_taken_by_pods_that_may_move() -> None:
     booting = claim_and_node("c", initialized=False)
     lists = cluster(

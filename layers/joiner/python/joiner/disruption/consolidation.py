@@ -155,7 +155,7 @@ class _Consolidation:
         state = self.world.state(after)
         for group in state.groups.pending:
             state.left[group] = sum(pod.key in moving for pod in group.pods)
-        lowest = compute_lower_bound(state)
+        lowest = compute_lower_bound(state, joined=True)  # limits may be below what the pools have now
         worth = {pod.key: lowest.shares[group.index] for group in state.groups.pending for pod in group.pods}
         known: dict[str, float] = defaultdict(float, {key: each for key, each in worth.items() if each < float("inf")})
         return price - sum(one.price for one in movable) + lowest.price_per_hour, known

@@ -29,19 +29,24 @@ class LowerBound:
     shares: Mapping[int, float]
 
 
-def compute_lower_bound(state: PlanState, *, limited: bool = False, whole: bool = True) -> LowerBound:
+def compute_lower_bound(
+    state: PlanState, *, limited: bool = False, joined: bool = False, whole: bool = True
+) -> LowerBound:
     """Return the bound for all pods that are left to place in this state.
 
-    With ``limited``, the pools' limits admit all pods, and can exclude cheaper nodes; and pods may use nodes of pools
-    with lower weight that other pods require. Without it, the price is that of nodes of the pools with the highest
-    weight, which is no bound if pools have several weights. With ``whole``, cuts for whole pods are added: the bound
-    is sharper and takes longer.
+    With ``joined``, pods may use nodes of pools with lower weight that other pods require. Without it, the price is
+    that of nodes of the pools with the highest weight, which is no bound if pools have several weights. With
+    ``limited``, the same, and the pools' limits admit all pods, and can exclude cheaper nodes. With ``whole``, cuts for
+    whole pods are added: the bound is sharper and takes longer.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
     if not groups or not any(pool_offers.launchable for pool_offers in state.offered_pools):
         return LowerBound(0.0, {group.index: float("inf") for group in state.groups.pending})
-    problem = compile_problem(state, DomainAssignment(), groups, overflow=limited, joined=limited)
-    limit_rows = all_rows(limit_rows_of(state, problem), opening_rows_of(problem)) if limited else None
+    joined = joined or limited
+    problem = compile_problem(state, DomainAssignment(), groups, overflow=joined, joined=joined)
+    limit_rows = all_rows(
+        limit_rows_of(state, problem) if limited else None, opening_rows_of(problem) if joined else None
+    )
     able = problem.open.any(axis=0)
     spare = spare_capacity(state, problem)
     relaxed = ResourceLp(problem, spare=spare, firm_only=True, limit_rows=limit_rows).solve(
