@@ -141,7 +141,7 @@ def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_world: Make
 def test_a_restart_that_gets_no_answer_is_tried_again_and_the_pod_is_not_evicted(
     make_world: MakeWorld, refusal: KubeError
 ) -> None:
-    refused = []
+    refused: list[str] = []
 
     def refuse_once(method: str, path: str, answer: Any) -> Any:
         if method == "PATCH" and "/deployments/" in path and not refused:
