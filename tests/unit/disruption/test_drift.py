@@ -17,6 +17,7 @@ from joiner.disruption.drift import (
     find_drift,
     stamp_digests,
 )
+from joiner.disruption.ended_reservations import has_left_reservation
 from joiner.pools import (
     Image,
     NodeClaim,
@@ -143,20 +144,45 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
             observed(subnet="subnet-c"),
             "SubnetDrift: its subnet subnet-c is not selected by EC2NodeClass/default any more",
         ),
-        (
-            observed(reservation="cr-1"),
-            "CapacityReservationDrift: EC2NodeClass/default selects no active capacity reservation cr-1 any more",
-        ),
     ],
 )
 def test_each_difference_has_its_reason_and_names_what_differs(world: DesiredNodes, message: str) -> None:
     assert drift(world) == message
 
 
-def test_a_node_in_a_reservation_that_its_class_selects_is_not_drifted() -> None:
-    selecting = resolved(reservations=(CapacityReservation("cr-1", "m5.large", "us-east-1a"),))
+@pytest.mark.parametrize(
+    ("selected", "capacity_type", "message"),
+    [
+        ("cr-1", "reserved", ""),
+        (
+            "cr-2",
+            "reserved",
+            "CapacityReservationDrift: EC2NodeClass/default selects no active capacity reservation cr-1 any more",
+        ),
+        ("cr-2", "on-demand", ""),  # an open reservation took the instance, as before Joiner
+    ],
+)
+def test_a_reserved_node_is_drifted_if_its_class_does_not_select_its_reservation(
+    selected: str, capacity_type: str, message: str
+) -> None:
+    selecting = resolved(reservations=(CapacityReservation(selected, "m5.large", "us-east-1a"),))
+    world = replace(
+        selecting,
+        instances={"i-1": replace(INSTANCE, reservation="cr-1")},
+        catalogue=Catalogue.of([replace(M5, offerings=(Offering("us-east-1a", "on-demand", 0.1),))]),
+    )
+    labels = {**claim().labels, "karpenter.sh/capacity-type": capacity_type}
 
-    assert drift(replace(selecting, instances={"i-1": replace(INSTANCE, reservation="cr-1")})) == ""
+    assert drift(world, claim(labels=labels)) == message
+
+
+@pytest.mark.parametrize(("reservation", "left"), [("cr-1", False), ("", True), (None, False)])
+def test_only_an_instance_that_is_seen_outside_reservations_has_left_its_reservation(
+    reservation: str | None, left: bool
+) -> None:
+    reserved = claim(labels={**claim().labels, "karpenter.sh/capacity-type": "reserved"})
+
+    assert has_left_reservation(reserved, replace(INSTANCE, reservation=reservation), NOON) is left
 
 
 def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() -> None:

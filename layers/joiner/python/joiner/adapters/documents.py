@@ -264,10 +264,12 @@ def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInst
 
 
 def get_instances(store: Store, key: str) -> dict[str, ObservedInstance]:
-    """Return the stored instances, by id."""
+    """Return the stored instances, by id. A former version, which may still run during a deployment, stored no
+    reservations.
+    """
     return {
         name: ObservedInstance(
-            stored["image"], stored["subnet"], frozenset(stored["securityGroups"]), stored.get("reservation", "")
+            stored["image"], stored["subnet"], frozenset(stored["securityGroups"]), stored.get("reservation")
         )
         for name, stored in store.get(key).items()
     }

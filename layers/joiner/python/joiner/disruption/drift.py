@@ -38,12 +38,12 @@ DriftReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ObservedInstance:
-    """What EC2 shows of an instance."""
+    """What EC2 shows of an instance. ``reservation`` is None if it was not recorded."""
 
     image: str
     subnet: str
     security_groups: frozenset[str]
-    reservation: str = ""
+    reservation: str | None = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
         _compare_image(claim, resolved, seen, kind),
         _compare_security_groups(resolved, seen),
         _compare_subnet(resolved, seen),
-        _compare_reservation(resolved, seen),
+        _compare_reservation(claim, resolved, seen),
     )
     differing = (one for one in found if isinstance(one, Drift))
     return next(differing, None) or next((one for one in found if one is not None), None)
@@ -212,9 +212,16 @@ def _compare_security_groups(resolved: ResolvedNodeClass, seen: ObservedInstance
     return Drift("SecurityGroupDrift", f"its security groups are {shown}, and {resolved.key} selects {selected} now")
 
 
-def _compare_reservation(resolved: ResolvedNodeClass, seen: ObservedInstance) -> Drift | NotCompared | None:
-    """Find out whether the class still selects the capacity reservation of the instance, and it does not end soon."""
-    if not seen.reservation or seen.reservation in {one.id for one in resolved.reservations}:
+def _compare_reservation(
+    claim: NodeClaim, resolved: ResolvedNodeClass, seen: ObservedInstance
+) -> Drift | NotCompared | None:
+    """Find out whether the class still selects the capacity reservation of the instance, and it does not end soon.
+
+    An on-demand instance of another origin may run in an open reservation that no class selects: it is not drifted.
+    """
+    if claim.capacity_type != names.RESERVED or not seen.reservation:
+        return None
+    if seen.reservation in {one.id for one in resolved.reservations}:
         return None
     if not _is_known(resolved, "ValidationSucceeded"):
         return NotCompared(f"the capacity reservations of {resolved.key} are not known")

@@ -26,7 +26,7 @@ ON_DEMAND_LABELS: Final[Mapping[str, str | None]] = {
 
 def has_left_reservation(claim: NodeClaim, seen: ObservedInstance | None, now: datetime) -> bool:
     """Return whether the claim is labelled as reserved, and its instance runs in no reservation any more."""
-    if seen is None or seen.reservation or claim.deleting or claim.created is None:
+    if seen is None or seen.reservation != "" or claim.deleting or claim.created is None:
         return False
     return claim.capacity_type == names.RESERVED and now - claim.created >= YOUNG
 
