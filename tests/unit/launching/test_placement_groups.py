@@ -47,6 +47,18 @@ def test_a_group_that_does_not_exist_is_a_condition_of_the_class() -> None:
     )
 
 
+def test_a_cluster_group_in_a_zone_without_a_subnet_is_a_condition_of_the_class() -> None:
+    found = resolved(SELECTING, placement_groups=[group("cluster")], group_zones=["us-east-1d"])
+
+    conditions = found.conditions(Conditions(), at=NOON)
+
+    assert conditions["PlacementGroupReady"].status == "False"
+    assert conditions["PlacementGroupReady"].message == (
+        "spec.placementGroupSelector: the instances of the placement group together are in us-east-1d, and the class "
+        "selects no subnet there: select one, or another placement group"
+    )
+
+
 def test_only_a_class_with_a_group_has_its_condition() -> None:
     found = resolved(SELECTING, placement_groups=[group("spread")])
 

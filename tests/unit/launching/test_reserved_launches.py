@@ -12,6 +12,7 @@ from joiner.launching.launch_outcome import read_instances
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.reservation_matching import read_reservations
 from joiner.pools import CapacityReservation, CapacityReservationTerm, NodeClass, ResolvedNodeClass
+from joiner.pools.resolved_node_class import PlacementGroup
 from tests.unit.launching.launch_scenario import CATALOGUE, CLUSTER, launches, resolved, wanted
 
 NOW: Final = "2026-11-21T12:00:00.000Z"
@@ -59,6 +60,16 @@ def test_a_class_uses_active_reservations_for_linux_that_do_not_end_now(
     raw: dict[str, Any], expected: CapacityReservation | None
 ) -> None:
     assert read_reservations([raw, raw], NOW) == ((expected,) if expected else ())
+
+
+@pytest.mark.parametrize(
+    ("inside", "group", "used"), [("", "", 1), ("a", "", 0), ("", "a", 0), ("a", "a", 1), ("a", "b", 0)]
+)
+def test_a_class_uses_the_reservations_of_its_placement_group_only(inside: str, group: str, used: int) -> None:
+    arn = {"PlacementGroupArn": f"arn:aws:ec2:us-east-1:123456789012:placement-group/{inside}"} if inside else {}
+    of_class = PlacementGroup("pg-1", group, "cluster") if group else None
+
+    assert len(read_reservations([described(**arn)], NOW, of_class)) == used
 
 
 def test_each_reservation_term_is_one_query() -> None:

@@ -85,11 +85,12 @@ def resolve_node_class(
     ``cluster`` is the name of the cluster. ``overhead_price`` is what the running of a node costs in $/h.
     """
     group = read_placement_group(found.placement_groups)
-    subnets = limit_subnets(_subnets(found, gives_public_address(node_class)), group, found.group_zones)
+    selected = _subnets(found, gives_public_address(node_class))
+    subnets = limit_subnets(selected, group, found.group_zones)
     region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
-    reservations = read_reservations(found.reservations, found.asked_at)
+    reservations = read_reservations(found.reservations, found.asked_at, group)
     return ResolvedNodeClass(
         name=node_class.name,
         kind=node_class.kind,
@@ -111,7 +112,7 @@ def resolve_node_class(
             *_network_problems(ip_family),
             *find_interface_problems(node_class, _public_subnets(found)),
             *find_reservation_problems(node_class, reservations),
-            *find_placement_problems(node_class, group),
+            *find_placement_problems(node_class, group, selected, found.group_zones),
         ),
         generation=node_class.generation,
         costs=compute_node_costs(node_class, region, overhead_price),

@@ -21,11 +21,24 @@ def read_placement_group(described: Sequence[Mapping[str, Any]]) -> PlacementGro
     return PlacementGroup(found["GroupId"], found["GroupName"], found["Strategy"]) if found else None
 
 
-def find_placement_problems(node_class: NodeClass, group: PlacementGroup | None) -> list[NodeClassProblem]:
-    """Return the problem of a selected group that does not exist."""
+def find_placement_problems(
+    node_class: NodeClass, group: PlacementGroup | None, subnets: Sequence[Subnet] = (), zones: Sequence[str] = ()
+) -> list[NodeClassProblem]:
+    """Return the problem of a selected group that does not exist, or whose zone has no subnet of the class.
+
+    ``subnets`` are all that the class selects, ``zones`` those of the group's instances.
+    """
     term = node_class.placement_group
-    if term is None or group is not None:
+    if term is None:
         return []
+    if group is not None:
+        if not subnets or limit_subnets(tuple(subnets), group, zones):
+            return []
+        message = (
+            f"{field_path(node_class, 'placementGroupSelector')}: the instances of the placement group {group.name} "
+            f"are in {min(zones)}, and the class selects no subnet there: select one, or another placement group"
+        )
+        return [NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupInOtherZone", message)]
     message = (
         f"{field_path(node_class, 'placementGroupSelector')}: no placement group {term.id or term.name} is available: "
         "create it, or select another"
