@@ -4,11 +4,13 @@ A forbidden request is refused with the policy's message, although RBAC allows i
 """
 
 import time
+from functools import partial
 
 import pytest
 
 from joiner.names import (
     BINDERS,
+    CLAIM_LABELLERS,
     DRAINERS,
     EVENT_WRITERS,
     EVICTORS,
@@ -139,6 +141,25 @@ def test_only_node_claims_of_a_pool_are_changed(cluster: PolicedCluster) -> None
         lambda: recorder.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE),
     )
     release(recorder, path)
+
+
+def test_the_labeller_changes_digests_and_the_labels_of_the_capacity_type_only(cluster: PolicedCluster) -> None:
+    labeller, node, own = cluster.member(VIEWERS, CLAIM_LABELLERS), f"{NODES}/{cluster.node()}", cluster.claim()
+    cluster.admin.create(CLAIMS, own)
+    claim = f"{CLAIMS}/{own['metadata']['name']}"
+    capacity = {"karpenter.sh/capacity-type": "on-demand", "karpenter.k8s.aws/capacity-reservation-id": None}
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": "0"}
+
+    def patch(path: str, **metadata: object) -> Object:
+        return labeller.call("PATCH", path, {"metadata": metadata}, content_type=MERGE)
+
+    patch(node, labels=capacity)
+    patch(claim, labels=capacity, annotations={"karpenter.sh/nodepool-hash": "1"})
+    for path in (node, claim):
+        refused("this identity changes only", partial(patch, path, labels={"team": "a"}))
+        refused("this identity changes only", partial(patch, path, annotations={"team": "a"}))
+        refused("this identity changes only", partial(patch, path, ownerReferences=[owner]))
+    refused("this identity changes only", lambda: taint(labeller, node.rpartition("/")[2], DISRUPTED))
 
 
 def release(recorder: KubeApi, claim: str) -> Object:

@@ -1,6 +1,7 @@
 """The admission policies as they are installed: they deny requests of Joiner's identities only, and delay no others."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,16 +11,24 @@ from infra.function_configuration import CONFIGURATIONS
 from infra.manifest_installation import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
 from joiner.cluster.node_shards import OTHER, shard_of
+from joiner.disruption.ended_reservations import ON_DEMAND_LABELS
 from joiner.lifecycle.rollout import RESTARTED_AT
 from joiner.names import (
+    CLAIM_LABELLERS,
     DISRUPTED,
     DRAIN,
     FILLING,
     LEAVING,
     NODE_OF_POD,
+    NODECLASS_HASH,
+    NODECLASS_HASH_VERSION,
     NODEPOOL,
+    NODEPOOL_HASH,
+    NODEPOOL_HASH_VERSION,
     PLACED,
     PROVISIONER,
+    PROVISIONER_HASH,
+    PROVISIONER_HASH_VERSION,
     SHARD,
 )
 
@@ -118,6 +127,27 @@ def test_policies_and_code_mean_the_same_names() -> None:
 
     for name in (NODEPOOL, PROVISIONER, FILLING, DISRUPTED, PLACED, LEAVING, NODE_OF_POD, SHARD, DRAIN, RESTARTED_AT):
         assert f"'{name}'" in everything, name
+
+
+def test_the_labeller_changes_the_labels_and_digests_that_the_code_writes_and_nothing_else() -> None:
+    digests = {
+        *(NODEPOOL_HASH, NODEPOOL_HASH_VERSION, PROVISIONER_HASH, PROVISIONER_HASH_VERSION),
+        *(NODECLASS_HASH, NODECLASS_HASH_VERSION),
+    }
+    for name, lists in {
+        "joiner-nodes": {"relabelled": set(ON_DEMAND_LABELS)},
+        "joiner-claims": {"relabelled": set(ON_DEMAND_LABELS), "digests": digests},
+    }.items():
+        variables = {each["name"]: each["expression"] for each in POLICIES[name]["variables"]}
+        (rule,) = (
+            each["expression"] for each in POLICIES[name]["validations"] if "variables.labeller" in each["expression"]
+        )
+
+        assert f"group == '{CLAIM_LABELLERS}'" in variables["labeller"]
+        assert {key: set(re.findall(r"'([^']+)'", variables[key])) for key in lists} == lists
+        for part in ("finalizers", "ownerReferences"):
+            assert f"object.metadata.?{part} == oldObject.metadata.?{part}" in rule
+        assert ("object.spec == oldObject.spec" in rule) is (name == "joiner-nodes")  # another rule keeps it in claims
 
 
 def _expressions(policy: dict[str, Any]) -> str:
