@@ -1,13 +1,15 @@
 """How a class changes the allocatable of a node: kubelet settings, volumes, instance store."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from joiner.catalogue import InstanceType, Interfaces, compute_allocatable, compute_capacity
-from joiner.catalogue.allocatable import compute_default_capacity, subtract_reserves
+from joiner.catalogue.allocatable import CapacityEstimate, compute_default_capacity, subtract_reserves
 from joiner.cluster import Resources
 from joiner.pools import BlockDevice, KubeletConfiguration, NodeClass, NodeClassRef, NodePool
+from joiner.pools.node_class import NetworkInterface
 
 INTERFACES = Interfaces(3, 10)
 LARGE = InstanceType(
@@ -132,6 +134,20 @@ def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
         "memory": "7Gi",
         "pods": "10",
     }
+
+
+def test_interfaces_only_for_efa_have_no_pods_beside_those_that_the_settings_reserve() -> None:
+    declared = (NetworkInterface(0, 0), NetworkInterface(0, 1, "efa-only"))
+    reserving = replace(
+        LARGE,
+        capacity=compute_default_capacity(
+            vcpus=2, memory_mib=8192, interfaces=INTERFACES, estimate=CapacityEstimate(reserved_interfaces=1)
+        ),
+    )
+
+    pods = [compute_capacity(each, node_class(network_interfaces=declared))["pods"] for each in (LARGE, reserving)]
+
+    assert pods == [20, 11]
 
 
 def test_a_node_without_interfaces_for_pods_has_none() -> None:

@@ -72,7 +72,8 @@ def compute_capacity(
     elif family.pods is not None:
         own[PODS] = family.pods
     elif instance_type.interfaces and (without_addresses := _count_without_addresses(node_class)):
-        own[PODS] = instance_type.interfaces.pods(without_addresses)
+        # From the pods of the catalogue, which leaves out the reserved interfaces of the settings
+        own[PODS] = instance_type.interfaces.less(own.get(PODS, 0), without_addresses)
     if per_core:
         own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), per_core * instance_type.vcpus)
     if not _has_defaults(node_class):

@@ -73,6 +73,15 @@ class Interfaces:
         usable = max(self.count - reserved, 0)
         return usable * (self.addresses_each - 1) + 2 if usable else 0
 
+    def less(self, pods: int, without_addresses: int) -> int:
+        """Return the number of pods if so many more of the interfaces have no addresses.
+
+        >>> Interfaces(3, 10).less(29, 1), Interfaces(3, 10).less(11, 1)
+        (20, 0)
+        """
+        left = pods - without_addresses * (self.addresses_each - 1)
+        return left if left > 2 else 0
+
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
