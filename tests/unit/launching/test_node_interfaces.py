@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from joiner.catalogue.instance_features import InstanceFeatures
+from joiner.catalogue import Catalogue
+from joiner.catalogue.instance_features import EFA, InstanceFeatures
+from joiner.cluster import Resources
+from joiner.launching import LaunchOffering, group_launches
 from joiner.launching.node_interfaces import build_interface_fields, find_interface_problems
 from joiner.pools import NodeClass
 from joiner.pools.node_class import ConnectionTracking, NetworkInterface
-from tests.unit.launching.launch_scenario import SUBNETS, TEMPLATE, resolved
+from tests.unit.launching.launch_scenario import CATALOGUE, CLUSTER, SUBNETS, TEMPLATE, resolved, wanted
 
 PLAIN = NodeClass("default")
 TWO_CARDS = NodeClass(
@@ -99,6 +102,25 @@ def test_several_interfaces_exclude_public_addresses(
 
     assert [(one.reason, one.severity) for one in found.problems if "Address" in one.reason] == reasons
     assert {subnet.public for subnet in found.subnets} == {False}
+
+
+def test_a_node_with_efa_that_cannot_have_its_public_address_is_not_launched() -> None:
+    types = {
+        "hpc6.large": InstanceFeatures(efa=1),
+        "p4.large": InstanceFeatures(cards=(15, 15), efa=2),
+    }
+    catalogue = Catalogue.of(
+        replace(CATALOGUE.types["m5.large"], name=name, features=features) for name, features in types.items()
+    )
+    one, two = (LaunchOffering(price, name, "us-east-1a") for price, name in zip((1.0, 2.0), types, strict=True))
+    asking = wanted("x", one, two, node_class=replace(TEMPLATE, associate_public_ip_address=True))
+    asking = replace(asking, claim=replace(asking.claim, requests=Resources({EFA: 1})))
+
+    (launch,), no_refusal = group_launches([asking], catalogue, CLUSTER, execution="up-1")
+    no_launch, (refusal,) = group_launches([replace(asking, offers=(two,))], catalogue, CLUSTER, execution="up-1")
+
+    assert (set(launch.images), no_refusal, no_launch) == ({"hpc6.large"}, (), ())
+    assert refusal.reason == "PublicAddressNotPossible"
 
 
 def test_one_declared_interface_is_no_problem() -> None:

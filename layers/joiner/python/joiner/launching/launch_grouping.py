@@ -20,7 +20,7 @@ from joiner.launching.image_families.node_settings import ClusterDescription, Us
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
-from joiner.launching.node_interfaces import NO_FEATURES
+from joiner.launching.node_interfaces import NO_FEATURES, lacks_public_address
 from joiner.launching.user_data import build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.capacity_reservations import CapacityReservation
@@ -166,8 +166,17 @@ def prepare_claim(
     if wanted.capacity_type == names.RESERVED and wanted.reservation is None:
         message = f"the class selects no active capacity reservation {wanted.claim.labels.get(names.RESERVATION)}"
         return RefusedClaim(name, "CapacityReservationNotFound", message)
+    offers, private = limit_offerings(wanted.offers), list[LaunchOffering]()
+    if wanted.claim.requests.get(EFA, 0):
+        private = [each for each in offers if _has_no_public_address(each, wanted.node_class, catalogue)]
+    if offers and len(private) == len(offers):
+        message = (
+            f"a pod requests {EFA}, and EC2 gives no public address to a launch with several interfaces: remove "
+            f"associatePublicIPAddress from {wanted.node_class.key}, or allow types with one EFA interface"
+        )
+        return RefusedClaim(name, "PublicAddressNotPossible", message)
     images = []
-    for offer in limit_offerings(wanted.offers):
+    for offer in (each for each in offers if each not in private):
         known = catalogue.types.get(offer.instance_type)
         image = resolved.image_for(known.labels) if known and offer.zone in resolved.zones else None
         if image:
@@ -178,6 +187,11 @@ def prepare_claim(
         )
         return RefusedClaim(name, "NothingToLaunch", message)
     return PreparedClaim(wanted, text, tuple(images))
+
+
+def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalogue: Catalogue) -> bool:
+    known = catalogue.types.get(offer.instance_type)
+    return known is not None and lacks_public_address(node_class, known.features)
 
 
 def _launch(

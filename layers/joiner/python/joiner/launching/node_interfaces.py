@@ -24,12 +24,26 @@ def build_interface_fields(
 
     ``features`` are those of the instance type if a pod of the node requests EFA.
     """
-    declared: tuple[tuple[NetworkInterface, str], ...] = tuple((one, one.kind) for one in node_class.network_interfaces)
-    interfaces = declared or _for_efa(features) or ((NetworkInterface(0, 0), ""),)
+    interfaces = _choose_interfaces(node_class, features)
     built = [_interface(one, kind, node_class, groups, single=len(interfaces) == 1) for one, kind in sorted(interfaces)]
     if built == [{"DeviceIndex": 0, "Groups": list(groups)}]:
         return {"SecurityGroupIds": list(groups)}
     return {"NetworkInterfaces": built}
+
+
+def lacks_public_address(node_class: NodeClass, features: InstanceFeatures) -> bool:
+    """Return whether the class demands a public address, and the launch has several interfaces, which get none.
+
+    >>> public = NodeClass("hpc", associate_public_ip_address=True)
+    >>> lacks_public_address(public, InstanceFeatures(efa=4)), lacks_public_address(public, InstanceFeatures(efa=1))
+    (True, False)
+    """
+    return bool(node_class.associate_public_ip_address) and len(_choose_interfaces(node_class, features)) > 1
+
+
+def _choose_interfaces(node_class: NodeClass, features: InstanceFeatures) -> tuple[tuple[NetworkInterface, str], ...]:
+    declared: tuple[tuple[NetworkInterface, str], ...] = tuple((one, one.kind) for one in node_class.network_interfaces)
+    return declared or _for_efa(features) or ((NetworkInterface(0, 0), ""),)
 
 
 def _for_efa(features: InstanceFeatures) -> tuple[tuple[NetworkInterface, str], ...]:
