@@ -5,7 +5,7 @@ profile.
 the next function writes to the class's status. The other classes are used.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import BackOff
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
 from joiner.launching import (
@@ -50,6 +51,7 @@ class NodeClassResolver:
         profiles: InstanceProfiles,
         ceilings: NodeClassPolicy,
         overhead_price: float = 0.0,
+        time_left: TimeLeft = UNBOUNDED,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -58,29 +60,49 @@ class NodeClassResolver:
         self._profiles = profiles
         self._ceilings = ceilings
         self._overhead_price = overhead_price
+        self._time_left = time_left
 
     def answer(
         self, task: Task, snapshot: str, now: datetime, lease_until: int, *, every: bool = False
     ) -> dict[str, Any]:
-        """Return ``{"classes", "ready", "refused"}``. With ``every``, classes that no pool names are resolved, too.
-        Raises LeaseLost if it is called under the lease and another execution holds it now."""
+        """Return ``{"classes", "ready", "refused"}``.
+
+        With ``every``, classes that no pool names are resolved, too, as far as time and EC2 allow: they must not keep
+        the others from an answer. Raises LeaseLost if it is called under the lease and another execution holds it now.
+        """
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = KeptSnapshot.read(self._store, snapshot).world
         named = {pool.class_ref for pool in world.pools}
-        wanted = [each for each in world.classes if (every or each.ref in named) and not each.deleting]
-        defaults = self._ebs_defaults() if wanted else None
+        present = [each for each in world.classes if not each.deleting]
+        wanted = [each for each in present if each.ref in named]
+        others = [each for each in present if every and each.ref not in named]
+        defaults = self._ebs_defaults() if wanted or others else None
         waits = self._ledger.back_offs(int(now.timestamp()))
-        resolved = [
-            apply_back_offs(self._resolve(each, task.cluster, ceilings, defaults, now), waits) for each in wanted
-        ]
+
+        def resolve(node_class: NodeClass) -> ResolvedNodeClass:
+            return apply_back_offs(self._resolve(node_class, task.cluster, ceilings, defaults, now), waits)
+
+        resolved = [*map(resolve, wanted), *self._resolve_others(others, resolve)]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
         ready = sum(each.ready for each in resolved)
         key = documents.put_node_classes(self._store, task, resolved)
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
+
+    def _resolve_others(
+        self, others: Sequence[NodeClass], resolve: Callable[[NodeClass], ResolvedNodeClass]
+    ) -> list[ResolvedNodeClass]:
+        """Return the classes that AWS answered about in time; the next detection of drift resolves the others."""
+        answers, late = call_each_in_time(others, resolve, Ec2Error, self._time_left)
+        for each, answer in answers:
+            if isinstance(answer, Ec2Error):
+                logger.warning("a class that no pool names was not resolved", nodeclass=each.key, reason=str(answer))
+        for each in late:
+            logger.warning("a class that no pool names was not resolved", nodeclass=each.key, reason="no time was left")
+        return [answer for _, answer in answers if isinstance(answer, ResolvedNodeClass)]
 
     def _ebs_defaults(self) -> EbsDefaults | None:
         """Return the account's EBS defaults; None if the role has no permission to read them: then they are not
@@ -200,6 +222,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         profiles=InstanceProfiles(lambda: environment.client("iam")),
         ceilings=ceilings,
         overhead_price=float(environment.setting("JOINER_NODE_OVERHEAD_PRICE")),
+        time_left=environment.time_left(context),
     )
     now = environment.now()
     answer = resolver.answer(

@@ -10,6 +10,7 @@ from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2, Parameters
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
+from joiner.adapters.parallel import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused
@@ -52,7 +53,14 @@ class FakeAccount:
         return {"InstanceProfile": {"Roles": [{"RoleName": "nodes"}]}}
 
 
-def answer(world: SimulatedCluster, account: FakeAccount, *, every: bool = False) -> tuple[dict[str, Any], Any]:
+def answer(
+    world: SimulatedCluster,
+    account: FakeAccount,
+    *,
+    every: bool = False,
+    bad_is_named: bool = True,
+    time_left: TimeLeft = UNBOUNDED,
+) -> tuple[dict[str, Any], Any]:
     """Return the response for three classes: no pool names the third, and one names a profile with a slash."""
     lease = world._take_lease("up-1")
     assert lease is not None
@@ -68,7 +76,8 @@ def answer(world: SimulatedCluster, account: FakeAccount, *, every: bool = False
     }
     template["spec"]["nodeClassRef"]["group"] = "karpenter.k8s.aws"
     bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
-    lists = {"nodepools": [bad_pool, dict(NODEPOOL)], "ec2nodeclasses": [bad, dict(NODECLASS), unnamed]}
+    pools = [bad_pool, dict(NODEPOOL)] if bad_is_named else [dict(NODEPOOL)]
+    lists = {"nodepools": pools, "ec2nodeclasses": [bad, dict(NODECLASS), unnamed]}
     snapshot = documents.put_snapshot(world.store, task, lists, assignments={}, assigned={}, in_flight=())
     resolver = resolve_node_classes.NodeClassResolver(
         world.ledger,
@@ -82,6 +91,7 @@ def answer(world: SimulatedCluster, account: FakeAccount, *, every: bool = False
             subnets=AllowedResources(("subnet-a",)),
             security_groups=AllowedResources(("sg-1",)),
         ),
+        time_left=time_left,
     )
     summary = resolver.answer(task, snapshot, NOON, 2**33, every=every)
     return summary, documents.get_node_classes(world.store, summary["classes"])
@@ -120,3 +130,21 @@ def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(
 ) -> None:
     with pytest.raises(raised):
         answer(world, FakeAccount(error))
+
+
+@pytest.mark.parametrize(
+    ("time_left", "resolved"),
+    [
+        (UNBOUNDED, {"EC2NodeClass/default", "EC2NodeClass/unnamed"}),
+        (TimeLeft(lambda: 1.0), {"EC2NodeClass/default"}),
+    ],
+    ids=["a throttled class", "no time"],
+)
+def test_a_class_that_no_pool_names_does_not_stop_the_others(
+    world: SimulatedCluster, time_left: TimeLeft, resolved: set[str]
+) -> None:
+    account = FakeAccount(refused("GetInstanceProfile", "Throttling"))
+
+    _, classes = answer(world, account, every=True, bad_is_named=False, time_left=time_left)
+
+    assert set(classes) == resolved
