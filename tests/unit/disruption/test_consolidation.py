@@ -221,6 +221,25 @@ def test_an_on_demand_node_of_a_pool_with_a_capacity_mix_is_removed_but_not_repl
     assert drawn(proposed(two)) == ["b -> web:node-a"]
 
 
+def overlay(name: str, kinds: Sequence[str], price: str) -> Json:
+    types = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(kinds)}
+    return {"metadata": {"name": name}, "spec": {"requirements": [types], "price": price}}
+
+
+def test_a_running_node_has_the_price_of_the_overlays_that_plans_use() -> None:
+    """The overlay `a` loses its conflict with `b`, so a new node of the same type would not have its price."""
+    contradicting = [overlay("a", ["s.large", "m.xlarge"], "50"), overlay("b", ["m.xlarge"], "60")]
+    proposal = proposed(
+        cluster(
+            claim_and_node("a", kind="s.large"),
+            pods=[replica("web", "node-a", cpu="1500m", nodeSelector=ON_DEMAND)],
+            nodeoverlays=contradicting,
+        )
+    )
+
+    assert drawn(proposal) == []
+
+
 def test_the_same_type_does_not_replace_itself() -> None:
     proposal = proposed(
         cluster(

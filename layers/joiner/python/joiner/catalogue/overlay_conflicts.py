@@ -5,7 +5,7 @@ The last by name counts. The other one is not used, as in Karpenter, until its w
 Source: Karpenter, "NodeOverlays".
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 
 from joiner.catalogue.instance_types import Catalogue
@@ -25,9 +25,12 @@ def find_overlay_conflicts(
     pairs = [(one, other) for one, other in combinations(overlays.ordered, 2) if _contradict(one, other)]
     if not pairs:
         return ()
-    known, lost = list(places), dict[str, InvalidManifest]()
+    keys = {key for pair in pairs for one in pair for key in one.requirements}
+    known = list(_distinct((("", {**of_pool, **of_place}) for of_pool, of_place in places), keys).values())
+    kinds = list(_distinct(((name, catalogue.types[name].labels) for name in sorted(catalogue.types)), keys).values())
+    lost = dict[str, InvalidManifest]()
     for winner, loser in pairs:  # the order is that of precedence
-        shared = "" if {winner.name, loser.name} & lost.keys() else _find_shared(winner, loser, catalogue, known)
+        shared = "" if {winner.name, loser.name} & lost.keys() else _find_shared(winner, loser, kinds, known)
         if shared:
             what = "the price" if winner.prices and loser.prices else "a resource"
             remedy = (
@@ -38,8 +41,18 @@ def find_overlay_conflicts(
     return tuple(lost.values())
 
 
+def _distinct(named: Iterable[tuple[str, Labels]], keys: Collection[str]) -> dict[tuple[str, ...], tuple[str, Labels]]:
+    """Return the labels with these keys, each set once, with the first name that has it: overlays name few labels, and
+    hundreds of instance types and pools are alike in them."""
+    ordered, found = sorted(keys), dict[tuple[str, ...], tuple[str, Labels]]()
+    for name, labels in named:
+        few = {key: labels[key] for key in ordered if key in labels}
+        found.setdefault(tuple(map(str, few.items())), (name, few))
+    return found
+
+
 def _contradict(one: NodeOverlay, other: NodeOverlay) -> bool:
-    if one.weight != other.weight:
+    if one.weight != other.weight or (one.requirements & other.requirements).contradictions():
         return False
     return (one.prices and other.prices) or any(
         name in other.capacity and other.capacity[name] != amount for name, amount in one.capacity.items()
@@ -47,17 +60,8 @@ def _contradict(one: NodeOverlay, other: NodeOverlay) -> bool:
 
 
 def _find_shared(
-    one: NodeOverlay, other: NodeOverlay, catalogue: Catalogue, places: Iterable[tuple[Labels, Labels]]
+    one: NodeOverlay, other: NodeOverlay, kinds: Sequence[tuple[str, Labels]], places: Sequence[tuple[str, Labels]]
 ) -> str:
     """Return an instance type that both are for; empty if there is none."""
-    return next(_shared_types(one, other, catalogue, places), "")
-
-
-def _shared_types(
-    one: NodeOverlay, other: NodeOverlay, catalogue: Catalogue, places: Iterable[tuple[Labels, Labels]]
-) -> Iterator[str]:
-    for of_pool, of_place in places:
-        for name in sorted(catalogue.types):
-            labels = {**catalogue.types[name].labels, **of_pool, **of_place}
-            if one.requirements.allow(labels) and other.requirements.allow(labels):
-                yield name
+    both = one.requirements & other.requirements
+    return next((name for _, place in places for name, labels in kinds if both.allow({**labels, **place})), "")

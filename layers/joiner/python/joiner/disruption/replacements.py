@@ -22,6 +22,7 @@ from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
+from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.planner import DEFAULT_POLICIES
 from joiner.pools import NodePool, ResolvedNodeClass
@@ -70,7 +71,8 @@ def propose_replacements(
 
     planner = Planner()
     closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}
-    prices = NodePrices(catalogue, {pool.key: pool for pool in snapshot.pools}, classes, snapshot.overlays)
+    used, _ = drop_conflicts(snapshot, catalogue, classes)
+    prices = NodePrices(catalogue, {pool.key: pool for pool in used.pools}, classes, used.overlays)
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)
     line = _Line(snapshot, found.due, history, now)
     refused: dict[str, str] = {}

@@ -1,6 +1,7 @@
 """Where the offerings of a cluster are, for the comparison of its NodeOverlays."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts
@@ -11,13 +12,18 @@ from joiner.pools import InvalidManifest, ResolvedNodeClass
 PlaceLabels = tuple[Mapping[str, str], Mapping[str, str]]
 
 
-def find_conflicts(
+def drop_conflicts(
     snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
-) -> tuple[InvalidManifest, ...]:
-    """Return an error for each NodeOverlay that contradicts another one, and is not used."""
+) -> tuple[Snapshot, tuple[InvalidManifest, ...]]:
+    """Return the snapshot without the NodeOverlays that contradict others, and an error for each of them.
+
+    New and running nodes must have the prices of the same overlays: consolidation compares them.
+    """
     if len(snapshot.overlays.ordered) < 2:
-        return ()
-    return find_overlay_conflicts(snapshot.overlays, catalogue, _places(snapshot, catalogue, classes))
+        return snapshot, ()
+    conflicts = find_overlay_conflicts(snapshot.overlays, catalogue, _places(snapshot, catalogue, classes))
+    unused = {one.object.partition("/")[2] for one in conflicts}
+    return replace(snapshot, overlays=snapshot.overlays.without(unused)) if unused else snapshot, conflicts
 
 
 def _places(

@@ -1,13 +1,12 @@
 """Build the plan state of a snapshot: every rule is compiled here, once, before the search begins."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from joiner.catalogue import Catalogue
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import Unavailable
 from joiner.planning.model.offer_cache import OfferCache
-from joiner.planning.model.overlay_places import find_conflicts
+from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.pending_pods import placed_pods, select_pods
 from joiner.planning.model.pod_groups import group_pods
 from joiner.planning.model.pool_offers import compile_pool_offers
@@ -35,10 +34,7 @@ def build_state(
     offers of earlier plans; without it, they are compiled again.
     """
     cache = cache or OfferCache()
-    conflicts = find_conflicts(snapshot, catalogue, classes)
-    if conflicts:
-        unused = {one.object.partition("/")[2] for one in conflicts}
-        snapshot = replace(snapshot, overlays=snapshot.overlays.without(unused))
+    snapshot, conflicts = drop_conflicts(snapshot, catalogue, classes)
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]
     there = placed_pods(snapshot)

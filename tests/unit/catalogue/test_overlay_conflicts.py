@@ -1,0 +1,41 @@
+"""NodeOverlays of equal weight that set the price of the same offerings."""
+
+from collections.abc import Iterator, Mapping
+
+from joiner.catalogue import Catalogue
+from joiner.catalogue.overlay_conflicts import find_overlay_conflicts
+from joiner.cluster import Requirements
+from joiner.pools import NodeOverlay, Overlays
+from tests.unit.planning.worlds import CATALOGUE
+
+TYPE = "node.kubernetes.io/instance-type"
+ZONE = "topology.kubernetes.io/zone"
+PLACES = [({"team": team}, {ZONE: zone}) for team in ("web", "batch") for zone in ("a", "b")]
+
+
+def overlay(name: str, **labels: str) -> NodeOverlay:
+    keys = {"kind": TYPE, "zone": ZONE, "team": "team"}
+    return NodeOverlay(name, Requirements.from_labels({keys[key]: value for key, value in labels.items()}), price=1.0)
+
+
+def losers(*overlays: NodeOverlay) -> list[str]:
+    found = find_overlay_conflicts(Overlays.of(overlays), Catalogue.from_json(CATALOGUE), PLACES)
+    return [one.object for one in found]
+
+
+def test_overlays_of_different_labels_contradict_each_other_where_both_apply() -> None:
+    assert losers(overlay("a", kind="m.xlarge"), overlay("b", zone="b")) == ["NodeOverlay/a"]
+    assert losers(overlay("a", kind="m.xlarge"), overlay("b", zone="elsewhere")) == []
+    assert losers(overlay("a", team="web"), overlay("b", zone="a", kind="s.large")) == ["NodeOverlay/a"]
+
+
+def test_overlays_that_exclude_each_other_are_not_compared_on_every_offering() -> None:
+    """Twenty overlays for a family each made 9 million comparisons a plan."""
+
+    def unread() -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
+        raise AssertionError("the offerings are read")
+        yield {}, {}
+
+    overlays = Overlays.of(overlay(f"family-{number}", kind=f"m{number}.large") for number in range(20))
+
+    assert find_overlay_conflicts(overlays, Catalogue.from_json(CATALOGUE), unread()) == ()
