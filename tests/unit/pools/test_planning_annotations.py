@@ -65,6 +65,7 @@ def test_an_invalid_value_is_a_warning_and_has_no_effect(name: str, value: str, 
         ("0 8 * * mon-fri for ever = 6", "'0 8 * * mon-fri for ever = 6' is no window of at most 31 days"),
         ("0 8 * * for 10h = 6", "'0 8 * *' has 4 fields; cron has five"),
         ("Europe/Olso: 0 8 * * * for 10h = 6", "Europe/Olso is no known time zone"),
+        ("Europe/Oslo: ;", "it has no window"),
     ],
 )
 def test_a_schedule_that_cannot_be_read_is_a_warning(value: str, reason: str) -> None:
@@ -74,6 +75,16 @@ def test_a_schedule_that_cannot_be_read_is_a_warning(value: str, reason: str) ->
     assert reported == [
         f"metadata.annotations[joiner.dev/schedule] it has no effect; {reason}; write windows such as "
         '"Europe/Oslo: 0 8 * * mon-fri for 10h = 6" (warning)'
+    ]
+
+
+def test_a_static_pool_has_no_capacity_mix() -> None:
+    settings, reported = read({"joiner.dev/capacity-mix": "spot=70%"}, replicas=2)
+
+    assert settings == PoolPlanning()
+    assert reported == [
+        "metadata.annotations[joiner.dev/capacity-mix] it has no effect; a pool with spec.replicas gets its cheapest "
+        "offering; set its requirements instead (warning)"
     ]
 
 

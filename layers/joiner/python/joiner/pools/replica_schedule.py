@@ -52,7 +52,10 @@ class ReplicaSchedule:
             zone: tzinfo = ZoneInfo(found["zone"]) if found["zone"] else UTC
         except (ZoneInfoNotFoundError, OSError) as unknown:
             raise ValueError(f"{found['zone']} is no known time zone") from unknown
-        return cls(tuple(_read_window(part.strip()) for part in found["windows"].split(";") if part.strip()), zone)
+        windows = tuple(_read_window(part.strip()) for part in found["windows"].split(";") if part.strip())
+        if not windows:
+            raise ValueError("it has no window")
+        return cls(windows, zone)
 
     def replicas_at(self, now: datetime) -> int | None:
         """Return the number of nodes by the schedule at `now`; None if no window is open.

@@ -43,6 +43,9 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
     spot = CAPACITY_MIX.fullmatch(mix or "")
     if mix is not None and spot is None:
         wrong(names.CAPACITY_MIX, 'give the share of spot nodes, such as "spot=70%"')
+    if spot is not None and _is_static(manifest):
+        wrong(names.CAPACITY_MIX, "a pool with spec.replicas gets its cheapest offering; set its requirements instead")
+        spot = None
     return PoolPlanning(
         None if price is None else float(price),
         burst == FULL_BURST,
@@ -55,13 +58,17 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
     )
 
 
+def _is_static(manifest: Mapping[str, Any]) -> bool:
+    return (manifest.get("spec") or {}).get("replicas") is not None
+
+
 def _read_schedule(
     manifest: Mapping[str, Any], given: Mapping[str, Any], wrong: Callable[[str, str], None]
 ) -> ReplicaSchedule | None:
     """Return the schedule of a static pool."""
     if given.get(names.SCHEDULE) is None:
         return None
-    if (manifest.get("spec") or {}).get("replicas") is None:
+    if not _is_static(manifest):
         wrong(names.SCHEDULE, "only a pool with spec.replicas has a schedule; set replicas, or remove it")
         return None
     try:
