@@ -11,6 +11,7 @@ from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.deleted_claims import DELETED
 from joiner.lifecycle.checks.empty_claims import EMPTY, count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.expired_claims import EXPIRED
+from joiner.lifecycle.checks.surplus_claims import SURPLUS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
@@ -317,3 +318,17 @@ def test_what_was_asked_for_is_not_asked_for_again_before_its_time_is_over() -> 
 
 def test_the_checks_have_names_of_their_own() -> None:
     assert len({check.name for check in RETIREMENTS}) == len(RETIREMENTS)
+
+
+# Surplus
+
+
+def test_no_running_node_of_a_static_pool_goes_in_place_of_a_claim_whose_launch_is_not_recorded() -> None:
+    launching = claim("c", provider_id="")
+    there: dict[str, Any] = {"nodes": (its_node("a"), its_node("b")), "launching": frozenset({"c"})}
+
+    def surplus(replicas: int) -> int:
+        found = survey(running("a"), running("b"), launching, pools=(pool(replicas=replicas),), **there)
+        return len(SURPLUS.find(found))
+
+    assert [surplus(replicas) for replicas in (3, 2, 1, 0)] == [0, 0, 1, 2]

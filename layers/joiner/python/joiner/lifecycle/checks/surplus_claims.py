@@ -28,7 +28,9 @@ def find_surplus_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         wanted = pools[key].replicas or 0
         removable = [one for one in claims if _may_go(one, survey, nodes, pods)]
         removable.sort(key=lambda one: _order(one, nodes, pods))
-        for claim in removable[: max(0, len(claims) - wanted)]:
+        # Claims without a recorded launch go first, at a later sweep: no node with pods goes in their place
+        launching = sum(not one.launched for one in claims)
+        for claim in removable[: max(0, len(claims) - launching - wanted)]:
             message = f"{key} has {len(claims)} nodes and replicas {wanted}: {claim.key} is removed"
             found.append(DueRetirement(claim, "surplus", message))
     return found
