@@ -14,8 +14,9 @@ from joiner.adapters.kube import Kube, Manifest
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound, TooManyRequests, Unreachable
 from joiner.adapters.kube_kinds import Kind
 from joiner.adapters.parallel import UNBOUNDED, TimeLeft
-from joiner.lifecycle.draining import BY_ROLLOUT, DrainingPod
+from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.rollout import ROLLOUT_AWAITED, RolloutStep, plan_rollout, restart_patch
+from joiner.names import BY_ROLLOUT
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
 

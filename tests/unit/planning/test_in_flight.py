@@ -139,6 +139,17 @@ def test_pods_that_still_run_on_a_drained_node_have_their_slots_on_its_replaceme
     assert summary(planned_with(world([*leaving, late], claim(), nodes=[drained()]), slots)) == (1, [])
 
 
+def test_a_pod_that_leaves_by_a_rollout_needs_no_slot_beside_the_pod_that_replaces_it() -> None:
+    old, replacing = leaving_pod("web-0"), pod("web-1", cpu="1")
+    old["metadata"] = {**old["metadata"], "annotations": {"joiner.dev/drain": "rollout"}}
+    there = world([old, replacing], claim(), nodes=[drained()])
+
+    found = select_pods(Snapshot.from_lists(there, assignments=assigned([old], 1)))
+
+    assert [one.name for one in found.reserved["NodeClaim/default-1"]] == ["web-1"]
+    assert found.pending == ()
+
+
 def test_a_pod_without_a_node_has_a_slot_before_one_that_still_runs() -> None:
     leaving, waiting = leaving_pod("web-0"), pod("web-1", cpu="1")
     there = world([leaving, waiting], claim(), nodes=[drained()])

@@ -17,7 +17,7 @@ from joiner.cluster.taints import Taint
 Manifest = Mapping[str, Any]
 
 PROTECTING: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT)
-READ_ANNOTATIONS: Final = (*PROTECTING, names.POD_DELETION_COST)
+READ_ANNOTATIONS: Final = (*PROTECTING, names.POD_DELETION_COST, names.DRAIN)
 """The annotations of pods that Joiner reads."""
 ENDED: Final = ("Succeeded", "Failed")
 OF_NODES: Final = ("DaemonSet", "Node")
@@ -58,6 +58,8 @@ class Pod:
     ready: bool = True
     """False if its Ready condition is not True. A pod without the condition counts as ready."""
     deletion_cost: int = 0
+    leaves_by_rollout: bool = False
+    """Whether a drain restarts the rollout of its Deployment: its replacement is created before it leaves."""
     key: str = field(init=False, repr=False, compare=False)
     """``namespace/name``."""
     provisionable: bool = field(init=False, repr=False, compare=False)
@@ -110,6 +112,7 @@ class Pod:
                 one.get("status") == "True" for one in status.get("conditions") or () if one.get("type") == "Ready"
             ),
             deletion_cost=_deletion_cost(annotations) if annotations else 0,
+            leaves_by_rollout=annotations.get(names.DRAIN) == names.BY_ROLLOUT,
         )
 
     @property
@@ -140,9 +143,10 @@ class Pod:
         """Whether a drain of the node makes the pod need another node soon, because its controller replaces it.
 
         A pod that tolerates the drain's taint stays until the end. A pod that must not be disrupted leaves at an
-        unknown time.
+        unknown time. The replacement of a pod that leaves by a rollout is a pending pod of its own before that.
         """
-        stays = self.stays_with_node or self.protected or self.constraints.untolerated((DRAINING,)) is None
+        unaffected = self.stays_with_node or self.protected or self.leaves_by_rollout
+        stays = unaffected or self.constraints.untolerated((DRAINING,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
 
 

@@ -35,7 +35,6 @@ AT_LEAST: Final = timedelta(seconds=5)
 then.
 """
 
-BY_ROLLOUT: Final = "rollout"
 """The value of the annotation of a pod that is replaced by a rollout of its Deployment."""
 
 SOON: Final = 2
