@@ -84,6 +84,17 @@ def test_a_binding_is_compared_with_the_nodes_of_its_shard(cluster: PolicedClust
     )
 
 
+def test_a_wrong_shard_that_a_person_wrote_stops_no_drain(cluster: PolicedCluster) -> None:
+    node, tainter = cluster.node(), cluster.member(VIEWERS, TAINTERS)
+    wrong = {"metadata": {"labels": {SHARD: "x" if shard_of(node) != "x" else "0"}}}
+    cluster.admin.call("PATCH", f"{NODES}/{node}", wrong, content_type=MERGE)
+
+    taint(tainter, node, DISRUPTED)
+
+    taints = cluster.admin.call("GET", f"{NODES}/{node}")["spec"]["taints"]
+    assert {each["key"] for each in taints} >= {DISRUPTED["key"]}
+
+
 def test_other_identities_bind_without_restrictions(cluster: PolicedCluster) -> None:
     bind(cluster.admin, cluster.pod(), cluster.node(labels={}), labels={})
 
