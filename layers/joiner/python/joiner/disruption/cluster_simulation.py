@@ -21,7 +21,6 @@ from joiner.planning import Ceilings, Offer, Planner, PlanPolicies, Snapshot
 from joiner.planning.arrays import Floats, Marks
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.model.node_offers import OfferChoice
-from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
 from joiner.planning.state.excluded_types import excluded_types
@@ -60,9 +59,7 @@ class PlannerArguments:
         )
 
     def prices(self, snapshot: Snapshot) -> NodePrices:
-        """Return the prices of running nodes, by the overlays that plans use for new ones."""
-        used, _ = drop_conflicts(snapshot, self.catalogue, self.classes)
-        return NodePrices(self.catalogue, {pool.key: pool for pool in used.pools}, self.classes, used.overlays)
+        return self.planner.prices(snapshot, self.catalogue, classes=self.classes)
 
 
 def unbound(snapshot: Snapshot, moving: Collection[str]) -> Snapshot:

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from joiner.catalogue import Catalogue
+from joiner.catalogue.node_prices import NodePrices
 from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments, unbound
 from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
@@ -63,9 +64,10 @@ class _Consolidation:
     history: DisruptionHistory
 
     def proposal(self, gap: float) -> Proposal:
-        found = find_candidates(self.snapshot, self.world.prices(self.snapshot), now=self.now, history=self.history)
+        prices = self.world.prices(self.snapshot)
+        found = find_candidates(self.snapshot, prices, now=self.now, history=self.history)
         budgets = WaveBudgets(self.snapshot, found, now=self.now, history=self.history)
-        price, totals = self._totals()
+        price, totals = self._totals(prices)
         empty, kept, remaining, bound = [], list(found.kept), 0, 0.0
         actions: list[DisruptionAction] = []
         if found.candidates:
@@ -101,9 +103,9 @@ class _Consolidation:
             problems=found.problems,
         )
 
-    def _totals(self) -> tuple[float, PoolTotals]:
+    def _totals(self, prices: NodePrices) -> tuple[float, PoolTotals]:
         """Return the price of all managed nodes, and price and eviction cost of each pool."""
-        price, cost = total_by_pool(self.snapshot, self.world.prices(self.snapshot))
+        price, cost = total_by_pool(self.snapshot, prices)
         return sum(price.values()), PoolTotals(price, cost)
 
     def _remove_empty(

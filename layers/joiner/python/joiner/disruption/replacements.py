@@ -14,7 +14,6 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.catalogue.node_prices import NodePrices
 from joiner.cluster import Taint
 from joiner.disruption.canaries import count_replaceable, find_failed_join
 from joiner.disruption.disruption_candidates import BudgetsOfPods
@@ -22,7 +21,6 @@ from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
-from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.planner import DEFAULT_POLICIES
 from joiner.pools import NodePool, ResolvedNodeClass
@@ -71,8 +69,7 @@ def propose_replacements(
 
     planner = Planner()
     closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}
-    used, _ = drop_conflicts(snapshot, catalogue, classes)
-    prices = NodePrices(catalogue, {pool.key: pool for pool in used.pools}, classes, used.overlays)
+    prices = planner.prices(snapshot, catalogue, classes=classes)
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)
     line = _Line(snapshot, found.due, history, now)
     refused: dict[str, str] = {}

@@ -13,10 +13,12 @@ from dataclasses import replace
 from joiner import names
 from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
 from joiner.catalogue.class_compatibility import find_class_conflict
+from joiner.catalogue.node_prices import NodePrices
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.model.offer_cache import OfferCache
+from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
@@ -70,6 +72,13 @@ class Planner:
             strict=not policies.best_effort,
             cache=self._cache,
         )
+
+    def prices(
+        self, snapshot: Snapshot, catalogue: Catalogue, *, classes: Mapping[str, ResolvedNodeClass]
+    ) -> NodePrices:
+        """Return the prices of running nodes, by the overlays that plans use for new ones."""
+        used, _ = drop_conflicts(snapshot, catalogue, classes, self._cache)
+        return NodePrices(catalogue, {pool.key: pool for pool in used.pools}, classes, used.overlays)
 
     @uncollected()
     def plan(

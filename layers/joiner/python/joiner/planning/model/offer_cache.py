@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from joiner.planning.model.node_offers import OfferSet
+from joiner.pools import InvalidManifest
 
 Answer = TypeVar("Answer")
 
@@ -24,6 +25,7 @@ class OfferCache:
     def __init__(self) -> None:
         self._sets: list[tuple[tuple[object, ...], OfferSet]] = []
         self._undominated: dict[object, Any] = {}
+        self._conflicts: tuple[object, tuple[InvalidManifest, ...]] | None = None
 
     def offer_set(self, inputs: tuple[object, ...], compile_set: Callable[[], OfferSet]) -> OfferSet:
         """Return the offer set of these inputs. Inputs are compared and not hashed; those that take long to compare
@@ -33,6 +35,14 @@ class OfferCache:
         self._sets.insert(0, found)
         del self._sets[MOST_OFFER_SETS:]
         return found[1]
+
+    def overlay_conflicts(
+        self, inputs: tuple[object, ...], find: Callable[[], tuple[InvalidManifest, ...]]
+    ) -> tuple[InvalidManifest, ...]:
+        """Return the conflicts of the NodeOverlays of these inputs. Each state of one cluster asks for the same."""
+        if self._conflicts is None or self._conflicts[0] != inputs:
+            self._conflicts = (inputs, find())
+        return self._conflicts[1]
 
     def undominated(self, question: object, find: Callable[[], Answer]) -> Answer:
         """Return the undominated offers for a question that names all inputs of the answer."""

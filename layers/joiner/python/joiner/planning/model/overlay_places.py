@@ -7,13 +7,14 @@ from joiner.catalogue import Catalogue
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import place_labels, pool_labels
+from joiner.planning.model.offer_cache import OfferCache
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 
 PlaceLabels = tuple[Mapping[str, str], Mapping[str, str]]
 
 
 def drop_conflicts(
-    snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
+    snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass], cache: OfferCache
 ) -> tuple[Snapshot, tuple[InvalidManifest, ...]]:
     """Return the snapshot without the NodeOverlays that contradict others, and an error for each of them.
 
@@ -21,7 +22,10 @@ def drop_conflicts(
     """
     if len(snapshot.overlays.ordered) < 2:
         return snapshot, ()
-    conflicts = find_overlay_conflicts(snapshot.overlays, catalogue, _places(snapshot, catalogue, classes))
+    conflicts = cache.overlay_conflicts(
+        (snapshot.overlays, snapshot.pools, classes, catalogue),
+        lambda: find_overlay_conflicts(snapshot.overlays, catalogue, _places(snapshot, catalogue, classes)),
+    )
     unused = {one.object.partition("/")[2] for one in conflicts}
     return replace(snapshot, overlays=snapshot.overlays.without(unused)) if unused else snapshot, conflicts
 

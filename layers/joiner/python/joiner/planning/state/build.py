@@ -34,7 +34,7 @@ def build_state(
     offers of earlier plans; without it, they are compiled again.
     """
     cache = cache or OfferCache()
-    snapshot, conflicts = drop_conflicts(snapshot, catalogue, classes)
+    snapshot, conflicts = drop_conflicts(snapshot, catalogue, classes, cache)
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]
     there = placed_pods(snapshot)
