@@ -7,9 +7,9 @@ static capacity.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from joiner import names
 from joiner.cluster import Node
 from joiner.lifecycle.failed_claims import failure_reason
+from joiner.lifecycle.rebuilding import pool_key_of
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
@@ -47,9 +47,7 @@ def count_missing_replicas(
         return {}
     claimed, retiring = {claim.provider_id for claim in claims}, find_retiring_nodes(nodes, claims)
     others = Counter(
-        f"NodePool/{node.labels[names.NODEPOOL]}"
-        for node in nodes
-        if names.NODEPOOL in node.labels and node.provider_id not in claimed and node.name not in retiring
+        pool_key_of(node) for node in nodes if node.provider_id not in claimed and node.name not in retiring
     )
     missing = {
         pool.key: (pool.replicas or 0) - len(present[pool.key]) - others[pool.key]

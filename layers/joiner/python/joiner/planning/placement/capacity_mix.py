@@ -5,11 +5,11 @@ on-demand offers until the pool has its share of them, those whose price rises l
 spot stay. Running nodes are never moved.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from joiner import names
-from joiner.planning.model.node_offers import NodeOffer, OfferChoice
-from joiner.planning.placement.node_exchange import NodeExchange
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.placement.node_exchange import NodeExchange, offers_for
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.pools import NodePool
@@ -63,18 +63,8 @@ def _on_demand(node: NodeState) -> OfferChoice | None:
     choice = node.choice
     if choice is None:
         return None
-    need, bits, zone = [0] * len(choice.one.free), -1, choice.one.offering.zone
-    for group, number in node.planned.items():
-        bits &= choice.variant.bits[group.index]
-        for position, amount in group.needs:
-            need[position] += amount * number
-    able: Iterable[NodeOffer] = (
-        one
-        for one in choice.pool_offers.launchable
-        if one.offering.capacity_type == names.ON_DEMAND
-        and bits >> one.index & 1
-        and all(map(int.__le__, need, one.free))
-    )
+    zone = choice.one.offering.zone
+    able = (one for one in offers_for(choice, node.planned) if one.offering.capacity_type == names.ON_DEMAND)
     best = min(
         able, key=lambda one: (one.offer.price_per_hour, one.offering.zone != zone, one.offer, one.index), default=None
     )
@@ -94,5 +84,4 @@ def _capacity_type(node: NodeState) -> str:
 
 
 def _is_of(node: NodeState, pool: NodePool) -> bool:
-    key = names.PROVISIONER if pool.legacy else names.NODEPOOL
-    return node.labels.get(key) == pool.name
+    return pool.own_label.items() <= node.labels.items()

@@ -1,9 +1,9 @@
 """Exchange nodes of a finished plan for other nodes with the same pods, if every rule allows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
@@ -17,6 +17,18 @@ the whole plan."""
 def has_preferences(state: PlanState, group: PodGroup) -> bool:
     """Return whether pods of the group prefer some nodes, or to be near or apart from other pods."""
     return bool(group.constraints.preferences or state.rules[group.index].preferred)
+
+
+def offers_for(choice: OfferChoice, planned: Mapping[PodGroup, int]) -> Iterator[NodeOffer]:
+    """Yield the offers of the same pool and variant that hold these pods, by their labels and resources."""
+    need, bits = [0] * len(choice.one.free), -1
+    for group, number in planned.items():
+        bits &= choice.variant.bits[group.index]
+        for position, amount in group.needs:
+            need[position] += amount * number
+    for one in choice.pool_offers.launchable:
+        if bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
+            yield one
 
 
 class NodeExchange:

@@ -12,7 +12,7 @@ from typing import Final
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
-from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
+from joiner.planning.placement.node_exchange import NodeExchange, has_preferences, offers_for
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 
@@ -83,20 +83,12 @@ class ZoneSpreading:
         self, choice: OfferChoice, inside: Mapping[PodGroup, int], zone: Callable[[str], bool]
     ) -> NodeOffer | None:
         """Return the cheapest offer in such a zone that holds these pods."""
-        need = [0] * len(choice.one.free)
-        bits = -1
-        for group, number in inside.items():
-            bits &= choice.variant.bits[group.index]
-            for position, amount in group.needs:
-                need[position] += amount * number
         able = (
             one
-            for one in choice.pool_offers.launchable
+            for one in offers_for(choice, inside)
             if one.supply is None
-            and bits >> one.index & 1
             and zone(one.offering.zone)
             and one.offering.capacity_type == choice.one.offering.capacity_type
-            and all(map(int.__le__, need, one.free))
         )
         return min(able, key=lambda one: (one.offer, one.index), default=None)
 
