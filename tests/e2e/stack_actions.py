@@ -211,6 +211,10 @@ class Actor:
     def instances(self) -> list[dict[str, Any]]:
         return instances(self.world.client("ec2"), alive=True)
 
+    def instances_ever(self) -> set[str]:
+        """Return the ids of all instances that EC2 still shows. It forgets ended ones after a time."""
+        return {each["InstanceId"] for each in instances(self.world.client("ec2"))}
+
     def is_empty(self) -> bool:
         """Return whether there is no node, no claim and no instance."""
         return not (self.nodes() or self.claims() or self.instances())

@@ -45,14 +45,9 @@ def notes(actor: Actor, kind: str, reason: str) -> list[str]:
     return [each["note"] for each in actor.events() if each["regarding"]["kind"] == kind and each["reason"] == reason]
 
 
-def launched_ever(actor: Actor) -> set[str]:
-    pages = actor.world.client("ec2").get_paginator("describe_instances").paginate()
-    return {one["InstanceId"] for page in pages for each in page["Reservations"] for one in each["Instances"]}
-
-
 def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_off(failing: Actor) -> None:
     failing.knob("early-terminations", code="Client.VolumeLimitExceeded", afterSeconds=0.2)
-    before = launched_ever(failing)
+    before = failing.instances_ever()
 
     failing.create(deployment("doomed"))
     until(lambda: items(failing, "BACKOFF"), what="a wait", limit=30)
@@ -62,7 +57,7 @@ def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_o
         failing.sweep()
         failing.rest()
 
-    assert len(launched_ever(failing) - before) <= 2  # at most one more, that was on its way when the first one died
+    assert len(failing.instances_ever() - before) <= 2  # at most one more, that was on its way when the first one died
     message = "Client.VolumeLimitExceeded: Volume limit exceeded"
     assert any(
         message in each and "Service Quotas" in each

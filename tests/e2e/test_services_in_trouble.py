@@ -206,21 +206,16 @@ def test_two_faults_at_once_launch_nothing_twice(troubled: Actor) -> None:
 def test_an_express_execution_that_runs_twice_acts_once(troubled: Actor) -> None:
     arns = [troubled.outputs["SweepArn"], troubled.outputs["RetireEmptyArn"]]
     troubled.knob("mishaps/twice", machines=[arn.rpartition(":")[2] for arn in arns])
-    before = launched_ever(troubled)  # EC2 forgets ended instances meanwhile
+    before = troubled.instances_ever()  # EC2 forgets ended instances meanwhile
 
     go_up_and_down(troubled)
 
-    assert len(launched_ever(troubled) - before) == 3
+    assert len(troubled.instances_ever() - before) == 3
     for arn in arns:
         listed = troubled.knob("express-executions", stateMachineArn=arn)["executions"]
         names = [each["name"] for each in listed]
         assert any(names.count(name) == 2 for name in names), "no execution ran twice"
         assert {each["status"] for each in listed if names.count(each["name"]) == 2} == {"SUCCEEDED"}
-
-
-def launched_ever(actor: Actor) -> set[str]:
-    pages = actor.world.client("ec2").get_paginator("describe_instances").paginate()
-    return {one["InstanceId"] for page in pages for each in page["Reservations"] for one in each["Instances"]}
 
 
 def names(manifests: Sequence[Mapping[str, Any]]) -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from joiner_cli.manifests import read_documents, read_manifest_set
 from tests.unit.cli.manifest_reading import GOOD, read_objects, refusals
-from tests.unit.cli.running import deployment, pod, pool
+from tests.unit.cli.running import deployment, node_class, pod, pool
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -223,47 +223,24 @@ def test_more_pods_than_a_cluster_can_have_are_refused() -> None:
 
 
 def test_a_missing_class_with_a_similar_name_is_a_warning() -> None:
-    tags = [{"tags": {"a": "b"}}]
-    spec = {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "role": "r",
-        "subnetSelectorTerms": tags,
-        "securityGroupSelectorTerms": tags,
-    }
-    node_class = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "defalt"},
-        "spec": spec,
-    }
+    similar = {**node_class({}), "metadata": {"name": "defalt"}}
 
-    assert [(one.severity, one.remedy.partition("; ")[2]) for one in read_objects(pool(), node_class).problems] == [
+    assert [(one.severity, one.remedy.partition("; ")[2]) for one in read_objects(pool(), similar).problems] == [
         ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "defalt"?')
     ]
     assert [one.severity for one in read_objects(pool()).problems] == ["info"]
 
 
 def test_an_invalid_class_is_not_reported_as_missing() -> None:
-    tags = [{"tags": {"a": "b"}}]
-    spec = {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "rolle": "r",
-        "subnetSelectorTerms": tags,
-        "securityGroupSelectorTerms": tags,
-    }
-    node_class = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": spec,
-    }
+    good = node_class({})
+    misspelt = {**good, "spec": {"rolle" if name == "role" else name: value for name, value in good["spec"].items()}}
     first = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": "first"},
         "value": "high",
     }
-    found = read_objects(pool(), node_class, first, pod("a", priorityClassName="first"))
+    found = read_objects(pool(), misspelt, first, pod("a", priorityClassName="first"))
 
     assert [one.object for one in found.errors if "rolle" in one.field or one.field == "value"] == [
         "EC2NodeClass/default",
