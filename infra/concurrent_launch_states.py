@@ -29,20 +29,19 @@ from infra.states_language import (
     pass_state,
     wait_state,
 )
+from infra.waits_and_limits import (
+    CHECK_DURING_LAUNCHES_SECONDS,
+    FIRST_RECORD_SECONDS,
+    FREQUENT_RECORDS,
+    MAX_RECORDS,
+    SECONDS_BETWEEN_FREQUENT_RECORDS,
+    SECONDS_BETWEEN_LATER_RECORDS,
+)
 
-FIRST_RECORD_SECONDS: Final = 2
-"""Wait before launches are recorded: most CreateFleet calls are answered by then."""
-
-FREQUENT_RECORDS: Final = 20
-MAX_RECORDS: Final = 40
-"""Records of one round that are written while its launches run. A history ends at 25,000 events, and each record with
-its check is about 20 of them. A launch that still runs after these is throttled or does not answer."""
-
-RECORD_SECONDS: Final = f"$pass < {FREQUENT_RECORDS} ? 1 : 15"
+RECORD_PAUSE: Final = (
+    f"$pass < {FREQUENT_RECORDS} ? {SECONDS_BETWEEN_FREQUENT_RECORDS} : {SECONDS_BETWEEN_LATER_RECORDS}"
+)
 """JSONata: wait between two records; `$pass` is the number of the last one."""
-
-CHECK_SECONDS: Final = 5
-"""A check that runs while launches run starts no call after this time: the next round waits for both branches."""
 
 NOTHING_RECORDED: Final[Mapping[str, Any]] = {
     "launched": 0,
@@ -147,14 +146,14 @@ def _registration(launches: LaunchStates, record: Mapping[str, Any]) -> States:
                 "gather": 0,
                 "events": jsonata("$newEvents"),
                 "launching": True,
-                "seconds": CHECK_SECONDS,
+                "seconds": CHECK_DURING_LAUNCHES_SECONDS,
             },
             next="Let launches proceed",
             assign={"newEvents": []},
             catch=[Catch([EVERY_ERROR], "Let launches proceed", kept=False)],
         ),
         "Let launches proceed": wait_state(
-            jsonata(RECORD_SECONDS), assign={"pass": jsonata("$pass + 1")}, next="Record launches so far"
+            jsonata(RECORD_PAUSE), assign={"pass": jsonata("$pass + 1")}, next="Record launches so far"
         ),
         ended: pass_state(output={"recorded": jsonata("$soFar"), "events": jsonata("$newEvents")}),
     }

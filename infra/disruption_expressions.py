@@ -1,27 +1,10 @@
-"""Limits, waits and JSONata expressions of the disruption machine."""
+"""JSONata expressions of the disruption machine, and the first values of its variables."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.states_language import jsonata
-
-SETTLING_SECONDS: Final = 15
-"""Time between the two proposals. An action counts only if both contain it: pods that were created meanwhile
-prevent it."""
-
-EXECUTION_SECONDS: Final = 3600
-"""Timeout of an execution. Replacements have ten minutes; an hour bounds everything else."""
-
-TURN_SECONDS: Final = EXECUTION_SECONDS + 60
-"""Time after which another execution takes the turn of one that crashed. The sweep takes it earlier."""
-
-LEASE_ATTEMPTS: Final = 10
-RETRY_SECONDS: Final = 3
-"""A scale-up has the lease for seconds. After half a minute the proposal is too old."""
-
-REPLACEMENTS_AWAITED_SECONDS: Final = 630
-"""Time after which the execution no longer checks registrations: the deadline of replacements
-(`joiner.lifecycle.disruption_progress.REPLACEMENT_SECONDS`), and half a minute."""
+from infra.waits_and_limits import REPLACEMENTS_AWAITED_SECONDS
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,

@@ -13,17 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.disruption_expressions import (
-    EXECUTION_SECONDS,
-    INITIAL_VARIABLES,
-    LEASE_ATTEMPTS,
-    MAY_AWAIT,
-    MUST_SETTLE,
-    RETRY_SECONDS,
-    SETTLING_SECONDS,
-    SUMMARY,
-    TURN_SECONDS,
-)
+from infra.disruption_expressions import INITIAL_VARIABLES, MAY_AWAIT, MUST_SETTLE, SUMMARY
 from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
@@ -46,6 +36,13 @@ from infra.states_language import (
     state_machine,
     succeed_state,
     wait_state,
+)
+from infra.waits_and_limits import (
+    DISRUPTION_LEASE_ATTEMPTS,
+    DISRUPTION_TIMEOUT_SECONDS,
+    DISRUPTION_TURN_SECONDS,
+    LEASE_RETRY_SECONDS,
+    SECONDS_BETWEEN_PROPOSALS,
 )
 from joiner.item_keys import DISRUPT, LEASE, item_key
 
@@ -86,7 +83,9 @@ def disruption_definition(parts: DisruptionParts) -> State:
         **_final_states(parts),
     }
     return state_machine(
-        states, comment="From nodes that are not worth their price to their retirement", timeout=EXECUTION_SECONDS
+        states,
+        comment="From nodes that are not worth their price to their retirement",
+        timeout=DISRUPTION_TIMEOUT_SECONDS,
     )
 
 
@@ -94,7 +93,7 @@ def _turn_states(parts: DisruptionParts) -> States:
     turn = {
         ":me": {"S": EXECUTION_ARN},
         ":now": {"N": jsonata(f"$string({NOW_SECONDS})")},
-        ":until": {"N": jsonata(f"$string({NOW_SECONDS} + {TURN_SECONDS})")},
+        ":until": {"N": jsonata(f"$string({NOW_SECONDS} + {DISRUPTION_TURN_SECONDS})")},
     }
     update = ItemUpdate(
         item_key(LEASE, DISRUPT),
@@ -155,7 +154,7 @@ def _proposal_states(parts: DisruptionParts) -> States:
             catch=[Catch([EVERY_ERROR], "Is anything proposed?", kept=False)],  # the next one reports again
         ),
         "Is anything proposed?": choice_state({"$proposed.actions > 0": "Let pods settle"}, otherwise=GIVE_BACK_TURN),
-        "Let pods settle": wait_state(SETTLING_SECONDS, next="Take the lease", assign={"turn": 2}),
+        "Let pods settle": wait_state(SECONDS_BETWEEN_PROPOSALS, next="Take the lease", assign={"turn": 2}),
     }
 
 
@@ -170,9 +169,11 @@ def _lease_states(parts: DisruptionParts) -> States:
             ],
         ),
         "Are attempts left?": choice_state(
-            {f"$tries < {LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise=GIVE_BACK_TURN
+            {f"$tries < {DISRUPTION_LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise=GIVE_BACK_TURN
         ),
-        "Wait for the lease": wait_state(RETRY_SECONDS, next="Take the lease", assign={"tries": jsonata("$tries + 1")}),
+        "Wait for the lease": wait_state(
+            LEASE_RETRY_SECONDS, next="Take the lease", assign={"tries": jsonata("$tries + 1")}
+        ),
     }
 
 

@@ -21,24 +21,28 @@ from infra.states_language import (
     map_state,
     pass_state,
 )
+from infra.waits_and_limits import (
+    CONCURRENT_LAUNCHES,
+    GATHER_SECONDS,
+    GATHER_SECONDS_OF_ONE_NODE,
+    REGISTRATION_CHECK_SECONDS,
+    SETTLING_SECONDS,
+    SHORTEST_BOOT_SECONDS,
+)
 from joiner.item_keys import WAVE, item_key
 
-CONCURRENT_LAUNCHES: Final = 15
-"""EC2's bucket for requests that change something holds about 50 and gets 5 a second, and a call takes some seconds. A
-throttled group is launched by the next round."""
-
-GATHER_SECONDS: Final = "$registration.waiting > 1 ? 1 : 0.3"
+GATHER_EXPRESSION: Final = f"$registration.waiting > 1 ? {GATHER_SECONDS} : {GATHER_SECONDS_OF_ONE_NODE}"
 """JSONata: nodes that are launched together ring together; after a ring, `check_registration` waits for the others. A
 single node rings again when the node controller changes its taints, right after it is Ready. A wait inside the function
 costs a quarter of a state transition a second."""
 
-SETTLING_SECONDS: Final = "$states.result.Payload.settling > 0 ? 1 : 0"
+SETTLING_EXPRESSION: Final = f"$states.result.Payload.settling > 0 ? {SETTLING_SECONDS} : 0"
 """JSONata: nodes that got their pods in a check open a second later. The next check waits for that itself."""
 
 NODES_SETTLE: Final = "$registration.settling > 0"
 """JSONata: whether the next check is due without a call of the doorbell."""
 
-AWAIT_NODES_SECONDS: Final = "$registration.registered = 0 ? 15 : 5"
+AWAIT_NODES_EXPRESSION: Final = f"$registration.registered = 0 ? {SHORTEST_BOOT_SECONDS} : {REGISTRATION_CHECK_SECONDS}"
 """Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
 15 seconds."""
 
@@ -112,7 +116,7 @@ class LaunchStates:
             assign={
                 "registration": jsonata("$states.result.Payload"),
                 "unpublished": [],
-                "gather": jsonata(SETTLING_SECONDS),
+                "gather": jsonata(SETTLING_EXPRESSION),
             },
             catch=catch,
         )
@@ -132,9 +136,9 @@ class LaunchStates:
         return TaskState(
             resource=self.integrations.service("aws-sdk:dynamodb:updateItem.waitForTaskToken"),
             arguments=update.arguments(self.table),
-            timeout=jsonata(AWAIT_NODES_SECONDS),
+            timeout=jsonata(AWAIT_NODES_EXPRESSION),
             next=next,
-            assign={"gather": jsonata(GATHER_SECONDS)},
+            assign={"gather": jsonata(GATHER_EXPRESSION)},
             catch=[
                 Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0}),
                 Catch([EVERY_ERROR], on_error),

@@ -10,12 +10,10 @@ from typing import Any, Final
 
 from infra.service_integrations import ItemUpdate, ServiceIntegrations
 from infra.states_language import EXECUTION_ARN, NOW_SECONDS, RESULT, Catch, State, jsonata
+from infra.waits_and_limits import LEASE_SECONDS
 from joiner.item_keys import LEASE, SCALE_UP, item_key
 
 LEASE_KEY: Final = item_key(LEASE, SCALE_UP)
-
-LEASE_SECONDS: Final = 120
-"""Until the first function under the lease renews it; each function renews it for its own timeout and 30 seconds."""
 
 LEASE_LOST: Final = ("LeaseLost",)
 """The error of a function that finds another holder of the lease: that execution plans for the pods."""

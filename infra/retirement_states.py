@@ -24,18 +24,7 @@ from typing import Any, Final
 
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
-from infra.retirement_expressions import (
-    CLAIM_GROUPS,
-    CONCURRENT_WAVES,
-    LAUNCH_RECORD_ATTEMPTS,
-    LEASE_ATTEMPTS,
-    RETRY_SECONDS,
-    SECONDS_UNTIL_DUE,
-    SECONDS_UNTIL_NOTED,
-    STANDARD_LIMITS,
-    SUMMARY,
-    RetirementLimits,
-)
+from infra.retirement_expressions import CLAIM_GROUPS, SECONDS_UNTIL_DUE, SECONDS_UNTIL_NOTED, SUMMARY
 from infra.retirement_wave_states import wave_states
 from infra.service_integrations import execution_name
 from infra.states_language import (
@@ -56,8 +45,16 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
-
-CONCURRENT_GROUPS: Final = 2
+from infra.waits_and_limits import (
+    CONCURRENT_GROUPS,
+    CONCURRENT_WAVES,
+    LAUNCH_RECORD_ATTEMPTS,
+    LAUNCH_RECORD_RETRY_SECONDS,
+    LEASE_RETRY_SECONDS,
+    RETIREMENT_LEASE_ATTEMPTS,
+    STANDARD_LIMITS,
+    RetirementLimits,
+)
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,
@@ -162,9 +159,9 @@ def _lease_states(parts: RetirementParts) -> States:
         "Wait until it is due": wait_state(jsonata(SECONDS_UNTIL_DUE), next="Take the lease"),
         "Take the lease": _take_lease(parts),
         "Are attempts left?": choice_state(
-            {f"$tries < {LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise="Left for the next sweep"
+            {f"$tries < {RETIREMENT_LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise="Left for the next sweep"
         ),
-        "Wait for the lease": wait_state(RETRY_SECONDS, next="Try again"),
+        "Wait for the lease": wait_state(LEASE_RETRY_SECONDS, next="Try again"),
         "Try again": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
         "Left for the next sweep": pass_state(output={"leftOut": left_out, "waves": []}),
     }
@@ -242,7 +239,7 @@ def _group_end_states(parts: RetirementParts) -> States:
     left_out = jsonata("$begun.leftOut")
     return {
         "Has anything begun?": choice_state(AFTER_BEGINNING, otherwise="Nothing has begun"),
-        "Let launches be recorded": wait_state(RETRY_SECONDS, next="Begin once more"),
+        "Let launches be recorded": wait_state(LAUNCH_RECORD_RETRY_SECONDS, next="Begin once more"),
         "Begin once more": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
         "Nothing has begun": pass_state(
             output={"refused": jsonata("$begun.refused"), "leftOut": left_out, "waves": []}

@@ -7,12 +7,7 @@ wave. A state transition costs money, so a choice after each function leads dire
 from collections.abc import Mapping
 from typing import Any
 
-from infra.retirement_expressions import (
-    ROUNDS_BETWEEN_PAUSE_CHECKS,
-    SHORT_PAUSE_SECONDS,
-    STAGE_OF_STATE,
-    RetirementLimits,
-)
+from infra.retirement_expressions import STAGE_OF_STATE, is_last_round, next_round, seconds_until_next_round
 from infra.service_integrations import CalledFunction, ServiceIntegrations
 from infra.states_language import (
     EVERY_ERROR,
@@ -25,6 +20,7 @@ from infra.states_language import (
     pass_state,
     wait_state,
 )
+from infra.waits_and_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, SHORT_PAUSE_SECONDS, RetirementLimits
 
 
 def wave_states(
@@ -81,10 +77,10 @@ def _work_states(
 
 
 def _pause_states(integrations: ServiceIntegrations, cluster: str, limits: RetirementLimits) -> States:
-    pause = jsonata(limits.pause)
+    pause = jsonata(seconds_until_next_round(limits))
     return {
-        "Wait": wait_state(pause, assign=limits.next_round, next="What is the next step?"),
-        "Wait longer": wait_state(pause, assign=limits.next_round, next="Read the pause again"),
+        "Wait": wait_state(pause, assign=next_round(limits), next="What is the next step?"),
+        "Wait longer": wait_state(pause, assign=next_round(limits), next="Read the pause again"),
         **integrations.unless_paused_meanwhile(
             cluster, next="What is the next step?", paused="The wave is paused", failed="The wave failed"
         ),
@@ -98,7 +94,7 @@ def _next_work(limits: RetirementLimits, *states: str) -> State:
         {
             **{f'$count($wave[stage = "{STAGE_OF_STATE[state]}"]) > 0': state for state in states},
             '$count($wave[stage != "forgotten"]) = 0': "Summarise the wave",
-            limits.is_last_round: "Summarise the wave",
+            is_last_round(limits): "Summarise the wave",
             f"$pause > {SHORT_PAUSE_SECONDS} or $attempt % {ROUNDS_BETWEEN_PAUSE_CHECKS} = 0": "Wait longer",
         },
         otherwise="Wait",

@@ -1,33 +1,24 @@
-"""Limits, waits and JSONata expressions of the scale-up machine."""
+"""JSONata expressions of the scale-up machine, and the first values of its variables."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.states_language import jsonata
+from infra.waits_and_limits import (
+    MAX_LAUNCH_GROUPS,
+    MAX_REGISTRATION_DELAY_SECONDS,
+    MAX_REPLANS,
+    MAX_SCALE_UP_ROUNDS,
+    MAX_THROTTLE_BACKOFF_SECONDS,
+)
 
-MAX_REPLANS: Final = 10
-"""Plans of one execution after offerings were short. After that the pods wait for the sweep."""
-
-MAX_LAUNCH_GROUPS: Final = 400
-"""Launches of one execution, after which another execution continues. A launch that fails at every attempt writes 33
-events, one plan makes up to 300 launches, and a history ends at 25,000 events."""
-
-THROTTLE_BACKOFF_SECONDS: Final = "$ceil($min([$power(2, $throttles), 16]) * (1 + $random()) / 2)"
+THROTTLE_BACKOFF: Final = f"$ceil($min([$power(2, $throttles), {MAX_THROTTLE_BACKOFF_SECONDS}]) * (1 + $random()) / 2)"
 """Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16. Half of them is
 random, so that clusters of one account do not retry together. The lease lasts longer: a function renews it for its own
 timeout and 30 seconds."""
 
-MAX_ROUNDS: Final = 100
-"""Rounds of an execution that finds nothing to launch while calls of the doorbell continue. Then another execution
-continues, long before the history ends at 25,000 events."""
-
-MAX_REGISTRATION_DELAY_SECONDS: Final = 3
-"""Time after it begins to launch in which an execution still plans around offerings that were short. Then another
-execution does that, and this one checks the registration of its nodes; otherwise Ready nodes would stay tainted
-meanwhile."""
-
 MAY_PLAN_AGAIN: Final = (
-    f"$launched = 0 and $turn <= {MAX_ROUNDS} and ($not($watching) or "
+    f"$launched = 0 and $turn <= {MAX_SCALE_UP_ROUNDS} and ($not($watching) or "
     f"$millis() - $launchedAt < {MAX_REGISTRATION_DELAY_SECONDS * 1000})"
 )
 """Whether this execution plans once more after a ring. An execution that has launched nodes leaves later pods to
@@ -50,9 +41,6 @@ MUST_REPLAN: Final = (
 
 NODES_HAVE_WAITED: Final = f"$launched > 0 and $millis() - $launchedAt >= {MAX_REGISTRATION_DELAY_SECONDS * 1000}"
 """Whether launched nodes have waited long enough. The sweep finds the pods that are left."""
-
-EXECUTION_SECONDS: Final = 3600
-"""Timeout of an execution. It gives up a node that has not registered in 15 minutes; an hour bounds everything else."""
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,

@@ -13,7 +13,6 @@ from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
 from infra.scale_up_expressions import (
-    EXECUTION_SECONDS,
     INITIAL_VARIABLES,
     MAY_PLAN_AGAIN,
     MAY_SEARCH_AGAIN,
@@ -21,7 +20,7 @@ from infra.scale_up_expressions import (
     NODES_HAVE_WAITED,
     OTHERS_MUST_PLAN,
     SUMMARY,
-    THROTTLE_BACKOFF_SECONDS,
+    THROTTLE_BACKOFF,
 )
 from infra.service_integrations import execution_name
 from infra.states_language import (
@@ -42,6 +41,7 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
+from infra.waits_and_limits import SCALE_UP_TIMEOUT_SECONDS
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""
@@ -67,7 +67,7 @@ def scale_up_definition(parts: MachineParts) -> State:
         **_registration_states(parts),
         **_failure_states(parts),
     }
-    return state_machine(states, comment="From pending pods to nodes that run them", timeout=EXECUTION_SECONDS)
+    return state_machine(states, comment="From pending pods to nodes that run them", timeout=SCALE_UP_TIMEOUT_SECONDS)
 
 
 def _take_lease_states(parts: MachineParts) -> States:
@@ -126,7 +126,7 @@ def _launch_states(parts: MachineParts) -> States:
             },
             otherwise="Release the lease",
         ),
-        "Back off after throttling": wait_state(jsonata(THROTTLE_BACKOFF_SECONDS), next="Plan around them"),
+        "Back off after throttling": wait_state(jsonata(THROTTLE_BACKOFF), next="Plan around them"),
         "Plan around them": pass_state(
             assign={"turn": jsonata("$turn + 1"), "replans": jsonata("$replans + 1")}, next="Find pending pods"
         ),

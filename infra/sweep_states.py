@@ -37,13 +37,7 @@ from infra.states_language import (
     wait_state,
 )
 from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
-
-SWEEP_SECONDS: Final = 240
-"""Timeout of a sweep. AWS ends Express executions after five minutes."""
-
-NEXT_SWEEP_SECONDS: Final = 1
-"""Time until the next sweep reads the cluster while empty nodes wait for others to leave. A retirement of empty nodes
-terminates their instances within seconds; then the budgets allow more."""
+from infra.waits_and_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 
 RING_DELAY: Final = "$states.input.after"
 """JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
@@ -103,7 +97,7 @@ class SweepParts(MachineParts):
     @property
     def turn(self) -> SweepTurnStates:
         """The states of the turn."""
-        return SweepTurnStates(self.integrations, self.table, SWEEP_SECONDS)
+        return SweepTurnStates(self.integrations, self.table, SWEEP_TIMEOUT_SECONDS)
 
 
 def sweep_definition(parts: SweepParts) -> State:
@@ -120,7 +114,7 @@ def sweep_definition(parts: SweepParts) -> State:
         **_repetition_states(parts),
         **_final_states(parts),
     }
-    return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_SECONDS)
+    return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_TIMEOUT_SECONDS)
 
 
 def _turn_states(parts: SweepParts) -> States:

@@ -26,14 +26,11 @@ from infra.states_language import (
     jsonata,
     wait_state,
 )
+from infra.waits_and_limits import SWEEP_TURN_ATTEMPTS, SWEEP_TURN_RETRY_SECONDS
 from joiner.item_keys import LEASE, SWEEP, item_key
 
 SWEEP_TURN_KEY: Final = item_key(LEASE, SWEEP)
 """The doorbell notes in this item when the latest sweep starts to read (`joiner.adapters.sweep_slot`)."""
-
-TURN_RETRY_SECONDS: Final = 2
-TURN_ATTEMPTS: Final = 25
-"""50 seconds and the time of the calls: less than the minute after which the schedule starts the next sweep."""
 
 TAKE_TURN: Final = "Take the turn"
 WAIT_FOR_TURN: Final = "Wait for the running sweep"
@@ -49,7 +46,7 @@ class SweepTurnStates:
     integrations: ServiceIntegrations
     table: str
     seconds: int
-    attempts: int = TURN_ATTEMPTS
+    attempts: int = SWEEP_TURN_ATTEMPTS
 
     def take(self, *, next: str, assign: Mapping[str, Any], catch: Sequence[Catch]) -> States:
         """Return the states from `TAKE_TURN` to `next`. Two of them end the machine: another sweep suffices, or takes
@@ -68,7 +65,7 @@ class SweepTurnStates:
                 {f"$waits < {self.attempts}": "Let the running sweep end"}, otherwise=WAITED_TOO_LONG
             ),
             "Let the running sweep end": wait_state(
-                TURN_RETRY_SECONDS, next=TAKE_TURN, assign={"waits": jsonata("$waits + 1")}
+                SWEEP_TURN_RETRY_SECONDS, next=TAKE_TURN, assign={"waits": jsonata("$waits + 1")}
             ),
             NEXT_SWEEP_SUFFICES: {"Type": "Succeed"},
             WAITED_TOO_LONG: self._waited_too_long(),
@@ -83,7 +80,7 @@ class SweepTurnStates:
         return self.integrations.update_item(self.table, update, next=next, catch=catch)
 
     def _wait_for_turn(self, catch: Sequence[Catch]) -> State:
-        longest = TURN_RETRY_SECONDS * (self.attempts + 5)  # some seconds more, for the calls between the pauses
+        longest = SWEEP_TURN_RETRY_SECONDS * (self.attempts + 5)  # some seconds more, for the calls between the pauses
         return self._update(
             "SET waiting = :me, waitingUntil = :until",
             "attribute_not_exists(waiting) OR waitingUntil < :now OR waiting = :me",
@@ -93,7 +90,7 @@ class SweepTurnStates:
         )
 
     def _waited_too_long(self) -> State:
-        waited = TURN_RETRY_SECONDS * self.attempts
+        waited = SWEEP_TURN_RETRY_SECONDS * self.attempts
         return {
             "Type": "Fail",
             "Error": "SweepIsRunning",

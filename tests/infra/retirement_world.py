@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from infra.retirement_expressions import EXPRESS_LIMITS, STANDARD_LIMITS
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.service_integrations import ServiceIntegrations
+from infra.waits_and_limits import EXPRESS_LIMITS, STANDARD_LIMITS
 from tests.infra.scripted import Answer, Line, Scripted
 
 

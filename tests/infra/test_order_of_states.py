@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from infra.retirement_expressions import (
+from infra.waits_and_limits import (
     EXPRESS_LIMITS,
-    LEASE_ATTEMPTS,
+    LEASE_RETRY_SECONDS,
     MAX_DUE_WAIT_SECONDS,
-    RETRY_SECONDS,
+    RETIREMENT_LEASE_ATTEMPTS,
     TERMINATION_POLL_SECONDS,
 )
 from joiner.adapters.payload import EXPRESS_SECONDS
@@ -207,7 +207,7 @@ def test_empty_nodes_are_retired_by_the_same_states_within_the_time_of_an_expres
     brief, long = machines["joiner-empty-example"], machines["joiner-retire-example"]
 
     assert [list(graph["States"]) for graph in graphs(brief)] == [list(graph["States"]) for graph in graphs(long)]
-    before_the_first_look = MAX_DUE_WAIT_SECONDS + RETRY_SECONDS * LEASE_ATTEMPTS
+    before_the_first_look = MAX_DUE_WAIT_SECONDS + LEASE_RETRY_SECONDS * RETIREMENT_LEASE_ATTEMPTS
     assert (
         before_the_first_look
         < EXPRESS_LIMITS.last_round_after

@@ -21,7 +21,6 @@ from functions.plan_capacity import handler as plan_capacity
 from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
-from infra.lease_states import LEASE_SECONDS
 from infra.machine_parts import MachineParts
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
@@ -30,6 +29,7 @@ from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
+from infra.waits_and_limits import LEASE_SECONDS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_LIMIT

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.retirement_expressions import EXPRESS_LIMITS
 from infra.retirement_workflow import FUNCTIONS
+from infra.waits_and_limits import EXPRESS_LIMITS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from tests.infra.retirement_world import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted import Answer, ScriptedAccount, staged

@@ -8,13 +8,10 @@ from typing import Any
 import jsonata
 
 from infra.function_configuration import CONFIGURATIONS
-from infra.launch_states import AWAIT_NODES_SECONDS
-from infra.lease_states import LEASE_SECONDS
-from infra.retirement_expressions import (
-    MAX_DUE_WAIT_SECONDS,
-)
+from infra.launch_states import AWAIT_NODES_EXPRESSION
 from infra.scale_up_expressions import SUMMARY
 from infra.service_integrations import CLUSTER_FIELDS
+from infra.waits_and_limits import LEASE_SECONDS, MAX_DUE_WAIT_SECONDS
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import States, Synthesis, flat, graphs
 
@@ -187,8 +184,8 @@ def test_a_tasks_timeout_comes_after_its_functions_own(
 
 
 def test_no_wait_for_nodes_lasts_long_without_a_check(scale_up: States) -> None:
-    assert scale_up["Await nodes"]["TimeoutSeconds"] == f"{{% {AWAIT_NODES_SECONDS} %}}"
-    numbers = [int(number) for number in re.findall(r"\b\d+", AWAIT_NODES_SECONDS)]
+    assert scale_up["Await nodes"]["TimeoutSeconds"] == f"{{% {AWAIT_NODES_EXPRESSION} %}}"
+    numbers = [int(number) for number in re.findall(r"\b\d+", AWAIT_NODES_EXPRESSION)]
     assert numbers
     assert max(numbers) <= 15
     caught = {error: each["Next"] for each in scale_up["Await nodes"]["Catch"] for error in each["ErrorEquals"]}

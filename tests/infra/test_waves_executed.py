@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from infra.retirement_expressions import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
 from infra.retirement_workflow import FUNCTIONS
+from infra.waits_and_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
 from joiner.names import pause_parameter
 from tests.infra.retirement_world import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted import Answer, Line, ScriptedAccount, staged
