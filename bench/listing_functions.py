@@ -37,7 +37,7 @@ def task(lease: int = 1) -> Any:
 
 def _time_left(name: str) -> Any:
     """Return the function's timeout from now, as its remaining time."""
-    from joiner.adapters.parallel import TimeLeft
+    from joiner.adapters.parallel_calls import TimeLeft
 
     ends = time.monotonic() + CONFIGURATIONS[name].timeout_seconds
     return TimeLeft(lambda: ends - time.monotonic())
@@ -163,7 +163,7 @@ def _begin_retirement(handler: Any, world: ClusterShape, endpoint: str) -> Any:
         kube, environment.ledger(), environment.retirements(), handler.AutoscalerDetection(kube)
     )
     answer = beginning.answer(task(0), _asked(world), now(), until())
-    return {name: answer[name] for name in ("begun", "moving", "leftOut")}
+    return {name: answer[name] for name in ("begun", "moving", "skipped")}
 
 
 def _wave(world: ClusterShape, stage: str) -> list[Any]:

@@ -44,7 +44,7 @@ SUMMARY: Final = """{
   "refused": [$states.result.refused, ""][0],
   "retired": [$states.result.waves.claims[stage = "forgotten"].claim],
   "waiting": [$states.result.waves.claims[stage != "forgotten"].{"claim": claim, "node": node, "why": why}],
-  "leftOut": [$states.result.leftOut],
+  "skipped": [$states.result.skipped],
   "failures": [$states.result.failed, $states.result.waves.failed]
 }"""
 

@@ -70,7 +70,7 @@ GROUP_VARIABLES: Final[Mapping[str, Any]] = {
     "ringsNoted": 0,
     "ringsNow": 0,
     "tries": 0,
-    "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "beyond": 0, "leftOut": []},
+    "begun": {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 0, "overLimit": 0, "skipped": []},
 }
 """Variables of one group. States inside a Map cannot set variables of the outer scope, so an error is the output of a
 state there."""
@@ -163,7 +163,7 @@ def _lease_states(parts: RetirementParts) -> States:
         ),
         "Wait for the lease": wait_state(LEASE_RETRY_SECONDS, next="Try again"),
         "Try again": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Take the lease"),
-        "Left for the next sweep": pass_state(output={"leftOut": left_out, "waves": []}),
+        "Left for the next sweep": pass_state(output={"skipped": left_out, "waves": []}),
     }
 
 
@@ -174,7 +174,7 @@ def _begin_states(parts: RetirementParts) -> States:
         "Wait for interruption notices": wait_state(jsonata(SECONDS_UNTIL_NOTED), next="Begin retirement"),
         "Begin retirement": _begin_retirement(parts, next="What has begun?"),
         "Give back the lease": _release_lease(parts, next="The group failed"),
-        "The group failed": pass_state(output={"failed": jsonata(FAILURE), "waves": [], "leftOut": []}),
+        "The group failed": pass_state(output={"failed": jsonata(FAILURE), "waves": [], "skipped": []}),
     }
 
 
@@ -201,7 +201,7 @@ def _ring_states(parts: RetirementParts) -> States:
     return {
         "What has begun?": choice_state(
             {
-                "$readsNotes and $begun.beyond > 0": "Retire the other interrupted nodes",
+                "$readsNotes and $begun.overLimit > 0": "Retire the other interrupted nodes",
                 "$begun.moving > 0 or $ringsNow != $ringsNoted": "Ring for the pods",
                 **AFTER_BEGINNING,
             },
@@ -236,17 +236,17 @@ def _ring_states(parts: RetirementParts) -> States:
 
 
 def _group_end_states(parts: RetirementParts) -> States:
-    left_out = jsonata("$begun.leftOut")
+    left_out = jsonata("$begun.skipped")
     return {
         "Has anything begun?": choice_state(AFTER_BEGINNING, otherwise="Nothing has begun"),
         "Let launches be recorded": wait_state(LAUNCH_RECORD_RETRY_SECONDS, next="Begin once more"),
         "Begin once more": pass_state(assign={"tries": jsonata("$tries + 1")}, next="Begin retirement"),
         "Nothing has begun": pass_state(
-            output={"refused": jsonata("$begun.refused"), "leftOut": left_out, "waves": []}
+            output={"refused": jsonata("$begun.refused"), "skipped": left_out, "waves": []}
         ),
         "Retire wave by wave": _retire_waves(parts),
-        "The waves failed": pass_state(output={"failed": jsonata(FAILURE), "leftOut": left_out, "waves": []}),
-        "Summarise the group": pass_state(output={"leftOut": left_out, "waves": jsonata("$states.input")}),
+        "The waves failed": pass_state(output={"failed": jsonata(FAILURE), "skipped": left_out, "waves": []}),
+        "Summarise the group": pass_state(output={"skipped": left_out, "waves": jsonata("$states.input")}),
     }
 
 

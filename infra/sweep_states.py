@@ -46,7 +46,7 @@ none."""
 SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.missingReplicas > 0
   or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
   or $cluster_survey.closedNodes > 0 or $cluster_survey.unsettledClasses > 0
-  or $instance_survey.leaseBroken or $instance_survey.deadWaves > 0 or $instance_survey.openLaunches > 0"""
+  or $instance_survey.leaseBroken or $instance_survey.endedWaves > 0 or $instance_survey.openLaunches > 0"""
 
 EMPTY_NODES: Final = '$instance_survey.retire[reason = "empty"]'
 OTHER_NODES: Final = '$instance_survey.retire[reason != "empty"]'

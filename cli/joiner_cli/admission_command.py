@@ -52,7 +52,7 @@ def _admit(here: DeployedStack, role: str) -> None:
     installer = RoleMapping.of_sessions(role, ["system:masters"])
     try:
         kube = connect_api_server(here)()
-        changed = aws_auth.write(kube, lambda mapped: aws_auth.admit(mapped, [installer], [], keep=True))
+        changed = aws_auth.write(kube, lambda mapped: aws_auth.map_roles(mapped, [installer], [], keep=True))
     except aws_auth.MappingRefused as refusal:
         exit_with_error(str(refusal))
     except (Forbidden, Unauthorized) as refusal:

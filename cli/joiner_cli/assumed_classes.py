@@ -11,7 +11,7 @@ from typing import Any, Final
 from joiner import names
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching import NodeClassPolicy, find_declared_problems
-from joiner.launching.node_class_costs import DEFAULT_OVERHEAD_PRICE, compute_node_costs
+from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.node_images import choose_family, list_image_parameters
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from joiner.launching import NodeClassPolicy
-from joiner.launching.node_class_costs import DEFAULT_OVERHEAD_PRICE
+from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE
 from joiner.planning import Ceilings, PlanPolicies, PlanTolerances
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 

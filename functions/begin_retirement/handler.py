@@ -23,7 +23,7 @@ from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
@@ -99,23 +99,23 @@ class RetirementStart:
         self._retirements = retirements
 
     def answer(self, task: Task, requests: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"refused", "waves", "begun", "moving", "later", "beyond", "leftOut"}``.
+        """Return ``{"refused", "waves", "begun", "moving", "later", "overLimit", "skipped"}``.
 
         Raises:
             LeaseLost: a lease is needed and another execution holds it now.
         """
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        requests, beyond = requests[:BEGUN_AT_ONCE], requests[BEGUN_AT_ONCE:]
+        requests, over_limit = requests[:BEGUN_AT_ONCE], requests[BEGUN_AT_ONCE:]
         if refused := refusal_reason(self._guards.detect(now)):
-            return _answer([], [SkippedClaim(request.claim, refused) for request in requests], beyond, refused)
+            return _answer([], [SkippedClaim(request.claim, refused) for request in requests], over_limit, refused)
         begun, skipped = self._begin_each(task, requests, now)
         events = [event for one in begun for event in one.events]
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
         for one in skipped:
             logger.info("not retired", nodeclaim=one.claim, reason=one.why)
-        return _answer(begun, skipped, beyond)
+        return _answer(begun, skipped, over_limit)
 
     def _begin_each(
         self, task: Task, requests: Sequence[RetirementRequest], now: datetime
@@ -274,7 +274,7 @@ class RetirementStart:
 def _answer(
     begun: Sequence[BegunRetirement],
     skipped: Sequence[SkippedClaim],
-    beyond: Sequence[RetirementRequest],
+    over_limit: Sequence[RetirementRequest],
     refused: str = "",
 ) -> dict[str, Any]:
     return {
@@ -283,8 +283,8 @@ def _answer(
         "begun": len(begun),
         "moving": sum(one.moving for one in begun),
         "later": sum(one.why == STILL_LAUNCHED for one in skipped),
-        "beyond": len(beyond),
-        "leftOut": [one.to_json() for one in skipped] + _beyond(beyond),
+        "overLimit": len(over_limit),
+        "skipped": [one.to_json() for one in skipped] + _report_over_limit(over_limit),
     }
 
 
@@ -304,7 +304,7 @@ def _waves(begun: Sequence[BegunRetirement]) -> list[list[dict[str, Any]]]:
     return [entries[start : start + size] for start in range(0, len(entries), size)]
 
 
-def _beyond(requests: Sequence[RetirementRequest]) -> list[dict[str, str]]:
+def _report_over_limit(requests: Sequence[RetirementRequest]) -> list[dict[str, str]]:
     """Return one entry that counts the claims above the limit of one execution; the next sweep finds them again."""
     if not requests:
         return []
@@ -332,6 +332,6 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     if event.get("noted"):
         requests += take_noted_claims(environment.retirements().all().values(), owner=task.execution.arn, now=now)
     answer = beginning.answer(task, requests, now, environment.lease_end(context, now))
-    logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], leftOut=len(answer["leftOut"]))
+    logger.info("began retirement", begun=answer["begun"], moving=answer["moving"], skipped=len(answer["skipped"]))
     metrics.publish(task.cluster.name, {"NodesRetiring": answer["begun"]})
     return answer

@@ -12,7 +12,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.cluster_view import NOT_ENDED
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.cluster import Node
 from joiner.lifecycle.binding import Binding, BindingInput, choose_bindings
 from joiner.lifecycle.filled_nodes import BindingResults, FilledNodes, NodeToFill, Slots, assess_filled_nodes

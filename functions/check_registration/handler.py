@@ -27,7 +27,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.store import NoSuchDocument
 from joiner.lifecycle.registration import ClaimAndNode, match_nodes
 from joiner.names import PRICE

@@ -31,7 +31,7 @@ from joiner.adapters.kube_claims import write_status
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.cluster import InvalidField, Node
 from joiner.lifecycle.filled_nodes import FilledNode, FilledNodes
 from joiner.lifecycle.initialization import (

@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment, metrics
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import shortened
 from joiner.lifecycle.orphans import removal_limit

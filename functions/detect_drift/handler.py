@@ -19,7 +19,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import kind_of
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests

@@ -23,7 +23,7 @@ from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, No
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import delete_pod, list_pods_on_each, patch_node, read_node
 from joiner.adapters.ledger_items import Retirement
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause

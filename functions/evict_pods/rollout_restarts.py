@@ -13,7 +13,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifest
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound, TooManyRequests, Unreachable
 from joiner.adapters.kube_kinds import Kind
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.rollout import ROLLOUT_AWAITED, RolloutStep, plan_rollout, restart_patch
 from joiner.names import BY_ROLLOUT

@@ -25,7 +25,7 @@ from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -172,7 +172,7 @@ class PendingPodSearch:
                 assignments=kept,
                 assigned=recorded.assignments,
                 in_flight=[claim.name for claim in progress.entering],
-                questions=asked,
+                pending_classes=asked,
             )
         return {"snapshot": key, **found}
 

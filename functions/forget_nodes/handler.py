@@ -21,7 +21,7 @@ from joiner.adapters.kube_errors import Conflict, Forbidden, KubeError, NotFound
 from joiner.adapters.kube_nodes import delete_pod, list_pods_on, patch_node, read_node
 from joiner.adapters.kube_pools import write_usage
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
 from joiner.lifecycle.retirement import RetirementStage, RetiringClaim, taint_patch

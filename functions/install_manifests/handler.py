@@ -210,7 +210,7 @@ def map_roles(kube: "Kube", mappings: str) -> None:
 
     asked = json.loads(mappings)
     functions, nodes = _functions(asked), asked["nodes"]
-    if aws_auth.write(kube, lambda mapped: aws_auth.admit(mapped, functions, nodes)):
+    if aws_auth.write(kube, lambda mapped: aws_auth.map_roles(mapped, functions, nodes)):
         logging.getLogger(__name__).info("mapped %d roles in aws-auth", len(functions) + len(nodes))
 
 
@@ -226,7 +226,7 @@ def unmap_roles(kube: "Kube", mappings: str) -> None:
     nodes = any(kube.list_metadata(NODES, labels=label) for label in (NODEPOOL, PROVISIONER))
     if nodes:
         logging.getLogger(__name__).warning("the roles of nodes stay in aws-auth: nodes of Joiner are in the cluster")
-    aws_auth.write(kube, lambda mapped: aws_auth.expel(mapped, functions, keep_nodes=nodes))
+    aws_auth.write(kube, lambda mapped: aws_auth.unmap_roles(mapped, functions, keep_nodes=nodes))
 
 
 def _functions(asked: Mapping[str, Any]) -> "list[RoleMapping]":

@@ -14,7 +14,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_kinds import CLAIMS, NODE_CLASSES, NODES, Kind
 from joiner.adapters.kube_patches import patch_latest
-from joiner.adapters.parallel import call_all
+from joiner.adapters.parallel_calls import call_all
 from joiner.names import (
     CLASS_FINALIZER,
     DISRUPTED,

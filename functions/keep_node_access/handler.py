@@ -114,7 +114,7 @@ def remove(unused: UnusedAccess) -> bool:
 def grant_access(access: NodeAccess, wanted: WantedAccess) -> None:
     """Create the entries that the settings want and that do not exist."""
     for role in wanted.roles if wanted.manage_entries else ():
-        if access.admit(role):
+        if access.grant(role):
             logger.info("made an access entry", role=role)
 
 

@@ -15,13 +15,13 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.launch_instances.rehearsing import rehearse
+from functions.launch_instances.launch_dry_runs import send_dry_runs
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
@@ -176,8 +176,8 @@ def _short_offerings(short: CapacityShortage, launch: Launch) -> set[OfferingKey
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""
-    if "rehearse" in event:  # joiner accept: dry runs, outside any execution
-        return rehearse(environment.client("ec2"), Launch.from_json(event["rehearse"]))
+    if "dryRun" in event:  # joiner accept: dry runs, outside any execution
+        return send_dry_runs(environment.client("ec2"), Launch.from_json(event["dryRun"]))
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()

@@ -23,7 +23,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_nodes_by_instance, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.store import Store
 from joiner.cluster import InvalidField, Node, Pod

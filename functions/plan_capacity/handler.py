@@ -92,7 +92,7 @@ class CapacityPlanning:
         hopeless = waiting - {
             class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)
         }
-        before, asked = self._answers.all(), documents.get_questions(self._store, snapshot)
+        before, asked = self._answers.all(), documents.get_pending_classes(self._store, snapshot)
         hopeless |= _will_move(made, world) | _short_of_replicas(made, world, asked)
         after = back_off_after_plan(asked, hopeless, before, at)
         if after != before:
@@ -114,7 +114,7 @@ def _will_move(made: Plan, world: Snapshot) -> set[str]:
 
 
 def _short_of_replicas(made: Plan, world: Snapshot, asked: Mapping[str, PendingPodClass]) -> set[str]:
-    """Return the questions of static pools for which the plan has fewer nodes than they lack."""
+    """Return the keys of the static pools for which the plan has fewer nodes than they lack."""
     planned = Counter(replicas_key(node.pool) for node in made.nodes)
     static = {replicas_key(pool.key) for pool in world.pools}
     return {key for key, one in asked.items() if key in static and planned[key] < one.pods}

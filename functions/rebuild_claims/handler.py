@@ -16,7 +16,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import create_claim, get_claim, list_claims, write_status
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.cluster import Node
 from joiner.lifecycle.rebuilding import pool_key_of, rebuilt_claim

@@ -18,7 +18,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -80,7 +80,7 @@ class LaunchRecording:
         in_vain = {name for result in results if result.failed for name in result.forgotten}
         classes = {key for name in in_vain if name in assigned for key in assigned[name].classes}
         if classes := classes | {replicas_key(claim.pool_key) for claim in claims if claim.name in in_vain}:
-            self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
+            self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
         for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)

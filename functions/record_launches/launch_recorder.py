@@ -12,7 +12,7 @@ from joiner.adapters.kube_claims import delete_claim, index_by_name, write_metad
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel import call_all
+from joiner.adapters.parallel_calls import call_all
 from joiner.adapters.records import BROKEN
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.instance_features import EFA

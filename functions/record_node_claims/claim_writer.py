@@ -9,7 +9,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import create_claim, kind_of
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
 from joiner.names import EXECUTION, LEASE

@@ -25,7 +25,7 @@ from joiner.adapters.kube_classes import write_holds
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -129,7 +129,7 @@ class ClaimRecording:
         """Let the pods of claims for which no EC2 request is possible wait longer each time."""
         classes = {key for intent, _ in refused for key in (*intent.node.classes, replicas_key(intent.node.pool))}
         if classes:
-            self._answers.refuse(documents.get_questions(self._store, snapshot), classes, int(now.timestamp()))
+            self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
 
     def _problems(self, kept: KeptSnapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
         """Return the problems of all objects; a pool whose requirements nothing in the catalogue meets has an error."""

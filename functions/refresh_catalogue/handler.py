@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import documents, environment
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.prices import on_demand_prices, price_list_region, spot_prices
+from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.store import Store
 from joiner.catalogue import (
     CapacityEstimate,

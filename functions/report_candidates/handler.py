@@ -15,7 +15,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import index_by_name, list_claims, write_conditions
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.disruption.consolidatable import find_consolidatable, mark_consolidatable

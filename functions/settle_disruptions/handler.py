@@ -20,7 +20,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_nodes_by_instance, patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import call_all
+from joiner.adapters.parallel_calls import call_all
 from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.cluster import Node
 from joiner.lifecycle.disruption_progress import (

@@ -25,7 +25,7 @@ from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations

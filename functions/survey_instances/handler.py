@@ -106,7 +106,7 @@ class InstanceSurveying:
         the detection of drift; else it is empty. `key` is the survey of the cluster, and `asked` are the claims that
         it wants to retire.
         """
-        broken, dead = self._broken_lease(), self._dead_waves()
+        broken, dead = self._broken_lease(), self._end_waves_without_execution()
         seen = documents.get_survey(self._store, key)
         found = self._instances(task.cluster.name, seen)
         instances = {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
@@ -126,11 +126,11 @@ class InstanceSurveying:
         return {
             "instances": len(instances),
             "described": self._describe(task, found.values()) if drift else "",
-            "deadWaves": len(dead),
+            "endedWaves": len(dead),
             "leaseBroken": bool(broken),
             "disrupting": self._is_disrupting(),
             "openLaunches": len(opened),
-            "deadRetirements": len(freed),
+            "endedRetirements": len(freed),
             "retire": retire[:RETIRED_AT_ONCE],
             "garbage": [case.instance for case in verdict.collect][:COLLECTED_AT_ONCE],
             "rebuild": [
@@ -313,7 +313,7 @@ class InstanceSurveying:
             return False
         return self._executions.status(turn.holder) == RUNNING or not self._disruptions.break_turn(turn.holder)
 
-    def _dead_waves(self) -> list[str]:
+    def _end_waves_without_execution(self) -> list[str]:
         dead = [wave.name for wave in self._ledger.waves() if self._executions.status(wave.execution) != RUNNING]
         for name in dead:
             self._ledger.end_wave(name)

@@ -23,7 +23,7 @@ from joiner.adapters.kube_errors import (
     Unreachable,
 )
 from joiner.adapters.kube_lists import PAGE, Lister
-from joiner.adapters.parallel import call_all
+from joiner.adapters.parallel_calls import call_all
 from joiner_local.control_plane.kube_api import KubeApi
 from joiner_local.demo.change_watch import until
 from joiner_local.stack.stack_control import LocalStack

@@ -37,7 +37,7 @@ def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
             "begun": sum(map(len, begun)),
             "moving": moving,
             "later": 0,
-            "leftOut": [],
+            "skipped": [],
         }
 
     return line

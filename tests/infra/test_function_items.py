@@ -113,7 +113,7 @@ DOCUMENTS = {
     "plan": "plans",
     "pod_events": "pod-events",
     "proposal": "decisions",
-    "questions": "snapshots",
+    "pendingClasses": "snapshots",
     "snapshot": "snapshots",
     "survey": "surveys",
 }

@@ -105,7 +105,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
     ],
     "survey_instances": [
         {
-            **dict.fromkeys(("instances", "deadWaves", "openLaunches", "deadRetirements", "refused"), 5_000),
+            **dict.fromkeys(("instances", "endedWaves", "openLaunches", "endedRetirements", "refused"), 5_000),
             "leaseBroken": True,
             "disrupting": False,
             "described": f"instances/{name(0)}.json.gz",
@@ -227,7 +227,7 @@ RETIRED: Final[Mapping[str, Sequence[Line]]] = {
             "begun": 100,
             "moving": 50_000,
             "later": 0,
-            "leftOut": [] if event["lease"]["number"] == 0 else [{"claim": name(0), "why": "x" * REASON_AT_MOST}],
+            "skipped": [] if event["lease"]["number"] == 0 else [{"claim": name(0), "why": "x" * REASON_AT_MOST}],
         }
     ],
     "evict_pods": [drained("draining", "drained")],

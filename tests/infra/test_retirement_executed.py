@@ -47,7 +47,7 @@ def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: Scripte
         "refused": "",
         "retired": ["a", "b"],
         "waiting": [],
-        "leftOut": [],
+        "skipped": [],
         "failures": [],
     }
     around = [*TO_THE_WAVES, "Begin retirement", "What has begun?", "Retire wave by wave"]
@@ -70,14 +70,14 @@ def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
 
     def begins_noted(_world: RetirementMachines, _event: Mapping[str, Any]) -> Answer:
         heard_at.append(time.time())
-        return {"refused": "", "waves": [[entry("a")]], "begun": 1, "moving": 0, "later": 0, "leftOut": []}
+        return {"refused": "", "waves": [[entry("a")]], "begun": 1, "moving": 0, "later": 0, "skipped": []}
 
     world, began = stage.world(begin_retirement=[begins_noted]), time.time()
     not_before = int(began) + ahead if ahead else 0
 
     execution = world.start_for_notes(not_before)
 
-    assert world.summary(execution) == {"refused": "", "retired": ["a"], "waiting": [], "leftOut": [], "failures": []}
+    assert world.summary(execution) == {"refused": "", "retired": ["a"], "waiting": [], "skipped": [], "failures": []}
     around = [
         *TO_THE_WAVES,
         "Wait for interruption notices",
@@ -97,15 +97,15 @@ def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_
     stage: ScriptedAccount[RetirementMachines],
 ) -> None:
     def begins_part(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
-        claim, beyond = ("a", 1) if event["execution"]["id"] == first else ("b", 0)
+        claim, over_limit = ("a", 1) if event["execution"]["id"] == first else ("b", 0)
         return {
             "refused": "",
             "waves": [[entry(claim)]],
             "begun": 1,
             "moving": 1,
             "later": 0,
-            "beyond": beyond,
-            "leftOut": [],
+            "overLimit": over_limit,
+            "skipped": [],
         }
 
     first = ""
@@ -157,7 +157,7 @@ def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later
     stage: ScriptedAccount[RetirementMachines],
 ) -> None:
     left_out = [{"claim": "a", "why": "it may still be launched"}]
-    too_early = {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 1, "leftOut": left_out}
+    too_early = {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 1, "skipped": left_out}
     world = stage.world(begin_retirement=[too_early, begins()])
 
     assert world.summary(world.start(claim("a", "lost")))["retired"] == ["a"]
@@ -195,7 +195,7 @@ def test_an_execution_that_lost_the_lease_begins_nothing(stage: ScriptedAccount[
         "refused": "",
         "retired": [],
         "waiting": [],
-        "leftOut": [{"claim": "a", "why": "the lease was taken"}],
+        "skipped": [{"claim": "a", "why": "the lease was taken"}],
         "failures": [],
     }
     assert len(world.calls["begin_retirement"]) == 1
@@ -228,7 +228,7 @@ def test_a_failure_is_reported_although_another_execution_holds_the_lease_by_the
 
 def test_a_retirement_ends_with_the_reason_while_karpenter_runs(stage: ScriptedAccount[RetirementMachines]) -> None:
     left_out = [{"claim": "a", "why": "KarpenterRuns"}]
-    refused = {"refused": "KarpenterRuns", "waves": [], "begun": 0, "moving": 0, "later": 0, "leftOut": left_out}
+    refused = {"refused": "KarpenterRuns", "waves": [], "begun": 0, "moving": 0, "later": 0, "skipped": left_out}
     world = stage.world(begin_retirement=[refused])
 
     execution = world.start(claim("a"))

@@ -34,11 +34,11 @@ NOTHING_SEEN = {
 ALL_THERE = {
     "instances": 3,
     "described": "",
-    "deadWaves": 0,
+    "endedWaves": 0,
     "leaseBroken": False,
     "openLaunches": 0,
     "disrupting": False,
-    "deadRetirements": 0,
+    "endedRetirements": 0,
     "retire": [],
     "garbage": [],
     "rebuild": [],
@@ -243,7 +243,7 @@ def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(
     assert swept.world.rings() == 1
 
 
-@pytest.mark.parametrize("found", [{"leaseBroken": True}, {"deadWaves": 1}, {"openLaunches": 2}])
+@pytest.mark.parametrize("found", [{"leaseBroken": True}, {"endedWaves": 1}, {"openLaunches": 2}])
 def test_what_a_dead_scale_up_left_behind_starts_another(
     stage: ScriptedAccount[Scripted], found: dict[str, Any]
 ) -> None:

@@ -51,7 +51,7 @@ class NodeAccessAccount:
         iam.create_instance_profile(InstanceProfileName=self.profile, Path=self.path)
         iam.add_role_to_instance_profile(InstanceProfileName=self.profile, RoleName=self.role)
         self.access = NodeAccess(self.cluster, eks=aws.client("eks"), iam=iam, ec2=aws.client("ec2"))
-        self.access.admit(self.arn)
+        self.access.grant(self.arn)
 
     def launch(self) -> str:
         pad = LaunchPad.build(self.aws.client("ec2"), self.aws.client("ssm"), self.network, self.aws.fresh("template"))
@@ -174,7 +174,7 @@ def test_what_a_deployment_did_not_make_is_never_removed(world: NodeAccessAccoun
     """The entry and the role of another owner's nodes, although no settings name them and no instance uses them."""
     iam, eks, memory = world.aws.client("iam"), world.aws.client("eks"), FakeUnusedTimes()
     foreign = world.network.node_role_arn
-    assert not world.access.admit(foreign)  # it had an entry before
+    assert not world.access.grant(foreign)  # it had an entry before
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
         world.handler.remove_unused(
@@ -195,7 +195,7 @@ def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: 
         match=r"has an access entry of type STANDARD in access-\w+; nodes need "
         r"EC2_LINUX or EC2_WINDOWS: delete it",
     ):
-        world.access.admit(arn)
+        world.access.grant(arn)
 
 
 def test_profiles_are_listed_by_their_path_only(world: NodeAccessAccount) -> None:

@@ -21,10 +21,10 @@ from botocore.loaders import Loader
 from functions.elevate_installer.handler import InstallerAccess
 from functions.empty_bucket import handler as empty_bucket
 from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.instance_prices import on_demand_prices, spot_prices
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.node_access import Kept, NodeAccess
-from joiner.adapters.prices import on_demand_prices, spot_prices
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.pricing.price_list import PAGE as PRICES
@@ -106,7 +106,7 @@ class FiveOfEachKind:
         for number in range(MANY):
             arn = self.aws.role("ec2.amazonaws.com")
             self.role = self.role or arn.rpartition("/")[2]
-            self.access.admit(arn)
+            self.access.grant(arn)
             profile = f"{self.cluster}-{number}"
             iam.create_instance_profile(InstanceProfileName=profile, Path=self.path)
             iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=self.role)

@@ -113,7 +113,7 @@ class AcceptanceRun:
     def _dry_run(self, name: str) -> str:
         """Return the answer of one dry run; one invocation of launch_instances makes all three."""
         if not self._answers:
-            self._answers = self._rehearse()
+            self._answers = self._request_dry_runs()
         code, message = self._answers[name]["code"], self._answers[name]["message"]
         if code == DRY_RUN_ALLOWED:
             return f"EC2 allows the request ({code})"
@@ -129,7 +129,7 @@ class AcceptanceRun:
             "policy, a permissions boundary, or an image owner that imageOwners does not name",
         )
 
-    def _rehearse(self) -> Mapping[str, Mapping[str, str]]:
+    def _request_dry_runs(self) -> Mapping[str, Mapping[str, str]]:
         manifest = self._class()
         pool = read_node_pool(acceptance_objects.build_node_pool(self.run, self.node_class))
         launch = build_dry_run_launch(
@@ -140,7 +140,7 @@ class AcceptanceRun:
             run=self.run,
             types=acceptance_objects.TYPES[2:3],
         )
-        payload = json.dumps({"rehearse": launch.to_json()}).encode()
+        payload = json.dumps({"dryRun": launch.to_json()}).encode()
         answer = self.here.client("lambda", seconds=60).invoke(
             FunctionName=self.here.outputs["LaunchFunction"], Payload=payload
         )

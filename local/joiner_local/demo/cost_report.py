@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from joiner.adapters.instance_prices import LINUX_ON_DEMAND
 from joiner.adapters.payload import is_express
-from joiner.adapters.prices import LINUX_ON_DEMAND
 from joiner_local.demo.change_watch import WatchedStack, instances
 from joiner_local.demo.execution_listing import events, execution
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.disruption import consolidation
 from joiner.disruption.consolidation_worth import PoolTotals, worthless
 from joiner.disruption.disruption_candidates import Candidate, find_candidates

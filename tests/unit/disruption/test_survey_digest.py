@@ -65,7 +65,7 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
     [
         {"pods": ()},
         {"pods": (WEB, replace(WEB, name="web-1"))},
-        {"pods": (replace(WEB, protection="true", protected=True),)},
+        {"pods": (replace(WEB, protection="true"),)},
         {"node": replace(NODE, ready=False)},
         {"node": replace(NODE, annotations={"karpenter.sh/do-not-disrupt": "true"})},
         {"budgets": (budget(1),)},

@@ -82,7 +82,7 @@ class RetirementExecution:
         finally:
             if lease and not self.stop_after:
                 self.world.machine.break_lease(self.arn, lease)
-        self.left_out = {**self.left_out, **{each["claim"]: each["why"] for each in begun["leftOut"]}}
+        self.left_out = {**self.left_out, **{each["claim"]: each["why"] for each in begun["skipped"]}}
         self.moving += begun["moving"]
         for wave in begun["waves"]:
             self.entries = self._drain(wave, passes)

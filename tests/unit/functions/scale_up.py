@@ -398,7 +398,7 @@ class SimulatedCluster:
             + cluster["missingReplicas"]
             + cluster["unwatchedClaims"]
             + cluster["staleClaims"]
-            + instances["deadWaves"]
+            + instances["endedWaves"]
             + instances["openLaunches"]
         )
         if due or instances["leaseBroken"]:

@@ -277,6 +277,6 @@ def test_any_text_is_edited_exactly_or_refused(text: str) -> None:
 
 
 def test_admitting_the_installer_removes_nothing() -> None:
-    mapped = aws_auth.admit(MappedRoles(OURS, frozenset({f"{ROLE}sweep"})), [], [], keep=True)
+    mapped = aws_auth.map_roles(MappedRoles(OURS, frozenset({f"{ROLE}sweep"})), [], [], keep=True)
 
     assert mapped == MappedRoles(OURS, frozenset({f"{ROLE}sweep"}))

@@ -91,8 +91,8 @@ def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crow
     ).answer(TASK, asked, NOON, 0)
 
     assert (answer["begun"], sum(map(len, answer["waves"]))) == (function.BEGUN_AT_ONCE, function.BEGUN_AT_ONCE)
-    assert answer["beyond"] == MANY - function.BEGUN_AT_ONCE
-    (left,) = answer["leftOut"]
+    assert answer["overLimit"] == MANY - function.BEGUN_AT_ONCE
+    (left,) = answer["skipped"]
     assert left["why"].startswith(f"{MANY - function.BEGUN_AT_ONCE} claims are more than one execution retires")
     assert size(answer) < 100_000
 

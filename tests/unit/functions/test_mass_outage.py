@@ -16,7 +16,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
-from joiner.adapters.parallel import TimeLeft
+from joiner.adapters.parallel_calls import TimeLeft
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
@@ -102,7 +102,7 @@ def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(
     task = _task(retiring)
     left = beginning.answer(task, [RetirementRequest(claim.name, RetirementReason.DELETED)], world.now, 0)
 
-    assert left["leftOut"] == [{"claim": claim.name, "why": "no time was left; the sweep asks again"}]
+    assert left["skipped"] == [{"claim": claim.name, "why": "no time was left; the sweep asks again"}]
     assert left["waves"] == []
     assert list_claims(world.kube).claims == (claim,)
 

@@ -10,7 +10,7 @@ from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2, Parameters
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
-from joiner.adapters.parallel import UNBOUNDED, TimeLeft
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused

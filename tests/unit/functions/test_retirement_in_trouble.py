@@ -206,7 +206,7 @@ def test_an_owner_that_makes_passes_keeps_its_claims_and_a_silent_one_loses_them
     _, swept = grown.survey("s2")
 
     assert [(each["claim"], each["reason"]) for each in swept["retire"]] == [(claim.name, "deleted")]
-    assert swept["deadRetirements"] == 1
+    assert swept["endedRetirements"] == 1
 
 
 @pytest.mark.parametrize("stage", ["drained", "terminating", "terminated"])
@@ -312,7 +312,7 @@ def test_what_may_go_does_not_go_without_its_claim(grown: SimulatedCluster, reas
         [RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)], execution._take_the_lease()
     )
 
-    assert begun["leftOut"] == [{"claim": claim.name, "why": "its claim is gone"}]
+    assert begun["skipped"] == [{"claim": claim.name, "why": "its claim is gone"}]
 
 
 def test_a_node_whose_room_cannot_be_read_is_drained_like_any_other(grown: SimulatedCluster) -> None:

@@ -142,7 +142,7 @@ def test_what_is_voluntary_does_not_begin_without_the_lease(grown: SimulatedClus
 
     begun = execution._begin([RetirementRequest(claim.name, RetirementReason.EMPTY)], 0)
 
-    assert begun["leftOut"] == [{"claim": claim.name, "why": "it needs the lease"}]
+    assert begun["skipped"] == [{"claim": claim.name, "why": "it needs the lease"}]
 
 
 def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: SimulatedCluster) -> None:

@@ -89,7 +89,7 @@ def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standi
 
     standing.dead.add(arn("retire-1"))
     _, freed = looked(standing, 2)
-    assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
+    assert (retired(freed), freed["endedRetirements"]) == ([(claim.name, "deleted")], 1)
     assert memory(standing, Retirements).of(claim.name).owner == ""
 
 
@@ -107,7 +107,7 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
         memory(standing, Retirements).see([claim.name], express_arn("retire-1"), int(standing.now.timestamp()))
         assert retired(looked(standing, number, after=20)[1]) == []
     _, freed = looked(standing, 14, after=20)  # five minutes after its start
-    assert (retired(freed), freed["deadRetirements"]) == ([(claim.name, "deleted")], 1)
+    assert (retired(freed), freed["endedRetirements"]) == ([(claim.name, "deleted")], 1)
 
     RetirementExecution(standing, "retire-2").run(RetirementRequest(claim.name, RetirementReason.DELETED))
     assert claim.name not in [each.name for each in claims(standing)]

@@ -102,7 +102,7 @@ def test_an_expired_machine_stays_while_its_node_must_not_be_disrupted_and_a_nod
 
 def test_an_expired_machine_stays_for_a_pod_that_must_not_be_disrupted_and_for_pods_on_their_way() -> None:
     machine, pools = running("a", kind="Machine"), (pool(kind="Provisioner", expire_after=60),)
-    protected = replace(pod("job", on="node-a"), protected=True)
+    protected = replace(pod("job", on="node-a"), protection="true")
 
     assert EXPIRED.find(survey(machine, pools=pools, pods=(protected,))) == []
     coming = claim("a", kind="Machine", provider_id="aws:///us-east-1a/i-a", created=AGO).as_registered(
@@ -213,7 +213,7 @@ def test_any_other_pod_keeps_a_node_and_so_does_one_that_the_scheduler_promised_
 
 
 def test_the_annotation_of_a_daemons_pod_keeps_no_node() -> None:
-    agent = replace(daemon_pod("agent", "node-a", on="node-a"), protected=True)
+    agent = replace(daemon_pod("agent", "node-a", on="node-a"), protection="true")
 
     assert empty_claims(survey(running("a"), pods=(agent,))) == [running("a")]
 

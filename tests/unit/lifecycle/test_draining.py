@@ -68,7 +68,7 @@ def test_pods_are_evicted_in_four_tiers_and_each_tier_waits_for_the_end_of_the_o
 
 
 def test_a_protected_pod_of_an_earlier_tier_keeps_the_later_ones_until_the_deadline_is_near() -> None:
-    job, agent = pod("job", protected="true", grace=30), pod("agent", owner_kind="DaemonSet", grace=5)
+    job, agent = pod("job", protection="true", grace=30), pod("agent", owner_kind="DaemonSet", grace=5)
 
     waiting, late = looked(job, agent, deadline=at(31)), looked(job, agent, deadline=at(30))
 
@@ -80,7 +80,7 @@ def test_a_protected_pod_of_an_earlier_tier_keeps_the_later_ones_until_the_deadl
     ("value", "invalid"), [("", ""), ("true", ""), ("false", ""), ("2h30m", ""), ("Never", "Never"), ("ever", "ever")]
 )
 def test_a_value_of_the_annotation_without_meaning_is_named(value: str, invalid: str) -> None:
-    assert pod("job", protected=value).invalid_protection == invalid
+    assert pod("job", protection=value).invalid_protection == invalid
 
 
 def test_a_pod_that_ends_is_not_asked_again_and_is_waited_for() -> None:
@@ -106,7 +106,7 @@ def test_a_pod_that_ends_is_not_asked_again_and_is_waited_for() -> None:
 def test_a_pod_that_asks_not_to_be_disrupted_is_left_alone_for_so_long(
     protected: str, started: datetime | None, *, evicted: bool
 ) -> None:
-    plan = looked(pod("job", protected=protected, started=started))
+    plan = looked(pod("job", protection=protected, started=started))
 
     assert (names(plan.evict) == ["job"]) is evicted
     assert plan.blockers == (() if evicted else ("pod shop/job asks not to be disrupted",))
@@ -114,7 +114,7 @@ def test_a_pod_that_asks_not_to_be_disrupted_is_left_alone_for_so_long(
 
 
 def test_a_deadline_ends_what_protects_a_pod_early_enough_for_it_to_end_by_itself() -> None:
-    job = pod("job", protected="true", grace=30)
+    job = pod("job", protection="true", grace=30)
 
     early, late = looked(job, deadline=at(31)), looked(job, deadline=at(30))
 
@@ -154,13 +154,13 @@ def test_the_next_pass_is_soon_after_progress_and_else_late_but_never_after_the_
     assert pause(90, progress=False, now=NOON, next_at=None) == 60
     assert pause(60, progress=True, now=NOON, next_at=None) == 2
     assert pause(60, progress=False, now=NOON, next_at=at(7)) == 7
-    assert looked(pod("job", protected="10m", started=NOON)).next_at == at(600)
+    assert looked(pod("job", protection="10m", started=NOON)).next_at == at(600)
 
 
 def test_pods_with_a_controller_need_another_node() -> None:
     leaving = [
         pod("web"),
-        pod("job", protected="true"),
+        pod("job", protection="true"),
         pod("alone", owner_kind=""),
         pod("agent", owner_kind="DaemonSet"),
         pod("ends", ends=at(9)),
@@ -208,7 +208,7 @@ def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
         grace=0,
         priority=2000001000,
         critical=True,
-        protected="true",
+        protection="true",
         volume_claims=("data-db-0", "db-0-scratch"),
         owner_name="db",
         created=at(-3660),

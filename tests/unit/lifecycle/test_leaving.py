@@ -48,7 +48,7 @@ def test_pods_of_a_leaving_node_want_a_place_unless_a_slot_waits_for_them() -> N
         {"owner_kind": "DaemonSet"},
         {"phase": "Succeeded"},
         {"deletion": "2026-11-21T12:00:00Z"},
-        {"protected": True},
+        {"protection": "true"},
     ],
     ids=str,
 )

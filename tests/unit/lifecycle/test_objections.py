@@ -34,7 +34,7 @@ def test_a_duration_on_a_pod_holds_the_node_until_it_is_over(reason: RetirementR
     assert objection(reason, FOR_FOUR_HOURS, hours=2.9) == f"{HELD} until 2026-11-21T15:00:00Z"
     assert objection(reason, FOR_FOUR_HOURS, hours=3) == ""
     assert objection(reason, replace(JOB, protection="true"), hours=99) == HELD
-    assert objection(reason, replace(JOB, protected=True), hours=99) == HELD
+    assert objection(reason, replace(JOB, protection="true"), hours=99) == HELD
     assert objection(reason, replace(JOB, protection="later")) == ""
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from joiner.planning import PlanTolerances, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
-from joiner.pools.node_costs import NodeCosts
+from joiner.pools.additional_node_costs import NodeCosts
 from joiner_cli.catalogue_files import load_catalogue
 from tests.unit.planning.worlds import node_pool, pods
 

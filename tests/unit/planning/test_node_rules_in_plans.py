@@ -88,16 +88,16 @@ def test_daemons_that_use_all_capacity_are_the_reason() -> None:
 
     assert why(checked(lists)) == [
         (
-            "default: daemon sets leave no room on any instance type that would suit it: on m.2xlarge they are "
-            "short of 2.08 cpu"
+            "default: the pod and the daemon sets do not fit together on any suitable instance type: on m.2xlarge "
+            "they are short of 2.08 cpu"
         )
     ]
 
     small = pod("web-0", nodeSelector={CPU: "2"})
     assert why(checked(world([small], daemonsets=[daemon_set("agent", cpu="3")]))) == [
         (
-            "default: daemon sets leave no room on any instance type that would suit it: on g.large they are short "
-            "of 1.08 cpu"
+            "default: the pod and the daemon sets do not fit together on any suitable instance type: on g.large "
+            "they are short of 1.08 cpu"
         )
     ]
 

@@ -8,7 +8,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.planning import Ceilings, Plan, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
-from joiner.pools.node_costs import NodeCosts
+from joiner.pools.additional_node_costs import NodeCosts
 from tests.unit.planning.worlds import ZONES, instance_type, node_pool, pods
 
 TWINS = {"small": instance_type("small", 2, 8, 0.05), "large": instance_type("large", 16, 64, 0.4)}

@@ -8,7 +8,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.parallel import call_all
+from joiner.adapters.parallel_calls import call_all
 from joiner.lifecycle.other_autoscalers import DEFINITIONS, LEASES, OtherAutoscaler, find_other_autoscalers
 from joiner.names import MANAGED_BY
 from joiner.reporting.events import Event, Subject

@@ -57,7 +57,7 @@ class MappedRoles:
         return {"metadata": {"annotations": {MAPPED_ROLES: annotation}}, "data": {"mapRoles": self.text}}
 
 
-def admit(
+def map_roles(
     mapped: MappedRoles, functions: Sequence[RoleMapping], nodes: Sequence[str], *, keep: bool = False
 ) -> MappedRoles:
     """Return the content with the roles of functions and of nodes. Former roles of functions are removed; former roles
@@ -84,7 +84,7 @@ def admit(
     return MappedRoles(text, ours)
 
 
-def expel(mapped: MappedRoles, functions: Collection[str], *, keep_nodes: bool) -> MappedRoles:
+def unmap_roles(mapped: MappedRoles, functions: Collection[str], *, keep_nodes: bool) -> MappedRoles:
     """Return the content without the roles that Joiner mapped; with `keep_nodes` those of nodes stay."""
     nodes = {role_of(each) for each in read_mappings(mapped.text) if each.get("username") == NODE_USERNAME}
     kept = {arn for arn in mapped.ours if keep_nodes and arn.lower() in nodes}

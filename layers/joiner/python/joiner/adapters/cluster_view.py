@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
 from joiner.adapters.kube_errors import KubeError, NotFound
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.names import CLAIM_RESOURCES
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]

@@ -50,12 +50,12 @@ def put_snapshot(
     assignments: Mapping[str, Mapping[str, int]],
     assigned: Mapping[str, Mapping[str, int]],
     in_flight: Collection[str],
-    questions: Mapping[str, PendingPodClass] | None = None,
+    pending_classes: Mapping[str, PendingPodClass] | None = None,
 ) -> str:
     """Store the snapshot of the cluster without the fields that planning does not use; return its key.
 
     `assigned` is the assignments as the ledger contains them, `assignments` the part of them that no pod has used yet.
-    `questions` is what the pending pods ask for, by class.
+    `pending_classes` describes the pending pods of each class, for their back-off.
     """
     key = task.key(SNAPSHOTS)
     kept: dict[str, Any] = {
@@ -64,7 +64,9 @@ def put_snapshot(
         "assigned": assigned,
         "inFlight": sorted(in_flight),
     }
-    kept["questions"] = {name: [asked.pods, asked.newest, asked.digest] for name, asked in (questions or {}).items()}
+    kept["pendingClasses"] = {
+        name: [found.pods, found.newest, found.digest] for name, found in (pending_classes or {}).items()
+    }
     store.put(key, kept)
     return key
 
@@ -78,8 +80,8 @@ class _KeptParts(TypedDict, total=False):
     inFlight: Any
 
 
-class _Questions(TypedDict, total=False):
-    questions: dict[str, tuple[int, str, str]]
+class _PendingClasses(TypedDict, total=False):
+    pendingClasses: dict[str, tuple[int, str, str]]
 
 
 def get_snapshot(store: Store, key: str) -> Snapshot:
@@ -92,9 +94,10 @@ def get_snapshot(store: Store, key: str) -> Snapshot:
     return Snapshot.from_lists(lists, assignments=stored["assignments"], in_flight=stored["inFlight"])
 
 
-def get_questions(store: Store, key: str) -> dict[str, PendingPodClass]:
-    """Return what the pending pods of a stored snapshot ask for, by class."""
-    return {name: PendingPodClass(*asked) for name, asked in store.get_as(key, _Questions).get("questions", {}).items()}
+def get_pending_classes(store: Store, key: str) -> dict[str, PendingPodClass]:
+    """Return the pending pods of a stored snapshot, by class."""
+    stored = store.get_as(key, _PendingClasses).get("pendingClasses", {})
+    return {name: PendingPodClass(*found) for name, found in stored.items()}
 
 
 class _Name(TypedDict, total=False):

@@ -18,7 +18,7 @@ from joiner.adapters.ec2_errors import (
     TemplateDiffers,
     translate_errors,
 )
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.launching.unused_launch_templates import StoredLaunchTemplate

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.config import Config
 from botocore.session import Session, get_session
 
-from joiner.adapters.parallel import TimeLeft
+from joiner.adapters.parallel_calls import TimeLeft
 from joiner.adapters.payload import ClusterFacts, Task
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_patches import patch_latest
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.lifecycle.class_holds import ClassHold, change_finalizer, find_class_holds
 from joiner.pools import NodeClaim
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.reporting.event_limits import limit_events
 from joiner.reporting.events import Event
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.cluster import InvalidField, Node
 from joiner.cluster.list_pages import Packed
 from joiner.names import LEAVING

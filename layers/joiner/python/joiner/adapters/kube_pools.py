@@ -6,7 +6,7 @@ from typing import Any
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
-from joiner.adapters.parallel import call_each
+from joiner.adapters.parallel_calls import call_each
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.pools import NodeClaim, NodePool, read_manifests
 

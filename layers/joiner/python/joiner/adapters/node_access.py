@@ -38,7 +38,7 @@ class NodeAccess:
         self._iam = iam
         self._ec2 = ec2
 
-    def admit(self, role_arn: str) -> bool:
+    def grant(self, role_arn: str) -> bool:
         """Ensure that the role has an access entry for nodes; return False if it had one before."""
         try:
             self._eks.create_access_entry(

@@ -35,7 +35,7 @@ class PlanningBackOffs(DynamoTable):
     def put(self, answers: Mapping[str, PlanningBackOff], now: int) -> None:
         """Store the answers of the last plan, replacing all others."""
         kept = {
-            key: (each.question.pods, each.question.newest, each.question.digest, each.tries, each.until)
+            key: (each.pending.pods, each.pending.newest, each.pending.digest, each.tries, each.until)
             for key, each in answers.items()
         }
         text = json.dumps(kept, sort_keys=True, separators=(",", ":"))

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError
 from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure
 from joiner.adapters.item_attributes import written
 from joiner.adapters.ledger_items import UNSEEN_FOR, Retirement
-from joiner.adapters.parallel import call_all
+from joiner.adapters.parallel_calls import call_all
 from joiner.adapters.records import UnreadableRecord
 from joiner.item_keys import RETIREMENT, item_key
 

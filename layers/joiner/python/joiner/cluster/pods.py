@@ -16,8 +16,7 @@ from joiner.cluster.taints import Taint
 
 Manifest = Mapping[str, Any]
 
-PROTECTING: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT)
-READ_ANNOTATIONS: Final = (*PROTECTING, names.POD_DELETION_COST, names.DRAIN)
+READ_ANNOTATIONS: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT, names.POD_DELETION_COST, names.DRAIN)
 """The annotations of pods that Joiner reads."""
 ENDED: Final = ("Succeeded", "Failed")
 OF_NODES: Final = ("DaemonSet", "Node")
@@ -50,8 +49,6 @@ class Pod:
     owner_uid: str = ""
     gates: tuple[str, ...] = ()
     unschedulable: str | None = None
-    protected: bool = False
-    """Whether the pod must not be disrupted while it runs."""
     protection: str = ""
     """The value of its annotation against disruption: ``true``, a duration from its start, or empty."""
     started: str = ""
@@ -105,7 +102,6 @@ class Pod:
             owner_uid=_shared(owner.get("uid") or ""),
             gates=tuple(one.get("name") or "" for one in spec.get("schedulingGates") or ()),
             unschedulable=(scheduled.get("message") or "") if waiting else None,
-            protected=any(annotations.get(key) == "true" for key in PROTECTING),
             protection=read_protection(annotations) if annotations else "",
             started=_shared(status.get("startTime") or ""),
             ready=all(
@@ -139,13 +135,18 @@ class Pod:
         return self.owner_kind in OF_NODES
 
     @property
+    def never_disrupted(self) -> bool:
+        """Whether its annotation forbids disruption as long as it runs."""
+        return self.protection == "true"
+
+    @property
     def moves(self) -> bool:
         """Whether a drain of the node makes the pod need another node soon, because its controller replaces it.
 
         A pod that tolerates the drain's taint stays until the end. A pod that must not be disrupted leaves at an
         unknown time. The replacement of a pod that leaves by a rollout is a pending pod of its own before that.
         """
-        unaffected = self.stays_with_node or self.protected or self.leaves_by_rollout
+        unaffected = self.stays_with_node or self.never_disrupted or self.leaves_by_rollout
         stays = unaffected or self.constraints.untolerated((DRAINING,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from joiner.catalogue import Catalogue
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Pod
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from joiner.catalogue import Catalogue
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments, unbound
 from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from joiner import names
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, PodDisruptionBudget
 from joiner.cluster.eviction_costs import NODE_COST, node_eviction_cost
 from joiner.disruption.disruption_history import DisruptionHistory

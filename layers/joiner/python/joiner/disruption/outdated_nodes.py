@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from joiner import names
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod
 from joiner.cluster.eviction_costs import node_eviction_cost
 from joiner.disruption.disruption_candidates import BudgetsOfPods, needs_another_node

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
+from joiner.launching.additional_cost_computation import compute_node_costs
 from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
 from joiner.launching.declared_problems import (
     allowed_roles,
@@ -23,7 +24,6 @@ from joiner.launching.image_families import default_devices
 from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_families.image_variants import requirements_of
 from joiner.launching.image_owners import find_owner_problems
-from joiner.launching.node_class_costs import compute_node_costs
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_images import (

@@ -45,7 +45,7 @@ SELDOM: Final = 60
 class DrainingPod:
     """One pod of a node that is being drained.
 
-    `ends` is the end of its grace period, if it is terminating; `grace` is in seconds. `protected` is its annotation
+    `ends` is the end of its grace period, if it is terminating; `grace` is in seconds. `protection` is its annotation
     against disruption: ``true``, a duration, or empty; `volume_claims` are the names of its PersistentVolumeClaims.
     `drained_by` is its annotation that asks for a rollout instead of an eviction.
     """
@@ -62,7 +62,7 @@ class DrainingPod:
     critical: bool = False
     mirror: bool = False
     tolerates: bool = False
-    protected: str = ""
+    protection: str = ""
     volume_claims: tuple[str, ...] = ()
     owner_name: str = ""
     created: datetime | None = None
@@ -90,7 +90,7 @@ class DrainingPod:
             critical=spec.get("priorityClassName") in CRITICAL,
             mirror=MIRROR in annotations,
             tolerates=_tolerates(spec.get("tolerations") or ()),
-            protected=read_protection(annotations),
+            protection=read_protection(annotations),
             volume_claims=tuple(filter(None, list_volume_claims(manifest))),
             owner_name=owner.get("name") or "",
             created=parse_timestamp(metadata.get("creationTimestamp")),
@@ -119,12 +119,12 @@ class DrainingPod:
 
     def protected_until(self, now: datetime) -> datetime | None:
         """Return until when it may not be evicted: FOREVER, or None if it may be evicted at `now`."""
-        return None if self.of_daemon else protected_until(self.protected, self.started, now)
+        return None if self.of_daemon else protected_until(self.protection, self.started, now)
 
     @property
     def invalid_protection(self) -> str:
         """Return the value of its annotation against disruption if the value has no meaning; else empty."""
-        return self.protected if is_meaningless(self.protected) else ""
+        return self.protection if is_meaningless(self.protection) else ""
 
     def is_protected(self, now: datetime) -> bool:
         """Return whether its annotation still forbids disruption at `now`."""

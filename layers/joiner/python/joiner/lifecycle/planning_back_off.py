@@ -1,10 +1,10 @@
 """Pods that no plan could place, and when to plan for them again.
 
-The pods of a class form a *question*: their number, the age of the newest, and a digest of everything that a plan
-depends on (pools and their classes, nodes, claims, daemon sets, offerings that are short; other pods and volumes for
-classes whose rules use them). A plan that leaves them pending is an *answer*, and so is a launch that is refused. The
-same question is planned again after one minute, then two, four, eight, ten: something that only AWS knows may have
-changed (a subnet was tagged, a quota was raised). A new question is planned at once.
+The pending pods of a class are described by their number, the age of the newest, and a digest of everything that a
+plan depends on (pools and their classes, nodes, claims, daemon sets, offerings that are short; other pods and volumes
+for classes whose rules use them). A plan that leaves them pending starts a back-off, and so does a launch that is
+refused. An unchanged class is planned again after one minute, then two, four, eight, ten: something that only AWS knows
+may have changed (a subnet was tagged, a quota was raised). A changed class is planned at once.
 """
 
 import hashlib
@@ -17,23 +17,24 @@ from joiner.cluster import Pod, PodAffinityTerm
 from joiner.names import CLAIM_RESOURCES, NODE_CLASS_RESOURCES, POOL_RESOURCES
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
-"""Seconds between two plans for the same question.
+"""Seconds between two plans for an unchanged class.
 
 Ten minutes is the longest wait after a change that sends no signal.
 """
 
 CLASSES_KEPT: Final = 2000
-"""Maximum of stored answers, so that they fit into one item. Pods of further classes are planned every time."""
+"""Maximum of stored back-offs, so that they fit into one item. Pods of further classes are planned every time."""
 
 DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "daemonsets", "nodeoverlays")
-"""Kinds that users write: a new generation makes a new question. Their status, which Joiner writes, does not."""
+"""Kinds that users write: a new generation changes the digest. Their status, which Joiner writes, does not."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPodClass:
-    """The question of the pending pods of one class."""
+    """The pending pods of one class: their number, the creation time of the newest, and the digest of what a plan for
+    them depends on."""
 
     pods: int
     newest: str
@@ -42,11 +43,11 @@ class PendingPodClass:
 
 @dataclass(frozen=True, slots=True)
 class PlanningBackOff:
-    """A question whose answer was that no node can be created: how often in a row, and until when (epoch s) it is not
-    planned again.
+    """Pending pods of a class for which no node could be created: how often in a row, and until when (epoch s) they
+    are not planned again.
     """
 
-    question: PendingPodClass
+    pending: PendingPodClass
     tries: int
     until: int
 
@@ -54,27 +55,27 @@ class PlanningBackOff:
 def describe_pending_classes(
     pods: Iterable[Pod], *, bound: Iterable[Pod], lists: Lists, unavailable: Iterable[str]
 ) -> dict[str, PendingPodClass]:
-    """Return the questions of these pending pods, by class.
+    """Describe these pending pods, by class.
 
     `bound` are the pods that have a node, `unavailable` the ids of offerings that are short.
     """
     classes: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         classes[pod.class_key].append(pod)
-    world = _world(lists, unavailable) if classes else ""
+    surroundings = _plan_inputs(lists, unavailable) if classes else ""
     neighbours = _Neighbours(bound if classes else ())
     return {
         key: PendingPodClass(
             pods=len(group),
             newest=max(pod.created for pod in group),
-            digest=_digest(world, *neighbours.of(group, lists), *_volumes(group[0], lists)),
+            digest=_digest(surroundings, *neighbours.of(group, lists), *_volumes(group[0], lists)),
         )
         for key, group in classes.items()
     }
 
 
 def replicas_key(pool: str) -> str:
-    """Return the key of the question for the missing nodes of a static pool. The keys of pod classes have no space.
+    """Return the key of the back-off for the missing nodes of a static pool. The keys of pod classes have no space.
 
     >>> replicas_key("NodePool/fixed")
     'replicas of NodePool/fixed'
@@ -85,22 +86,22 @@ def replicas_key(pool: str) -> str:
 def describe_missing_replicas(
     missing: Mapping[str, int], *, lists: Lists, unavailable: Iterable[str]
 ) -> dict[str, PendingPodClass]:
-    """Return a question for each static pool that lacks nodes. `missing` counts them by the pool's key."""
-    world = _world(lists, unavailable) if missing else ""
-    return {replicas_key(pool): PendingPodClass(number, "", _digest(world)) for pool, number in missing.items()}
+    """Describe the missing nodes of each static pool. `missing` counts them by the pool's key."""
+    surroundings = _plan_inputs(lists, unavailable) if missing else ""
+    return {replicas_key(pool): PendingPodClass(number, "", _digest(surroundings)) for pool, number in missing.items()}
 
 
 def find_classes_to_plan(
     asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int
 ) -> frozenset[str]:
     """Return the classes to plan for at `at` (epoch seconds)."""
-    return frozenset(key for key, question in asked.items() if not _stands(answers.get(key), question, at))
+    return frozenset(key for key, pending in asked.items() if not _stands(answers.get(key), pending, at))
 
 
 def back_off_after_plan(
     asked: Mapping[str, PendingPodClass], hopeless: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """Return the answers after a plan for all questions that left pods of the classes `hopeless` pending.
+    """Return the back-offs after a plan for all classes that left pods of the classes `hopeless` pending.
 
     The refusals of other classes stay counted, because their launch may be refused again. Until then they are planned.
     """
@@ -116,32 +117,32 @@ def back_off_after_plan(
 def back_off_after_refusal(
     asked: Mapping[str, PendingPodClass], classes: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """Return the answers after refused launches for pods of these classes, if an immediate retry cannot succeed."""
+    """Return the back-offs after refused launches for pods of these classes, if an immediate retry cannot succeed."""
     again = {key: _again(asked[key], before.get(key), at) for key in classes if key in asked}
     return dict(sorted({**before, **again}.items())[:CLASSES_KEPT])
 
 
-def _stands(answer: PlanningBackOff | None, question: PendingPodClass, at: int) -> bool:
-    return answer is not None and at < answer.until and _same(answer.question, question)
+def _stands(answer: PlanningBackOff | None, pending: PendingPodClass, at: int) -> bool:
+    return answer is not None and at < answer.until and _same(answer.pending, pending)
 
 
-def _same(answered: PendingPodClass, question: PendingPodClass) -> bool:
-    """Return whether the question is the same. Fewer pods are no new question; an additional or newer pod has no event
+def _same(answered: PendingPodClass, pending: PendingPodClass) -> bool:
+    """Return whether the class is unchanged. Fewer pods are no change; an additional or newer pod has no event
     with the reason yet.
     """
-    return question.digest == answered.digest and question.pods <= answered.pods and question.newest <= answered.newest
+    return pending.digest == answered.digest and pending.pods <= answered.pods and pending.newest <= answered.newest
 
 
-def _again(question: PendingPodClass, before: PlanningBackOff | None, at: int) -> PlanningBackOff:
-    if before is None or before.question.digest != question.digest:
-        return PlanningBackOff(question, 1, at + BACK_OFF_SECONDS[0])
+def _again(pending: PendingPodClass, before: PlanningBackOff | None, at: int) -> PlanningBackOff:
+    if before is None or before.pending.digest != pending.digest:
+        return PlanningBackOff(pending, 1, at + BACK_OFF_SECONDS[0])
     if at < before.until:  # planned together with others: its wait does not change
-        return PlanningBackOff(question, before.tries, before.until)
+        return PlanningBackOff(pending, before.tries, before.until)
     tries = before.tries + 1
-    return PlanningBackOff(question, tries, at + BACK_OFF_SECONDS[min(tries, len(BACK_OFF_SECONDS)) - 1])
+    return PlanningBackOff(pending, tries, at + BACK_OFF_SECONDS[min(tries, len(BACK_OFF_SECONDS)) - 1])
 
 
-def _world(lists: Lists, unavailable: Iterable[str]) -> str:
+def _plan_inputs(lists: Lists, unavailable: Iterable[str]) -> str:
     parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED for each in lists.get(kind) or ()]
     parts += [f"node/{_name(each)}" for each in lists.get("nodes") or ()]
     parts += [f"claim/{_name(each)}/{_leaving(each)}" for kind in CLAIM_RESOURCES for each in lists.get(kind) or ()]

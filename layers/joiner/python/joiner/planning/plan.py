@@ -11,7 +11,7 @@ from typing import Any, Final
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
 from joiner.pools import InvalidManifest
-from joiner.pools.node_costs import NO_COSTS, NodeCosts
+from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 
 
 @dataclass(frozen=True, slots=True, order=True)

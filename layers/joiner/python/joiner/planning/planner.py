@@ -13,7 +13,7 @@ from dataclasses import replace
 from joiner import names
 from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
 from joiner.catalogue.class_compatibility import find_class_conflict
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE

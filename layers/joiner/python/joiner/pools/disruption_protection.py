@@ -62,10 +62,9 @@ def find_protected_node(claim: NodeClaim, node: Node, keys: Iterable[str] = (nam
 
 def find_protection(pod: Pod, now: datetime) -> str:
     """Return why the annotation of a pod forbids the disruption of its node, or an empty text."""
-    if not (pod.protected or pod.protection) or pod.stays_with_node or pod.terminal or pod.deletion:
+    if not pod.protection or pod.stays_with_node or pod.terminal or pod.deletion:
         return ""
-    protection = "true" if pod.protected else pod.protection
-    until = protected_until(protection, parse_timestamp(pod.started), now)
+    until = protected_until(pod.protection, parse_timestamp(pod.started), now)
     if until is None:
         return ""
     end = "" if until == FOREVER else f" until {format_timestamp(until)}"

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from joiner.cluster import Requirements
+from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.conditions import Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, Severity
 from joiner.pools.node_class import ImageFamily
-from joiner.pools.node_costs import NO_COSTS, NodeCosts
 from joiner.pools.node_pool import ClassKind, NodeClassRef
 
 CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")

@@ -15,7 +15,7 @@ from joiner.catalogue import InstanceType, Offering, family_labels
 from joiner.cluster import Resources
 from joiner.planning.plan import Offer
 from joiner.pools import NodeClass, NodePool
-from joiner.pools.node_costs import NO_COSTS, NodeCosts
+from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 
 Unavailable = frozenset[tuple[str, str, str]]
 """Capacity type, instance type and zone of offerings that are unavailable; ``*`` for type or zone means all of them."""

@@ -14,7 +14,7 @@ from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocata
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.class_compatibility import find_incompatibility
 from joiner.catalogue.instance_features import EFA
-from joiner.catalogue.node_prices import node_costs
+from joiner.catalogue.total_node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
 from joiner.planning.model.node_offers import (
     INSTANCE_LABELS,
@@ -31,8 +31,8 @@ from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import node_amount
 from joiner.pools import NodeClass, NodePool, Overlays, ResolvedNodeClass
+from joiner.pools.additional_node_costs import NodeCosts
 from joiner.pools.capacity_reservations import PRICE_SHARE, RESERVATION_LABELS
-from joiner.pools.node_costs import NodeCosts
 
 ANY_VALUE: Final = "*"
 PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, *RESERVATION_LABELS)

@@ -137,7 +137,7 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
             f"zones ({short})"
         )
     if full:
-        return f"daemon sets leave no room on any instance type that would suit it: {full}"
+        return f"the pod and the daemon sets do not fit together on any suitable instance type: {full}"
     if pool_offers.closed:
         return pool_offers.closed
     for requirements in group.where:
@@ -150,7 +150,8 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
             alone = Requirements({key: values})
             if len(pool_offers.variants) == MOST_VARIANTS and key in pool_offers.variants[0].labels:
                 return (
-                    f"the pool leaves {key} open, and this plan looks at {MOST_VARIANTS} combinations only{TEMPORARY}"
+                    f"the pool does not restrict {key}, and a plan considers at most {MOST_VARIANTS} "
+                    f"combinations of the values of such labels{TEMPORARY}"
                 )
             if not any(alone.allow({key: value} if value is not None else {}) for value in possible):
                 return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"

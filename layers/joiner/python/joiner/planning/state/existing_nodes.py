@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
 from joiner.catalogue.instance_features import EFA
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.inputs.snapshot import Snapshot

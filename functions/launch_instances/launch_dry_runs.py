@@ -29,7 +29,7 @@ FROM_TEMPLATE: Final = (
 """The fields that RunInstances accepts in the template's form."""
 
 
-def rehearse(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
+def send_dry_runs(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
     """Return EC2's answers: ``{"launch-template" | "run-instances" | "create-fleet": {"code", "message"}}``."""
     template = launch.templates[0]
     tags = _tags(template.tags)

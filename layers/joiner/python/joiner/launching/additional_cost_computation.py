@@ -1,10 +1,10 @@
 """The costs of the nodes of a class beside their instances, from its volumes and the region."""
 
-from joiner.catalogue.volume_prices import PUBLIC_IPV4_PER_HOUR, price_volumes
+from joiner.catalogue.volume_and_address_prices import PUBLIC_IPV4_PER_HOUR, price_volumes
 from joiner.launching.image_families import default_devices
 from joiner.launching.node_images import choose_family
 from joiner.pools import BlockDevice, NodeClass
-from joiner.pools.node_costs import NodeCosts
+from joiner.pools.additional_node_costs import NodeCosts
 
 IMAGE_DEVICES = (BlockDevice("/dev/xvda", 20, "gp3"),)
 """The volumes assumed for a node whose image decides."""

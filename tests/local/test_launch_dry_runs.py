@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from functions.launch_instances.rehearsing import rehearse
+from functions.launch_instances.launch_dry_runs import send_dry_runs
 from joiner.launching import Launch
 from joiner.pools.codecs.declared_objects import read_node_class, read_node_pool
 from joiner_cli.acceptance import acceptance_objects
@@ -61,7 +61,7 @@ def test_each_request_is_a_dry_run_and_nothing_is_made(local_aws: RunningAws, la
     ec2 = local_aws.client("ec2")
     before = counts(ec2)
 
-    answers = rehearse(ec2, launch)
+    answers = send_dry_runs(ec2, launch)
 
     assert {name: answer["code"] for name, answer in answers.items()} == {
         "launch-template": "DryRunOperation",
@@ -83,7 +83,7 @@ def test_what_ec2_refuses_is_answered_with_its_code(launch: Launch) -> None:
         aws_secret_access_key="b",
     )
 
-    answers = rehearse(client, launch)
+    answers = send_dry_runs(client, launch)
 
     assert {name: answer["code"] for name, answer in answers.items()} == dict.fromkeys(STEPS, "EndpointConnectionError")
 

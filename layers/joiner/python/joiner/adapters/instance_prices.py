@@ -16,9 +16,9 @@ LINUX_ON_DEMAND: Final = {
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",  # no SQL Server
 }
-"""Filters of all questions. An additional matching product could give a type a wrong price: products have no order."""
+"""Filters of all requests. An additional matching product could give a type a wrong price: products have no order."""
 
-# Dedicated hardware has another product family and tenancy: without the second question, bare metal would be missing.
+# Dedicated hardware has another product family and tenancy: without the second request, bare metal would be missing.
 QUESTIONS: Final = (
     {"tenancy": "Shared", "productFamily": "Compute Instance"},
     {"tenancy": "Dedicated", "productFamily": "Compute Instance (bare metal)"},

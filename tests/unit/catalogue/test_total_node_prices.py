@@ -2,7 +2,7 @@
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering
-from joiner.catalogue.node_prices import NodePrices
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Requirements, Resources
 from joiner.pools import NodeClassRef, NodeOverlay, NodePool, Overlays
 

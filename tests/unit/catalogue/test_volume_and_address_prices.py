@@ -2,7 +2,7 @@
 
 import pytest
 
-from joiner.catalogue.volume_prices import GP3_GIB_MONTH, HOURS_A_MONTH, MEDIAN_GIB_MONTH, price_volumes
+from joiner.catalogue.volume_and_address_prices import GP3_GIB_MONTH, HOURS_A_MONTH, MEDIAN_GIB_MONTH, price_volumes
 from joiner.pools import BlockDevice
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from joiner import names
 from joiner.catalogue.instance_types import Catalogue
 from joiner.pools import NodePool, Overlays, ResolvedNodeClass
-from joiner.pools.node_costs import NO_COSTS, NodeCosts
+from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 
 
 def node_costs(pool: NodePool, resolved: ResolvedNodeClass | None, zone: str) -> NodeCosts:
