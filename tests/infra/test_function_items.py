@@ -113,7 +113,7 @@ DOCUMENTS = {
     "plan": "plans",
     "pod_events": "pod-events",
     "proposal": "decisions",
-    "pendingClasses": "snapshots",
+    "pending_classes": "snapshots",
     "snapshot": "snapshots",
     "survey": "surveys",
 }
