@@ -14,16 +14,10 @@ from joiner.lifecycle.initialization import is_initialized
 from joiner.lifecycle.registration import is_registered
 from joiner.pools import NodeClaim, NodeClassRef, NodePool, build_claim_name
 from joiner.pools.node_claim import ClaimKind
+from joiner.pools.node_pool import pool_key_of
 
 OF_THE_NODE: Final = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, names.EXCLUDE_FROM_LOAD_BALANCERS})
 DECIDED: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, names.ARCH, names.OS)
-
-
-def pool_key_of(node: Node) -> str:
-    """Return the node's pool as `NodePool.key`, from its labels; empty for a node of no pool."""
-    if names.PROVISIONER in node.labels:
-        return f"Provisioner/{node.labels[names.PROVISIONER]}"
-    return f"NodePool/{node.labels[names.NODEPOOL]}" if names.NODEPOOL in node.labels else ""
 
 
 def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime) -> NodeClaim | None:

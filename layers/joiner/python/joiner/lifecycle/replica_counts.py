@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from joiner.cluster import Node
 from joiner.lifecycle.failed_claims import failure_reason
-from joiner.lifecycle.rebuilding import pool_key_of
 from joiner.pools import NodeClaim, NodePool
+from joiner.pools.node_pool import pool_key_of
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from joiner import names
-from joiner.cluster import Requirements, Resources, Taint
+from joiner.cluster import Node, Requirements, Resources, Taint
 from joiner.pools.conditions import Conditions
 from joiner.pools.consolidation_limits import ConsolidationLimits
 from joiner.pools.disruption_settings import DisruptionSettings
@@ -121,3 +121,10 @@ class NodePool:
     def own_label(self) -> dict[str, str]:
         """Return the label that identifies the pool's nodes."""
         return {names.PROVISIONER if self.legacy else names.NODEPOOL: self.name}
+
+
+def pool_key_of(node: Node) -> str:
+    """Return the node's pool as `NodePool.key`, from its labels; empty for a node of no pool."""
+    if names.PROVISIONER in node.labels:
+        return f"Provisioner/{node.labels[names.PROVISIONER]}"
+    return f"NodePool/{node.labels[names.NODEPOOL]}" if names.NODEPOOL in node.labels else ""

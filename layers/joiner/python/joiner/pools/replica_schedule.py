@@ -8,10 +8,10 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import read_duration
+from joiner.pools.time_zones import read_time_zone
 
 ZONED: Final = re.compile(r"(?:(?P<zone>[A-Za-z][\w+/-]*): *)?(?P<windows>.+)")
 WINDOW: Final = re.compile(r"(?P<cron>.+?) +for +(?P<duration>\w+) *= *(?P<replicas>\d{1,4})")
@@ -48,10 +48,9 @@ class ReplicaSchedule:
         found = ZONED.fullmatch(text.strip())
         if found is None:
             raise ValueError("it is empty")
-        try:
-            zone: tzinfo = ZoneInfo(found["zone"]) if found["zone"] else UTC
-        except (ZoneInfoNotFoundError, OSError) as unknown:
-            raise ValueError(f"{found['zone']} is no known time zone") from unknown
+        zone = read_time_zone(found["zone"]) if found["zone"] else UTC
+        if zone is None:
+            raise ValueError(f"{found['zone']} is no known time zone")
         windows = tuple(_read_window(part.strip()) for part in found["windows"].split(";") if part.strip())
         if not windows:
             raise ValueError("it has no window")

@@ -170,6 +170,15 @@ def _vector(constraints: PodConstraints, what: VolumeConstraints, resources: Seq
     return tuple([asked.get(name, 0) for name in resources])
 
 
+def sum_needs(planned: Iterable[tuple[PodGroup, int]], resources: int) -> list[int]:
+    """Return what these numbers of pods need together, one amount for each of the `resources`."""
+    total = [0] * resources
+    for group, number in planned:
+        for position, amount in group.needs:
+            total[position] += amount * number
+    return total
+
+
 def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple([(position, amount) for position, amount in enumerate(vector) if amount > 0])
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
-from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.pod_groups import PodGroup, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -21,11 +21,9 @@ def has_preferences(state: PlanState, group: PodGroup) -> bool:
 
 def offers_for(choice: OfferChoice, planned: Mapping[PodGroup, int]) -> Iterator[NodeOffer]:
     """Yield the offers of the same pool and variant that hold these pods, by their labels and resources."""
-    need, bits = [0] * len(choice.one.free), -1
-    for group, number in planned.items():
+    need, bits = sum_needs(planned.items(), len(choice.one.free)), -1
+    for group in planned:
         bits &= choice.variant.bits[group.index]
-        for position, amount in group.needs:
-            need[position] += amount * number
     for one in choice.pool_offers.launchable:
         if bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
             yield one

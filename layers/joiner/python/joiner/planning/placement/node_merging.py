@@ -18,7 +18,7 @@ from joiner import names
 from joiner.cluster.resources import CPU
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
-from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.pod_groups import PodGroup, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -236,11 +236,7 @@ def _allowed(group: PodGroup, share: float) -> int:
 
 
 def _need(pattern: Pattern, resources: int) -> Floats:
-    need = np.zeros(resources)
-    for group, number in pattern.planned:
-        for position, amount in group.needs:
-            need[position] += amount * number
-    return need
+    return np.array(sum_needs(pattern.planned, resources), dtype=float)
 
 
 def _rank(merge: Merge) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 
 from joiner.planning.effort import Meter
-from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.model.pod_groups import PodGroup, fits, sum_needs
 from joiner.planning.placement.exhaustive_placement import ExhaustivePlacement, RepairEffort
 from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.relaxation.dominance import OfferFrontier
@@ -55,11 +55,8 @@ def _placeable(state: PlanState, frontier: OfferFrontier, group: PodGroup) -> bo
 
 
 def _free_without_plan(node: NodeState) -> list[int]:
-    free = list(node.free)
-    for group, number in node.planned.items():
-        for position, amount in group.needs:
-            free[position] += number * amount
-    return free
+    needs = sum_needs(node.planned.items(), len(node.free))
+    return [free + need for free, need in zip(node.free, needs, strict=True)]
 
 
 def _place_best_subset(

@@ -12,7 +12,7 @@ from typing import Final
 
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
-from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.pod_groups import PodGroup, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -108,10 +108,7 @@ class PreferenceMover:
 
     def _choices(self, own: OfferChoice, planned: Mapping[PodGroup, int]) -> list[OfferChoice]:
         """Return other offers of the same pool and price that hold these pods, highest preference score first."""
-        need = [0] * len(own.one.free)
-        for group, number in planned.items():
-            for position, amount in group.needs:
-                need[position] += amount * number
+        need = sum_needs(planned.items(), len(own.one.free))
         found: dict[tuple[object, ...], OfferChoice] = {}
         for variant in own.pool_offers.variants:
             bits = -1

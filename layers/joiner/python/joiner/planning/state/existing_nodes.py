@@ -23,6 +23,7 @@ from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import attachable_by_type, node_amount
 from joiner.planning.state.node_state import NodeState, attach_volume
 from joiner.pools import NodeClaim, NodePool, ResolvedNodeClass
+from joiner.pools.node_pool import pool_key_of
 
 EPHEMERAL_TAINTS = (
     "node.kubernetes.io/not-ready",
@@ -98,7 +99,9 @@ def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection
         node = joined.get(claim.key)
         if node.name not in leaving if node else is_in_flight(claim, None, snapshot):
             found[claim.pool_key] += 1
-    found.update(_pool_of(node) for node in snapshot.nodes if node.name not in with_claim and node.name not in leaving)
+    found.update(
+        pool_key_of(node) for node in snapshot.nodes if node.name not in with_claim and node.name not in leaving
+    )
     return dict(found)
 
 
@@ -245,7 +248,7 @@ def _usage(
         has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
         ours.append((claim.pool_key, claim.labels, has))
     for one in snapshot.nodes:
-        key = _pool_of(one)
+        key = pool_key_of(one)
         if one.name not in with_claim and key in pools:
             ours.append((key, one.labels, one.capacity))
     for key, labels, has in ours:
@@ -256,12 +259,6 @@ def _usage(
         number += 1
         price += prices.of(labels, key)
     return used, number, price
-
-
-def _pool_of(node: Node) -> str:
-    if names.PROVISIONER in node.labels:
-        return f"Provisioner/{node.labels[names.PROVISIONER]}"
-    return f"NodePool/{node.labels.get(names.NODEPOOL, '')}"
 
 
 def _capacity(claim: NodeClaim, pools: Mapping[str, NodePool], snapshot: Snapshot, catalogue: Catalogue) -> Resources:

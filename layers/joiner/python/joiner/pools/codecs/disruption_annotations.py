@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from joiner import names
 from joiner.pools.codecs.manifest_fields import ManifestProblems
@@ -22,6 +21,7 @@ from joiner.pools.disruption_settings import (
 )
 from joiner.pools.durations import read_duration
 from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.time_zones import read_time_zone
 
 SHARE: Final = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
 REBALANCE_CHOICES: Final = ("ignore", "replace", "drain")
@@ -83,15 +83,14 @@ class _Annotations:
         value = self._annotations.get(names.BUDGET_TIME_ZONE)
         if value is None:
             return UTC
-        try:
-            return ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        zone = read_time_zone(value)
+        if zone is None:
             self._wrong(
                 names.BUDGET_TIME_ZONE,
                 "no such time zone is known, so every budget with a schedule is active; "
                 'use a name such as "Europe/Oslo"',
             )
-            return None
+        return zone
 
     def _choice(self, name: str, choices: Sequence[str]) -> str:
         """Return one of the choices; the first one is the default."""
