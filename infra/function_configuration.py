@@ -21,6 +21,7 @@ from joiner.names import (
     EVENT_WRITERS,
     EVICTORS,
     NODE_REMOVERS,
+    POOL_REPORTERS,
     RECORDERS,
     STATUS_WRITERS,
     TAINTERS,
@@ -230,7 +231,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         updates_items=("WAVE",),
         deletes_items=("ASSIGNMENT", "WAVE"),
         reads_documents=("events",),
-        groups=(VIEWERS, STATUS_WRITERS, BINDERS),
+        groups=(VIEWERS, STATUS_WRITERS, POOL_REPORTERS, BINDERS),
     ),
     # The retirement, in order
     "begin_retirement": FunctionConfiguration(

@@ -25,8 +25,10 @@ from joiner.adapters.kube_nodes import get_same_node, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import REASON_AT_MOST, Task
+from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
+from joiner.lifecycle.boot_failures import BootFailure, find_boot_failure
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (
@@ -45,7 +47,6 @@ from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
-from joiner.reporting.retirement_events import ENDED_AT_LAUNCH
 
 logger = Logger()
 
@@ -68,6 +69,8 @@ class BegunRetirement:
     retiring: RetiringClaim
     moving: int
     events: tuple[Event, ...] = ()
+    boot_failure: tuple[NodeClaim, str] | None = None
+    """The claim whose node never registered, and the reason, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,11 @@ class RetirementStart:
         if refused := refusal_reason(self._guards.detect(now)):
             return _answer([], [SkippedClaim(request.claim, refused) for request in requests], over_limit, refused)
         begun, skipped = self._begin_each(task, requests, now)
-        events = [event for one in begun for event in one.events]
+        failed = [one.boot_failure for one in begun if one.boot_failure is not None]
+        of_pools, unrecorded = record_registrations(self._kube, failed, now)
+        for reason in unrecorded:
+            logger.warning("the registration of nodes could not be recorded", reason=reason)
+        events = [*(event for one in begun for event in one.events), *of_pools]
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
         for one in skipped:
@@ -169,8 +176,9 @@ class RetirementStart:
         else:
             claim = self._delete(candidate.claim, request.reason)
             node, refusals = self._taint_if_allowed(candidate)
-        if noted.launch_failure and claim is not None:
-            claim = self._write_launch_failure(claim, noted.launch_failure, now)
+        failure = find_boot_failure(claim, request.reason, noted.launch_failure) if claim is not None else None
+        if claim is not None and failure is not None:
+            claim = self._write_boot_failure(claim, failure, now)
         retiring = self._entry(candidate, claim, node, noted.since)
         gone = retiring.stage is RetirementStage.TERMINATED
         moving = 0 if gone else rules.count_moving_pods(candidate, claim, noted.deadline, now)
@@ -181,8 +189,9 @@ class RetirementStart:
             instance=retiring.instance,
             reason=str(request.reason),
         )
-        events = [*_events(claim, node, request.reason, noted.launch_failure), *refusals]
-        return BegunRetirement(retiring, moving, tuple(events))
+        reported = _events(claim, node, request.reason, noted.launch_failure, failure)
+        boot_failure = (claim, failure.reason) if claim is not None and failure is not None else None
+        return BegunRetirement(retiring, moving, (*reported, *refusals), boot_failure)
 
     def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules) -> str:
         if candidate.node is None:
@@ -190,11 +199,9 @@ class RetirementStart:
         name = candidate.node.name
         return rules.objection_after_taint(candidate, list_pods_on(self._kube, [name])[name])
 
-    def _write_launch_failure(self, claim: NodeClaim, reason: str, now: datetime) -> NodeClaim:
-        """Return the claim with a condition that gives the reason why its instance ended."""
-        if claim.registered:
-            return claim
-        after = claim.with_condition("Registered", "False", ENDED_AT_LAUNCH, reason, at=now)
+    def _write_boot_failure(self, claim: NodeClaim, failure: BootFailure, now: datetime) -> NodeClaim:
+        """Return the claim with a condition that gives the reason why its node never registered."""
+        after = claim.with_condition("Registered", "False", failure.reason, failure.message, at=now)
         try:
             write_status(self._kube, after)
         except NotFound:
@@ -288,13 +295,19 @@ def _answer(
     }
 
 
-def _events(claim: NodeClaim | None, node: Node | None, reason: RetirementReason, launch_failure: str) -> list[Event]:
+def _events(
+    claim: NodeClaim | None,
+    node: Node | None,
+    reason: RetirementReason,
+    launch_failure: str,
+    boot_failure: BootFailure | None,
+) -> list[Event]:
     if claim is None:
         return []
     events = retirement_events.report_retirement(claim, node, reason)
     if launch_failure and claim.pool:
-        events += retirement_events.report_ended_at_launch(claim, launch_failure)
-    return events
+        return events + retirement_events.report_ended_at_launch(claim, launch_failure)
+    return events + ([retirement_events.report_boot_failure(claim, boot_failure)] if boot_failure else [])
 
 
 def _waves(begun: Sequence[BegunRetirement]) -> list[list[dict[str, Any]]]:

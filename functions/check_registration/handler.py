@@ -28,6 +28,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import NoSuchDocument
 from joiner.lifecycle.registration import ClaimAndNode, match_nodes
 from joiner.names import PRICE
@@ -101,7 +102,8 @@ class RegistrationCheck:
         if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
             self._sleep(left)
         checked = opening.open(wave_name, self._register(wave, opening, now), launching=launching)
-        self._publish([*events, *(event for each in checked for event in each.events)], wave_name, now)
+        reported = [*events, *(event for each in checked for event in each.events), *self._record(checked, now)]
+        self._publish(reported, wave_name, now)
         outcome = WaveProgress(self._ledger.wave(wave_name) or wave, checked)  # with the pods bound in this check
         _log_progress(checked)
         answer = {**outcome.render(), "rings": wave.rings}
@@ -121,6 +123,14 @@ class RegistrationCheck:
         answers, later = call_each_in_time(match_nodes(mine, nodes), registration.register, KubeError, self._time_left)
         postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
         return sorted([*raised(answers), *postponed], key=lambda each: each.claim.name)
+
+    def _record(self, checked: Iterable[ClaimProgress], now: datetime) -> list[Event]:
+        """Record in the pools which nodes registered; return their events."""
+        outcomes = [(each.claim, each.outcome) for each in checked if each.outcome]
+        events, unwritten = record_registrations(self._kube, outcomes, now)
+        for reason in unwritten:
+            logger.warning("the registration of nodes could not be recorded", reason=reason)
+        return events
 
     def _publish(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
         for reason in publish_events(self._kube, events, at=now, instance=wave_name):

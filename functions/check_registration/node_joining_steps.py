@@ -10,7 +10,7 @@ from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.cluster import Node
 from joiner.lifecycle import deadlines
-from joiner.lifecycle.failed_claims import CONDITION_OF_REASON, failure_reason
+from joiner.lifecycle.failed_claims import CONDITION_OF_REASON, REGISTRATION_TIMEOUT, failure_reason
 from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_without_taint, registration_patch
 from joiner.lifecycle.registration_progress import (
     RegistrationProgress,
@@ -20,6 +20,7 @@ from joiner.lifecycle.registration_progress import (
     assess_registered,
 )
 from joiner.pools import NodeClaim
+from joiner.pools.registration_health import REGISTERED
 from joiner.reporting import registration_events as reporting
 from joiner.reporting.events import Event
 
@@ -37,6 +38,8 @@ class ClaimProgress:
     """The node was registered in this check: its kubelet may not know yet that the taint of unregistered nodes is
     removed.
     """
+    outcome: str = ""
+    """Why its launch counts as a success or a failure since this check (`joiner.pools.registration_health`)."""
     settling: bool = False
     """The node has its pods, and only waits until the scheduler has read their bindings."""
 
@@ -85,11 +88,12 @@ class NodeRegistration:
             write_status(self._kube, claim)
         except KubeError as refusal:
             return replace(progress, stage="waiting", message=f"{message}; could not be given up now: {refusal}")
-        return replace(progress, claim=claim, stage="failed", message=message, events=(*progress.events, event))
+        events, outcome = (*progress.events, event), reason if reason == REGISTRATION_TIMEOUT else ""
+        return replace(progress, claim=claim, stage="failed", message=message, events=events, outcome=outcome)
 
     def _with_node(self, claim: NodeClaim, node: Node) -> ClaimProgress:
         events: list[Event] = []
-        fresh = not is_registered(node)
+        fresh, outcome = not is_registered(node), "" if claim.registered else REGISTERED
         if fresh:
             if joined_without_taint(node):
                 events.append(reporting.report_missing_taint(claim, node))
@@ -99,7 +103,7 @@ class NodeRegistration:
             write_status(self._kube, claim)
             events += reporting.report_registered(claim, node)
         assessed = assess_registered(claim, node)
-        return ClaimProgress(claim, assessed.stage, assessed.message, node, tuple(events), fresh)
+        return ClaimProgress(claim, assessed.stage, assessed.message, node, tuple(events), fresh, outcome)
 
     def _patch(self, claim: NodeClaim, node: Node) -> Node:
         registered = patch_node(self._kube, node, lambda current: registration_patch(claim, current))

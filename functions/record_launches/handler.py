@@ -21,6 +21,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import Store
 from joiner.lifecycle.failed_claims import may_register_late
 from joiner.lifecycle.planning_back_off import replicas_key
@@ -29,6 +30,8 @@ from joiner.lifecycle.progress import assess_progress
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
+from joiner.pools.registration_health import LAUNCH_FAILED
+from joiner.reporting.events import Event
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
@@ -85,6 +88,7 @@ class LaunchRecording:
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)
         events = [event for result in results for event in result.events]
+        events += self._record_failures([claim for claim in claims if claim.name in in_vain], now)
         return {
             "launched": len(recorded),
             "short": sum(result.short for result in results),
@@ -123,6 +127,13 @@ class LaunchRecording:
         if mine or own:
             self._ledger.begin_wave(task.execution.name, task.execution.arn, mine, at)
         return mine
+
+    def _record_failures(self, claims: Sequence[NodeClaim], now: datetime) -> list[Event]:
+        """Record in the pools that no instance was launched for these claims, and another plan does not help."""
+        events, unwritten = record_registrations(self._kube, ((claim, LAUNCH_FAILED) for claim in claims), now)
+        for reason in unwritten:
+            logger.warning("the failed launches could not be recorded", reason=reason)
+        return events
 
     def _write_usage(self, world: Snapshot, claims: Sequence[NodeClaim]) -> None:
         """Write ``status.resources`` of the pools; a failed write only leaves the old number."""

@@ -40,7 +40,7 @@ WRITES: Mapping[str, set[str]] = {
     "record_node_claims": RECORDS,
     "record_launches": RECORDS,
     "rebuild_claims": RECORDS,
-    "check_registration": {*REPORTS, "patch nodes", "create pods/binding"},
+    "check_registration": {*REPORTS, "patch nodepools/status", "patch nodes", "create pods/binding"},
     "detect_drift": {
         *REPORTS,
         "patch ec2nodeclasses/status awsnodetemplates/status",

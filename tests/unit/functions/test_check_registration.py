@@ -12,7 +12,7 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.cluster import Pod
 from joiner.names import FILLING, INITIALIZED, NODEPOOL
-from joiner.pools import NodeClaim
+from joiner.pools import Conditions, NodeClaim
 from tests.unit.functions.scale_up import SimulatedCluster, pending
 from tests.unit.lifecycle.joining_nodes import LINGERING
 
@@ -438,3 +438,40 @@ def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(worl
     assert taints(the_node(world)) == [FILLING]
     assert world.check("up-1", launching=True)["settling"] == 0
     assert taints(the_node(world)) == []
+
+
+def health(world: SimulatedCluster) -> tuple[str, str, list[str]]:
+    """Return status and reason of the pool's condition, and the outcomes in its status."""
+    status = world.kube.get(kinds.NODEPOOLS, "default")["status"]
+    found = Conditions.from_kube(status["conditions"])["NodeRegistrationHealthy"]
+    return found.status, found.reason, status["lastRegistrations"]
+
+
+def events_of_the_pool(world: SimulatedCluster) -> list[str]:
+    return [each["reason"] for each in world.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == "NodePool"]
+
+
+def test_a_pool_shows_whether_its_last_launched_nodes_registered(world: SimulatedCluster) -> None:
+    launched(world)
+    assert health(world) == ("Unknown", "NoRegistrations", [])
+
+    world.boot()
+    world.check("up-1")
+    assert health(world) == ("True", "Registered", ["Registered"])
+
+    world.check("up-1")
+    assert health(world) == ("True", "Registered", ["Registered"])
+    assert "NodeRegistrationHealthy" not in events_of_the_pool(world)
+
+
+def test_a_pool_is_unhealthy_after_two_launched_nodes_did_not_register_and_gets_one_event(
+    world: SimulatedCluster,
+) -> None:
+    launched(world, pending("web-2"))
+    world.now += timedelta(minutes=16)
+
+    world.check("up-1")
+    world.check("up-1")
+
+    assert health(world) == ("False", "RegistrationTimeout", ["RegistrationTimeout"] * 2)
+    assert events_of_the_pool(world).count("NodeRegistrationUnhealthy") == 1

@@ -15,6 +15,7 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.launch_failures import back_off_id_of_class, find_launch_failure
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from tests.unit.functions.retire import RetirementExecution
 from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, SimulatedCluster, arn, pending
 from tests.unit.functions.test_handle_interruption import MINE, NOW, QueueRun, state_change
 
@@ -190,3 +191,34 @@ def test_the_remedy_names_what_a_person_can_do() -> None:
         assert found is not None
         assert found.scope == "class#v1#gpu"
         assert remedy in found.explanation
+
+
+@pytest.mark.parametrize(
+    ("reason", "condition", "cause"),
+    [
+        (RetirementReason.LOST, "InstanceEnded", "ended before its node registered"),
+        (RetirementReason.IMPAIRED, "InstanceImpaired", "status checks of instance"),
+        (RetirementReason.NEVER_JOINED, "RegistrationTimeout", "did not register in 15 minutes"),
+    ],
+)
+def test_a_claim_whose_instance_failed_while_it_booted_has_the_cause_and_counts_once_for_its_pool(
+    launched: SimulatedCluster, reason: RetirementReason, condition: str, cause: str
+) -> None:
+    names = sorted(each["metadata"]["name"] for each in launched.kube.all(kinds.NODECLAIMS))
+
+    for _ in range(2):
+        RetirementExecution(launched, f"retire-{reason}").run(
+            *(RetirementRequest(name, reason) for name in names), passes=0
+        )
+
+    for name in names:
+        (registered,) = [
+            each
+            for each in launched.kube.get(kinds.NODECLAIMS, name)["status"]["conditions"]
+            if each["type"] == "Registered"
+        ]
+        assert (registered["status"], registered["reason"]) == ("False", condition)
+        assert cause in registered["message"] and "\n" not in registered["message"]
+    assert launched.kube.get(kinds.NODEPOOLS, "default")["status"]["lastRegistrations"] == [condition] * 2
+    noted = [each["regarding"]["name"] for each in launched.kube.all(kinds.EVENTS) if each["reason"] == condition]
+    assert sorted(noted) == names

@@ -152,3 +152,23 @@ def test_a_pool_that_cannot_be_read_is_reported_in_its_own_status() -> None:
 
 def test_a_class_that_no_pool_names_is_left_alone() -> None:
     assert status_patches([manifest("EC2NodeClass", "spare")], pools={}, classes={}, problems=(), at=NOON) == []
+
+
+def test_the_outcomes_of_registrations_end_with_a_change_of_the_pool_or_of_its_class() -> None:
+    known: dict[str, Any] = {"pools": {POOL.key: POOL}, "classes": {CLASS.key: CLASS}, "problems": (), "at": NOON}
+    (fresh,) = status_patches([manifest("NodePool", "default")], **known)
+    assert conditions(fresh.changes)["NodeRegistrationHealthy"] == ("Unknown", "NoRegistrations")
+
+    unhealthy = {**fresh.changes["status"], "lastRegistrations": ["RegistrationTimeout", "RegistrationTimeout"]}
+    (patch,) = status_patches([manifest("NodePool", "default", unhealthy)], **known)
+    assert conditions(patch.changes)["NodeRegistrationHealthy"] == ("False", "RegistrationTimeout")
+    assert conditions(patch.changes)["Ready"] == ("True", "Ready")
+
+    standing = manifest("NodePool", "default", {**unhealthy, **patch.changes["status"]})
+    for changed in (
+        {"pools": {POOL.key: replace(POOL, generation=3)}},
+        {"classes": {CLASS.key: replace(CLASS, generation=2)}},
+    ):
+        (after,) = status_patches([standing], **known | changed)
+        assert conditions(after.changes)["NodeRegistrationHealthy"] == ("Unknown", "NoRegistrations")
+        assert after.changes["status"]["lastRegistrations"] == []

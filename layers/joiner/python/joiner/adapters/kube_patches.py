@@ -14,7 +14,12 @@ TRIES: Final = 5
 
 
 def patch_latest(
-    kube: Kube, kind: Kind, name: str, find_changes: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+    kube: Kube,
+    kind: Kind,
+    name: str,
+    find_changes: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
+    *,
+    subresource: str = "",
 ) -> None:
     """Patch the newest version of a cluster-scoped object. A missing object is ignored.
 
@@ -23,6 +28,7 @@ def patch_latest(
         kind: the object's kind.
         name: the object's name.
         find_changes: returns the merge patch for a manifest, with its `resourceVersion`; None if nothing has to change.
+        subresource: the part of the object that is patched, for example `status`.
 
     Raises:
         Conflict: the object changed between every read and its patch.
@@ -31,7 +37,7 @@ def patch_latest(
         try:
             changes = find_changes(kube.get(kind, name))
             if changes is not None:
-                kube.patch(kind, name, changes)
+                kube.patch(kind, name, changes, subresource=subresource)
         except NotFound:
             return
         except Conflict:

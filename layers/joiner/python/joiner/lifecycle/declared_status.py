@@ -12,6 +12,7 @@ from typing import Any, get_args
 from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, compute_pool_conditions
 from joiner.pools.node_pool import PoolKind
 from joiner.pools.pool_status import MESSAGE_LIMIT
+from joiner.pools.registration_health import FIELD, reset_registrations, with_registration_health
 
 POOLS = frozenset(get_args(PoolKind))
 OVERLAY = "NodeOverlay"
@@ -49,7 +50,7 @@ def status_patches(
         before = Conditions.from_kube(present.get("conditions"))
         generation = int(manifest["metadata"].get("generation") or 0)
         if key in pools:
-            changes = _of_pool(pools[key], own, classes, before, at)
+            changes = _of_pool(pools[key], own, classes, present, at)
         elif key in classes:
             changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
         elif kind == OVERLAY:
@@ -69,11 +70,11 @@ def _of_pool(
     pool: NodePool,
     own: Sequence[InvalidManifest],
     classes: Mapping[str, ResolvedNodeClass],
-    before: Conditions,
+    present: Manifest,
     at: datetime,
 ) -> dict[str, Any]:
     after = compute_pool_conditions(
-        before,
+        Conditions.from_kube(present.get("conditions")),
         problems=own,
         node_class=classes.get(pool.class_ref.key),
         class_key=pool.class_ref.key,
@@ -82,8 +83,14 @@ def _of_pool(
         legacy=pool.legacy,
     )
     resolved = classes.get(pool.class_ref.key)
-    seen = {"nodeClassObservedGeneration": resolved.generation} if resolved and not pool.legacy else {}
-    return {"conditions": after.to_kube(), **seen}
+    if pool.legacy:
+        return {"conditions": after.to_kube()}
+    seen = {"nodeClassObservedGeneration": resolved.generation} if resolved else {}
+    outcomes = reset_registrations(
+        present, generation=pool.generation, class_generation=resolved.generation if resolved else None
+    )
+    after = with_registration_health(after, outcomes, generation=pool.generation, at=at)
+    return {"conditions": after.to_kube(), **seen, FIELD: list(outcomes)}
 
 
 def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: int, at: datetime) -> dict[str, Any]:

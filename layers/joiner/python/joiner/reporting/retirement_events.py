@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from joiner.cluster import Node
+from joiner.lifecycle.boot_failures import ENDED_AT_LAUNCH, BootFailure
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.node_health import describe_condition, find_bad_conditions
 from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
@@ -34,10 +35,6 @@ WHY = {
 }
 
 
-ENDED_AT_LAUNCH: Final = "InstanceEndedAtLaunch"
-"""The reason of events and conditions about instances that EC2 launched and ended within seconds."""
-
-
 def report_ended_at_launch(claim: NodeClaim, message: str) -> list[Event]:
     """Return the events of an instance that ended at its launch, on the claim and on its pool."""
     legacy = claim.kind == "Machine"
@@ -49,6 +46,11 @@ def report_ended_at_launch(claim: NodeClaim, message: str) -> list[Event]:
         # Instances that end for the same reason get one event, so the news omits their ids
         Event(pool, ENDED_AT_LAUNCH, "Launch", message, "Warning", news=news.group() if news else message),
     ]
+
+
+def report_boot_failure(claim: NodeClaim, failure: BootFailure) -> Event:
+    """Return the event of an instance whose node never registered."""
+    return Event(Subject.claim(claim), failure.reason, "Register", failure.message, "Warning")
 
 
 def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementReason) -> list[Event]:
