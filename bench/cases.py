@@ -51,6 +51,7 @@ class RecordedCase:
 
     @property
     def mix(self) -> str:
+        """Return the kind of workload that the case was generated from."""
         return str(self.recorded["generator"]["kind"])
 
     @property
@@ -60,6 +61,7 @@ class RecordedCase:
 
     @property
     def pods(self) -> int:
+        """Return the number of its pods."""
         return sum(row[0] for row in self.recorded["pods"])
 
     def lists(self) -> dict[str, list[Json]]:
@@ -73,6 +75,7 @@ class RecordedCase:
         }
 
     def snapshot(self) -> Snapshot:
+        """Return the case as a snapshot of a cluster."""
         return Snapshot.from_lists(self.lists())
 
 
@@ -160,6 +163,7 @@ def reserved(vcpu: int) -> int:
 
 
 def node_pool(pool: Json, weight: int) -> Json:
+    """Return the manifest of a NodePool with the limits of the recorded one."""
     requirements = [
         {"key": f"{KARPENTER}instance-category", "operator": "In", "values": list(pool["categories"])},
         {"key": f"{KARPENTER}instance-generation", "operator": "Gt", "values": [str(pool["min_generation"] - 1)]},

@@ -69,6 +69,7 @@ class Moment:
 
     @property
     def state(self) -> tuple[float, int, int, int]:
+        """Return what changes over time, without the time."""
         return self.price, self.nodes, self.recreated, self.pending
 
 
@@ -98,6 +99,7 @@ class ShrinkingRun:
         self._up = WorkloadRun(stack)
 
     def run(self, workload: Workload) -> Shrinking:
+        """Run the workload, shrink it, and return the states of the cluster until it rests."""
         up = self._up.run(workload)
         to_stderr(f"{up.running} pods run on {up.nodes} nodes, ${up.price_per_hour:.2f}/h, after {up.seconds:.0f} s")
         known = {pod["metadata"]["uid"] for pod in self._world.kube.items(PODS)}
@@ -153,6 +155,7 @@ def _is_terminating(claim: Object) -> bool:
 
 
 def line(one: Moment) -> str:
+    """Return one line of the report."""
     return (
         f"{one.at:6.0f} s  ${one.price:7.2f}/h  {one.nodes:3} nodes  {one.recreated:4} pods created anew"
         f"  {one.pending:3} pending"
@@ -160,6 +163,7 @@ def line(one: Moment) -> str:
 
 
 def show(found: Shrinking) -> None:
+    """Print the report."""
     first, last = found.moments[0], found.moments[-1]
     cheap = found.until(CHEAP_SHARE * first.price)
     print(f"before                    {line(first)}")
@@ -169,6 +173,7 @@ def show(found: Shrinking) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.consolidation_live", description="a large workload that shrinks, and what remains of it"
     )

@@ -107,6 +107,7 @@ def karpenter(snapshot: Snapshot, case: RecordedCase, catalogue: Catalogue) -> C
 
 
 def without_budgets(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with pools that allow to disrupt all nodes at once."""
     return replace(
         snapshot,
         pools=tuple(
@@ -142,6 +143,7 @@ def line(name: str, snapshot: Snapshot, catalogue: Catalogue, karpenters: Consol
 
 
 def main() -> int:
+    """Run the benchmark; return the exit code."""
     catalogue = read_catalogue(SHIPPED)
     case = next(one for one in read_cases(SHIPPED) if one.name == CASE)
     print("consolidation: waves until rest, and Karpenter's sequence of commands on the same cluster")
@@ -149,9 +151,7 @@ def main() -> int:
         f"{'':28} {'nodes':>5} {'pods':>6} {'$/h':>8} {'end':>8} {'>bound':>6} {'waves':>5} {'evict.':>6} {'new':>5}",
         end="",
     )
-    print(
-        f" {'cpu s':>6} {'MiB':>5}   {'K. end':>8} {'>bound':>6} {'cmds':>5} {'evict.':>6} {'new':>5}   {'ratio':>6}"
-    )
+    print(f" {'cpu s':>6} {'MiB':>5}   {'K. end':>8} {'>bound':>6} {'cmds':>5} {'evict.':>6} {'new':>5}   {'ratio':>6}")
     good = True
     for deleted in DELETED:
         snapshot = fragmented_cluster(case, catalogue, batch=BATCH, deleted=deleted).snapshot()

@@ -31,6 +31,7 @@ class FragmentedCluster:
     price_per_hour: float
 
     def snapshot(self) -> Snapshot:
+        """Return the cluster as a snapshot."""
         return Snapshot.from_lists(self.lists)
 
 
@@ -69,6 +70,7 @@ class TypeTable:
 
     @classmethod
     def of(cls, lists: dict[str, list[Json]], catalogue: Catalogue) -> "TypeTable":
+        """Return the types that the first pool of these lists may use, with what pods can use of them."""
         snapshot = Snapshot.from_lists(lists)
         pool = snapshot.pools[0]
         daemons = [daemon.requests for daemon in snapshot.daemon_sets]

@@ -55,6 +55,7 @@ class KarpenterConsolidation:
 
     @property
     def price(self) -> float:
+        """Return the price of the nodes that are left, in $/h."""
         return float(sum(self._price[one] for one, alive in zip(self._types, self._alive, strict=True) if alive))
 
     def run(self, *, most_commands: int = 10_000) -> ConsolidationOutcome:

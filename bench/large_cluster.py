@@ -43,6 +43,7 @@ class ClusterShape:
 
     @property
     def running(self) -> int:
+        """Return the number of pods that have a node."""
         return self.pods - self.pending
 
     @property
@@ -52,6 +53,7 @@ class ClusterShape:
 
     @property
     def nodes(self) -> int:
+        """Return the number of nodes, ready and booting."""
         return self.ready + self.booting
 
 
@@ -149,9 +151,11 @@ class StandIn:
 
     @property
     def endpoint(self) -> str:
+        """Return the URL of the simulated API server."""
         return f"https://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
+        """Stop the server and remove its certificate."""
         self._server.shutdown()
         self._server.server_close()
         self._folder.cleanup()

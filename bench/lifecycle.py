@@ -67,9 +67,11 @@ class Stopwatch:
     at: dict[str, float] = field(default_factory=dict)
 
     def note(self, stage: str) -> None:
+        """Note the time of a stage, if it is its first time."""
         self.at.setdefault(stage, time.time())
 
     def since_start(self) -> dict[str, float]:
+        """Return the seconds from the pod's creation to each stage, without the simulated boot time."""
         start = self.at["pod created"]
         late = {"node Ready", "pod Running"}
         return {stage: when - start - (BOOT_SECONDS if stage in late else 0) for stage, when in self.at.items()}
@@ -208,6 +210,7 @@ def functions(found: Sequence[Report]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.lifecycle", description="from a pod to its node, stage by stage"
     )

@@ -42,6 +42,7 @@ class Measure:
 
     @property
     def memory(self) -> int:
+        """Return the configured memory of the function, in MB."""
         return CONFIGURATIONS[self.function].memory_mb
 
     @property
@@ -56,6 +57,7 @@ class Measure:
 
     @property
     def holds(self) -> bool:
+        """Return whether memory and time of the function suffice, with the required reserve."""
         return self.ratio < SHARE and self.at_its_share < CONFIGURATIONS[self.function].timeout_seconds
 
 

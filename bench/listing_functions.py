@@ -29,6 +29,7 @@ def _kube(endpoint: str) -> Any:
 
 
 def task(lease: int = 1) -> Any:
+    """Return the task of an execution with this lease."""
     from joiner.adapters.payload import ClusterFacts, Execution, Task
 
     cluster = ClusterFacts("demo", "https://127.0.0.1:1", "LS0tLS1CRUdJTg==", "1.36", "10.100.0.0/16")
@@ -44,10 +45,12 @@ def _time_left(name: str) -> Any:
 
 
 def now() -> datetime:
+    """Return the present time."""
     return datetime.now(UTC)
 
 
 def until() -> int:
+    """Return the end of a lease of five minutes, in epoch seconds."""
     return int(time.time()) + 300
 
 

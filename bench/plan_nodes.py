@@ -30,10 +30,12 @@ class CaseNodes:
 
     @property
     def more_expensive(self) -> bool:
+        """Return whether fewer nodes cost more than the plan before."""
         return self.free.price_per_hour > self.found.price_per_hour + 1e-6
 
 
 def measured(case: RecordedCase, catalogue: Catalogue, steps: int, *, check: bool) -> CaseNodes:
+    """Return the plans of one case without and with tolerances; with `check`, the independent checker checks them."""
     snapshot, planner = case.snapshot(), Planner()
 
     def within(tolerances: PlanTolerances | None) -> Plan:
@@ -47,6 +49,7 @@ def measured(case: RecordedCase, catalogue: Catalogue, steps: int, *, check: boo
 
 
 def lines(rows: Sequence[CaseNodes]) -> Iterator[str]:
+    """Yield the lines of the report."""
     yield f"{'case':28}{'pods':>6}{'nodes':>7}{'$/h':>10}{'free':>7}{'$/h':>10}{'0.5 %':>7}{'$/h':>10}{'zones':>7}"
     for row in rows:
         shown = "".join(

@@ -54,6 +54,7 @@ class PlanPrices:
 
     @property
     def karpenter(self) -> float:
+        """Return the recorded price of Karpenter's plan in $/h; NaN without one."""
         return float(self.case.answer["usd_h"]) if self.case.answer else float("nan")
 
     @property

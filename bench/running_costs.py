@@ -88,10 +88,12 @@ class Use:
         return Use(*(mine * factor for mine in self.numbers()))
 
     def numbers(self) -> tuple[float, ...]:
+        """Return the counts in the order of the fields."""
         return tuple(getattr(self, name) for name in self.__slots__)
 
     @property
     def dollars(self) -> float:
+        """Return what the use costs, in $."""
         return (
             self.transitions * TRANSITION
             + self.express * EXPRESS_REQUEST
@@ -285,6 +287,7 @@ def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use, di
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.running_costs", description="what Joiner itself costs a month"
     )

@@ -55,6 +55,7 @@ class ServedAccount:
         _assign_pods(Ledger(dynamodb, name), world)
 
     def close(self) -> None:
+        """Stop the server."""
         self._server.stop()
 
 

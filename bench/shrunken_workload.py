@@ -68,6 +68,7 @@ def shrunken(found: Plan, catalogue: Catalogue, seed: int) -> Snapshot:
 
 
 def main() -> int:
+    """Run the benchmark; return the exit code."""
     catalogue = read_catalogue(SHIPPED)
     found = plan(Snapshot.from_lists({"nodepools": [POOL], "pods": pending_pods()}), catalogue, classes=CLASSES)
     print(f"planned: {len(found.nodes)} nodes, ${found.price_per_hour:.2f}/h")

@@ -64,11 +64,13 @@ def open_to_spot(world: Snapshot) -> Snapshot:
 
 
 def count_choices(case: RecordedCase, made: Plan) -> Choices:
+    """Return the number of instance types that each spot node of the plan may use."""
     nodes = (node for node in made.nodes if node.capacity_type == names.SPOT)
     return Choices(case.name, tuple(len({one.instance_type for one in node.alternatives}) for node in nodes))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.spot_alternatives", description=(__doc__ or "").splitlines()[0]
     )

@@ -61,6 +61,7 @@ class Workload:
 
     @property
     def pods(self) -> int:
+        """Return the number of its pods."""
         return sum(int(one["spec"]["replicas"]) for one in self.deployments)
 
 
@@ -347,6 +348,7 @@ def stage_table(one: Outcome) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.workloads", description="three workloads, from apply to the last running pod"
     )

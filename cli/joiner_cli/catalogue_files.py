@@ -41,6 +41,7 @@ class LoadedCatalogue:
 
     @property
     def zones(self) -> tuple[str, ...]:
+        """Return the zones of its offerings, sorted."""
         return tuple(sorted({one.zone for known in self.catalogue.types.values() for one in known.offerings}))
 
     def select(self, patterns: Sequence[str]) -> tuple[Catalogue, list[str]]:

@@ -60,6 +60,7 @@ class ManifestPlan:
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
+        """Return the mistakes that make a manifest invalid."""
         return self.manifests.errors
 
     @property

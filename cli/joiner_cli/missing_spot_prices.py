@@ -20,6 +20,7 @@ SPOT_POD: Final = f"the pod requires a Spot Instance: {NO_PRICES}; {REMEDY}"
 
 
 def lacks_spot_prices(catalogue: Catalogue) -> bool:
+    """Return whether no instance type has a spot offering."""
     return not any(one.capacity_type == names.SPOT for known in catalogue.types.values() for one in known.offerings)
 
 

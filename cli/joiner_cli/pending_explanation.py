@@ -35,6 +35,7 @@ class TypeGroup:
 
 
 def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -> str:
+    """Return the lines about a pending pod: its requests, and the reason of each pool."""
     asked = ", ".join(format_amount(name, value) for name, value in pod.requests.items() if name != "pods")
     lines = [f"{pod.key} stays pending. It requests {asked or 'nothing'}."]
     for reason in reasons:
@@ -163,6 +164,7 @@ def _offering_labels(offering: Offering) -> dict[str, str]:
 
 
 def find_pool(key: str, found: ManifestPlan) -> NodePool | None:
+    """Return the pool with this key or name."""
     return next((pool for pool in found.manifests.snapshot.pools if key in (pool.key, pool.name)), None)
 
 
@@ -181,8 +183,10 @@ def _summarize_types(types: Sequence[str]) -> str:
 
 
 def and_more(number: int, noun: str = "") -> str:
+    """Return ``and 3 more``, or an empty text for none."""
     return f" and {number} more{f' {noun}' if noun else ''}" if number > 0 else ""
 
 
 def describe_offer(offer: Offer) -> str:
+    """Return the offering and its price as text."""
     return f"{offer.instance_type} in {offer.zone}, {offer.capacity_type}, {format_dollars(offer.price_per_hour)}/h"

@@ -28,6 +28,8 @@ MAX_REPORTED_PROBLEMS: Final = 50
 
 
 class PlanFormat(StrEnum):
+    """The formats in which a plan is printed."""
+
     table = "table"
     json = "json"
     yaml = "yaml"
@@ -35,6 +37,8 @@ class PlanFormat(StrEnum):
 
 
 class CatalogueFormat(StrEnum):
+    """The formats in which the catalogue is printed."""
+
     table = "table"
     json = "json"
 
@@ -64,6 +68,8 @@ SettingsFile = Annotated[
 
 
 class Prices(StrEnum):
+    """Which price is shown: that of the whole node, or of its instance only."""
+
     whole = "whole"
     instance = "instance"
 

@@ -37,6 +37,7 @@ class PodExplanation:
 
 
 def explain_pod(name: str, found: ManifestPlan) -> PodExplanation:
+    """Return where the pod runs in the plan, or why it is pending. `name` may have a namespace."""
     pod = _find_pod(name, found.manifests.snapshot.pods)
     if pod.node_name:
         return PodExplanation(f"{pod.key} runs on node {pod.node_name}.", placed=True)

@@ -14,6 +14,7 @@ WHAT_IF_SECONDS: Final = 0.5  # a what-if plan concerns a few pods
 
 
 def what_if_effort(found: ManifestPlan) -> Effort:
+    """Return the effort of a plan that only answers what would change."""
     seconds = min(found.request.deadline, WHAT_IF_SECONDS)
     return Effort(seconds=seconds, seed=found.request.seed, clock=time.perf_counter)
 

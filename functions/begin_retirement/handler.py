@@ -81,6 +81,7 @@ class SkippedClaim:
     why: str
 
     def to_json(self) -> dict[str, str]:
+        """Return the JSON form of the value."""
         return {"claim": self.claim, "why": self.why[:REASON_AT_MOST]}
 
 

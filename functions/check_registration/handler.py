@@ -49,6 +49,7 @@ class WaveProgress:
     checked: Sequence[ClaimProgress]
 
     def claims(self, *stages: str) -> list[NodeClaim]:
+        """Return the checked claims in one of these stages."""
         return [each.claim for each in self.checked if each.stage in stages]
 
     def render(self) -> dict[str, Any]:

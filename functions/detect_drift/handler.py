@@ -60,6 +60,7 @@ class ClaimChange:
 
     @property
     def condition_changes(self) -> bool:
+        """Return whether the condition must be written."""
         return self.after is not self.before
 
 

@@ -31,18 +31,22 @@ class RunningInstance(Protocol):
     """The attributes of an instance that the message uses."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Return the id of the instance."""
 
     @property
-    def tags(self) -> Mapping[str, str]: ...
+    def tags(self) -> Mapping[str, str]:
+        """Return its tags."""
 
 
 class PauseParameter(Protocol):
     """The pause parameter."""
 
-    def value(self) -> str: ...
+    def value(self) -> str:
+        """Return the value of the parameter."""
 
-    def write(self, value: str) -> None: ...
+    def write(self, value: str) -> None:
+        """Write the value of the parameter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,11 @@ CONFIRM_AFTER: Final = 1800
 class UnusedSince(Protocol):
     """The times since which access objects are unused."""
 
-    def since(self) -> Mapping[str, int]: ...
+    def since(self) -> Mapping[str, int]:
+        """Return since when roles have no node, in epoch seconds."""
 
-    def keep(self, seen: set[str], known: Mapping[str, int], now: int) -> None: ...
+    def keep(self, seen: set[str], known: Mapping[str, int], now: int) -> None:
+        """Store since when the roles that were seen have no node; forget the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class WantedAccess:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "WantedAccess":
+        """Read the properties of the custom resource."""
         return cls(
             cluster=properties["Cluster"],
             roles=tuple(filter(None, properties["Roles"].split(","))),

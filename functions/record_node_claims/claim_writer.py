@@ -31,6 +31,7 @@ class ClaimIntent:
 
     @property
     def claim(self) -> NodeClaim:
+        """Return the claim to write."""
         return self.wanted.claim
 
 

@@ -79,6 +79,7 @@ class StepResult:
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "step": self.step,
             "outcome": self.outcome,

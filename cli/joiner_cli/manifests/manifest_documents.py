@@ -55,6 +55,7 @@ def read_documents(paths: Iterable[str]) -> Iterator[ManifestDocument | Unreadab
 
 
 def read_file(file: Path) -> Iterator[ManifestDocument | UnreadableInput]:
+    """Yield the documents of a file, or the reason why it cannot be read."""
     try:
         if file.stat().st_size > MAX_BYTES:
             yield UnreadableInput(str(file), "it has more than 2 GiB", "split it")

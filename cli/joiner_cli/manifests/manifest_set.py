@@ -57,6 +57,7 @@ class ManifestSet:
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
+        """Return the mistakes that make a manifest invalid."""
         return tuple(one for one in self.problems if one.severity == "error")
 
 

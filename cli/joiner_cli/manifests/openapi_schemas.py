@@ -78,9 +78,11 @@ class Schemas:
 
     @classmethod
     def packaged(cls) -> "Schemas":
+        """Return the schemas that the command contains."""
         return _packaged()
 
     def read(self, kind: str, manifest: Mapping[str, Any], notes: ManifestProblems) -> ParsedManifest:
+        """Read a manifest by the schema of its kind; mistakes are added to `notes`."""
         reading = _ManifestParser(self.types, notes)
         read: dict[str, Any] = reading.value(manifest, {"$ref": self.kinds[kind]}, "")
         return ParsedManifest(read, tuple(reading.doubts))

@@ -39,6 +39,7 @@ class Replicas:
 
     @property
     def alike(self) -> bool:
+        """Return whether all pods of the workload are equal except for their names."""
         return not self.claims and not self.ordinal_labels and not self.ephemeral
 
     def manifests(self) -> Iterator[dict[str, Any]]:

@@ -29,6 +29,7 @@ DEPENDS_ON: Final[Mapping[str, str]] = {"spec.amiFamily": "spec.amiSelectorTerms
 
 
 def pod_spec_path(kind: str) -> str:
+    """Return the path of the pod spec in a manifest of this kind."""
     return POD_SPEC_PATHS.get(kind, "spec.template.spec")
 
 

@@ -30,10 +30,12 @@ LABEL_VALUE = "a label value has up to 63 letters, digits, - _ . and begins and 
 
 
 def is_label(text: str) -> bool:
+    """Return whether the text is a DNS label (RFC 1123)."""
     return len(text) <= 63 and bool(LABEL.fullmatch(text))
 
 
 def is_subdomain(text: str) -> bool:
+    """Return whether the text is a DNS subdomain (RFC 1123)."""
     return len(text) <= 253 and bool(SUBDOMAIN.fullmatch(text))
 
 
@@ -50,6 +52,7 @@ def is_key(text: str) -> bool:
 
 
 def is_value(text: str) -> bool:
+    """Return whether the text is the value of a label."""
     return bool(VALUE.fullmatch(text))
 
 
@@ -64,6 +67,7 @@ def is_port_name(text: str) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, Any], notes: ManifestProblems, *, kind: str, namespaced: bool) -> None:
+    """Note mistakes in the metadata of an object of this kind."""
     name, prefix = metadata.get("name"), metadata.get("generateName")
     suits, remedy = (is_label, DNS_LABEL) if kind == "v1/Namespace" else (is_subdomain, DNS_SUBDOMAIN)
     if name:
@@ -92,6 +96,7 @@ def check_metadata(metadata: Mapping[str, Any], notes: ManifestProblems, *, kind
 
 
 def check_labels(labels: Mapping[str, str], notes: ManifestProblems, path: str) -> None:
+    """Note labels whose key or value is not valid."""
     for key, value in labels.items():
         if not is_key(key):
             notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
@@ -100,6 +105,7 @@ def check_labels(labels: Mapping[str, str], notes: ManifestProblems, path: str) 
 
 
 def check_annotations(annotations: Mapping[str, str], notes: ManifestProblems, path: str) -> None:
+    """Note annotations whose key is not valid, or that are too large together."""
     for key in annotations:
         if not is_key(key.lower()):
             notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)

@@ -20,6 +20,7 @@ Manifest = Mapping[str, Any]
 def check_tolerations(
     tolerations: Sequence[Manifest], notes: ManifestProblems, path: str, *, once: bool = False
 ) -> None:
+    """Note mistakes in tolerations; with `once`, also repeated ones."""
     for number, one in enumerate(tolerations):
         where = f"{path}[{number}]"
         key, operator, value = one.get("key") or "", one.get("operator") or "Equal", one.get("value") or ""

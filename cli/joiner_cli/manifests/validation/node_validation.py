@@ -26,6 +26,7 @@ COUNTED: Final = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
 
 
 def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in the taints of a Node."""
     seen: set[tuple[object, object]] = set()
     for number, taint in enumerate((manifest.get("spec") or {}).get("taints") or ()):
         where = f"spec.taints[{number}]"
@@ -44,6 +45,7 @@ def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_priority_class(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a PriorityClass."""
     name, value = (manifest.get("metadata") or {}).get("name") or "", manifest.get("value") or 0
     if name.startswith("system-"):
         if name not in ("system-node-critical", "system-cluster-critical"):
@@ -53,6 +55,7 @@ def check_priority_class(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_runtime_class(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a RuntimeClass."""
     if not is_label(manifest.get("handler") or ""):
         notes.note("handler", manifest.get("handler"), DNS_LABEL)
     check_amounts((manifest.get("overhead") or {}).get("podFixed") or {}, notes, "overhead.podFixed")
@@ -62,6 +65,7 @@ def check_runtime_class(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a LimitRange."""
     for number, item in enumerate((manifest.get("spec") or {}).get("limits") or ()):
         where, kind = f"spec.limits[{number}]", item.get("type") or ""
         if kind in {one.get("type") for one in (manifest.get("spec") or {})["limits"][:number]}:
@@ -92,6 +96,7 @@ def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_service(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a Service."""
     spec = manifest.get("spec") or {}
     check_labels(spec.get("selector") or {}, notes, "spec.selector")
     ports = spec.get("ports") or ()

@@ -28,6 +28,7 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a Pod."""
     if not manifest.get("spec"):
         notes.missing("spec")
         return

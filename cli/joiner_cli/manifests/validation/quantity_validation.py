@@ -28,6 +28,7 @@ def is_extended_resource(name: str) -> bool:
 
 
 def check_amounts(amounts: Mapping[str, Any], notes: ManifestProblems, path: str, *, of_container: bool = True) -> None:
+    """Note resources whose name or quantity is not valid."""
     for name, quantity in amounts.items():
         where = f"{path}[{name}]"
         if not is_key(name):
@@ -62,6 +63,7 @@ def check_requirements(resources: Mapping[str, Any], notes: ManifestProblems, pa
 
 @lru_cache(maxsize=4096, typed=True)  # thousands of pods share a few quantities
 def parse_quantity(quantity: Any, name: str = "") -> int | None:
+    """Return the amount in the units of `Resources`; None if it is not valid."""
     try:
         return parse_amount(quantity, scale=1000 if name == "cpu" else 1)
     except InvalidField:

@@ -36,10 +36,12 @@ NOT_SOURCES: Final = frozenset(
 
 
 def check_claim(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a PersistentVolumeClaim."""
     check_claim_spec(manifest.get("spec") or {}, notes, "spec")
 
 
 def check_claim_spec(spec: Manifest, notes: ManifestProblems, path: str) -> None:
+    """Note mistakes in the spec of a volume claim."""
     _check_modes(spec, notes, path)
     _check_class(spec, notes, path)
     check_selector(spec.get("selector"), notes, f"{path}.selector")
@@ -51,6 +53,7 @@ def check_claim_spec(spec: Manifest, notes: ManifestProblems, path: str) -> None
 
 
 def check_volume(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a PersistentVolume."""
     spec = manifest.get("spec") or {}
     _check_modes(spec, notes, "spec")
     _check_class(spec, notes, "spec")
@@ -74,6 +77,7 @@ def check_volume(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_storage_class(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a StorageClass."""
     provisioner = manifest.get("provisioner") or ""
     if not is_key(provisioner.lower()):
         notes.note(

@@ -26,6 +26,7 @@ MAX_INDEXED_PARALLELISM: Final = 100_000
 
 
 def check_stateful_set(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a StatefulSet."""
     check_workload(manifest, notes)
     spec = manifest.get("spec") or {}
     start = (spec.get("ordinals") or {}).get("start")
@@ -42,6 +43,7 @@ def check_stateful_set(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_job(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a Job."""
     spec = manifest.get("spec")
     if not spec:
         notes.missing("spec")
@@ -63,6 +65,7 @@ def check_job(manifest: Manifest, notes: ManifestProblems) -> None:
 
 
 def check_replication_controller(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a ReplicationController."""
     spec = manifest.get("spec") or {}
     _check_replicas(spec, notes)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
@@ -75,10 +78,12 @@ def check_replication_controller(manifest: Manifest, notes: ManifestProblems) ->
 
 
 def check_pod_template(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a PodTemplate."""
     check_template(manifest.get("template") or {}, notes, "template", ("Always", "Never", "OnFailure"))
 
 
 def check_budget(manifest: Manifest, notes: ManifestProblems) -> None:
+    """Note mistakes in a PodDisruptionBudget."""
     spec = manifest.get("spec") or {}
     check_selector(spec.get("selector"), notes, "spec.selector")
     if "minAvailable" in spec and "maxUnavailable" in spec:
@@ -131,6 +136,7 @@ def _selects(selector: Manifest, labels: Manifest) -> bool:
 def check_template(
     template: Manifest, notes: ManifestProblems, path: str, policies: tuple[str, ...], *, claim_templates: bool = False
 ) -> None:
+    """Note mistakes in a pod template; `policies` are the allowed restart policies."""
     metadata, spec = template.get("metadata") or {}, template.get("spec")
     check_labels(metadata.get("labels") or {}, notes, f"{path}.metadata.labels")
     check_annotations(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")

@@ -47,6 +47,7 @@ class MappedRoles:
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "MappedRoles":
+        """Read the manifest of the ConfigMap; missing parts are empty."""
         annotation = (manifest["metadata"].get("annotations") or {}).get(MAPPED_ROLES) or ""
         text = (manifest.get("data") or {}).get("mapRoles") or ""
         return cls(text, frozenset(filter(None, annotation.split(","))))

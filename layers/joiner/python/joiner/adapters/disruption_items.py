@@ -33,6 +33,7 @@ class DisruptionRecord:
 
     @classmethod
     def of(cls, item: Item) -> "DisruptionRecord":
+        """Read an item of the table."""
         return cls(
             id=text(item, "id"),
             execution=text(item, "execution"),
@@ -60,6 +61,7 @@ class MovedPods:
 
     @classmethod
     def of(cls, item: Item) -> "MovedPods":
+        """Read an item of the table."""
         return cls(number(item, "at"), json.loads(text(item, "pods") or "{}"), texts(item, "workloads"))
 
 
@@ -77,4 +79,5 @@ class LastProposal:
 
     @classmethod
     def of(cls, item: Item) -> "LastProposal":
+        """Read an item of the table."""
         return cls(text(item, "digest"), number(item, "at"), number(item, "idle"))

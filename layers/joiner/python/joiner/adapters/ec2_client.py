@@ -71,6 +71,7 @@ class Instance:
 
     @classmethod
     def from_ec2(cls, response: Answer) -> "Instance":
+        """Read one instance of the answer of DescribeInstances."""
         launched = response.get("LaunchTime")
         return cls(
             id=response["InstanceId"],

@@ -26,6 +26,7 @@ class EmptyNode:
 
     @classmethod
     def of(cls, item: Item) -> "EmptyNode":
+        """Read an item of the table."""
         return cls(text(item, "id"), number(item, "since"), number(item, "requestedUntil"), text(item, "requestedBy"))
 
 

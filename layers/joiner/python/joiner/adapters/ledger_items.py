@@ -54,6 +54,7 @@ class DoorbellSecrets:
 
     @classmethod
     def of(cls, item: Item) -> "DoorbellSecrets":
+        """Read an item of the table."""
         return cls(text(item, "value"), text(item, "following"), text(item, "previous"), number(item, "previousUntil"))
 
     def accept(self, token: str, now: datetime) -> bool:
@@ -92,6 +93,7 @@ class Lease:
 
     @classmethod
     def of(cls, item: Item) -> "Lease":
+        """Read an item of the table; `storedAt` is in milliseconds there."""
         return cls(
             text(item, "holder"),
             number(item, "leaseNumber"),
@@ -126,6 +128,7 @@ class LaunchRecord:
 
     @classmethod
     def of(cls, item: Item) -> "LaunchRecord":
+        """Read an item of the table. ValueError if its request or its details are not JSON."""
         for name in ("request", "details"):
             if stored := text(item, name):
                 json.loads(stored)
@@ -164,6 +167,7 @@ class Pairing:
 
     @classmethod
     def of(cls, item: Item) -> "Pairing":
+        """Read an item of the table."""
         return cls(instance=text(item, "id"), claim=text(item, "claim"), launch=text(item, "launch"))
 
 
@@ -220,6 +224,7 @@ class Retirement:
 
     @classmethod
     def of(cls, item: Item) -> "Retirement":
+        """Read an item of the table."""
         return cls(
             claim=text(item, "id"),
             owner=text(item, "owner"),
@@ -250,10 +255,12 @@ class OfferingKey:
 
     @property
     def id(self) -> str:
+        """Return the key as the id of an item: ``CAPACITY-TYPE#TYPE#ZONE``."""
         return f"{self.capacity_type}#{self.instance_type}#{self.zone}"
 
     @classmethod
     def of(cls, text_id: str) -> "OfferingKey":
+        """Read the id of an item. ValueError if it has not three parts."""
         capacity_type, instance_type, zone = text_id.split("#")
         return cls(capacity_type, instance_type, zone)
 
@@ -270,6 +277,7 @@ class Unavailable:
 
     @classmethod
     def of(cls, item: Item) -> "Unavailable":
+        """Read an item of the table."""
         return cls(OfferingKey.of(text(item, "id")), number(item, "until"), text(item, "reason"))
 
 
@@ -289,6 +297,7 @@ class BackOff:
 
     @classmethod
     def of(cls, item: Item) -> "BackOff":
+        """Read an item of the table."""
         return cls(text(item, "id"), number(item, "tries"), number(item, "until"), text(item, "reason"))
 
 
@@ -312,6 +321,7 @@ class Wave:
 
     @classmethod
     def of(cls, item: Item) -> "Wave":
+        """Read an item of the table."""
         return cls(
             name=text(item, "id"),
             execution=text(item, "execution"),

@@ -40,6 +40,7 @@ class RoleMapping:
 
     @classmethod
     def of_nodes(cls, arn: str) -> "RoleMapping":
+        """Return the mapping that nodes with this role need in order to join."""
         return cls(arn, NODE_USERNAME, NODE_GROUPS)
 
     @classmethod
@@ -55,6 +56,7 @@ class RoleMapping:
         return cls(f"{start}:role/{name}", sessions, tuple(groups))
 
     def entry(self) -> dict[str, Any]:
+        """Return the entry of `mapRoles`."""
         return {"rolearn": self.arn, "username": self.username, "groups": list(self.groups)}
 
 

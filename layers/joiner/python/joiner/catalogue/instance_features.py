@@ -45,6 +45,7 @@ class InstanceFeatures:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "InstanceFeatures":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             cards=tuple(raw.get("cards") or ()),
             efa=raw.get("efa", 0),

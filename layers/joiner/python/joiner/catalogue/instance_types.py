@@ -31,6 +31,7 @@ class Offering:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Offering":
+        """Read the JSON form of the value, as `to_json` returns it."""
         count = raw.get("count")
         return cls(
             zone=raw["zone"],
@@ -42,6 +43,7 @@ class Offering:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         shown: dict[str, Any] = {
             "zone": self.zone,
             "capacityType": self.capacity_type,
@@ -100,13 +102,16 @@ class InstanceType:
 
     @property
     def arch(self) -> str:
+        """Return the architecture, as in the label `kubernetes.io/arch`."""
         return self.labels.get(names.ARCH, "")
 
     @property
     def vcpus(self) -> int:
+        """Return the number of whole vCPUs."""
         return self.capacity.get("cpu", 0) // 1000
 
     def with_offerings(self, offerings: Iterable[Offering]) -> "InstanceType":
+        """Return the type with these offerings instead of its own."""
         return replace(self, offerings=_sorted(offerings))
 
     def price(self, zone: str, capacity_type: str) -> float | None:
@@ -118,6 +123,7 @@ class InstanceType:
 
     @classmethod
     def from_json(cls, name: str, raw: Mapping[str, Any]) -> "InstanceType":
+        """Read the JSON form of the value, as `to_json` returns it."""
         network = raw.get("network")
         return cls(
             name=name,
@@ -130,6 +136,7 @@ class InstanceType:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         shown = {
             "labels": dict(sorted(self.labels.items())),
             "capacity": self.capacity.to_kube(),
@@ -151,6 +158,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, types: Iterable[InstanceType]) -> "Catalogue":
+        """Return the catalogue of these types, by name."""
         return cls({one.name: one for one in sorted(types, key=lambda one: one.name)})
 
     @classmethod
@@ -159,6 +167,7 @@ class Catalogue:
         return cls.of(InstanceType.from_json(name, one) for name, one in raw.items())
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {name: one.to_json() for name, one in self.types.items()}
 
     def price(self, instance_type: str, zone: str, capacity_type: str) -> float | None:

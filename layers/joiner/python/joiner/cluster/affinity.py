@@ -34,6 +34,7 @@ class NodeSelectorTerm:
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any]) -> "NodeSelectorTerm":
+        """Read one term. InvalidField for an expression that the API server refuses."""
         names: ValueSet | None = None
         for position, expression in enumerate(raw.get("matchFields") or []):
             if expression.get("key") != NAME_FIELD or expression.get("operator") not in ("In", "NotIn"):
@@ -49,9 +50,11 @@ class NodeSelectorTerm:
 
     @property
     def empty(self) -> bool:
+        """Return whether the term has no expression. Such a term matches no node."""
         return not self.labels and self.names is None
 
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
+        """Return whether a node with these labels and this name matches the term."""
         return not self.empty and self.labels.allow(labels) and (self.names is None or name in self.names)
 
     @property
@@ -137,6 +140,7 @@ class TopologySpreadConstraint:
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any], *, labels: Mapping[str, str]) -> "TopologySpreadConstraint":
+        """Read one constraint of a pod with these labels. InvalidField if a field is not valid."""
         key, skew = raw.get("topologyKey"), raw.get("maxSkew")
         if not isinstance(key, str) or not key:
             raise InvalidField("topologyKey", key, "name the label that makes the domains")

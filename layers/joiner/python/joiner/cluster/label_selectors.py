@@ -24,6 +24,7 @@ class LabelSelector:
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any] | None) -> "LabelSelector":
+        """Read a selector; None selects nothing, an empty one everything. InvalidField if it is not valid."""
         if raw is None:
             return cls()
         if not isinstance(raw, Mapping):
@@ -47,6 +48,7 @@ class LabelSelector:
         return self if self.requirements is None else LabelSelector(self.requirements & Requirements(keys))
 
     def selects(self, labels: Mapping[str, str]) -> bool:
+        """Return whether an object with these labels is selected."""
         return self.requirements is not None and self.requirements.allow(labels)
 
     @property

@@ -132,6 +132,7 @@ class ValueSet:
 
     @property
     def finite(self) -> bool:
+        """Return whether the set lists its values, apart from ABSENT."""
         return not self.words and not self.intervals
 
     def __iter__(self) -> Iterator[str]:

@@ -36,6 +36,8 @@ ListMetadata = TypedDict("ListMetadata", {"continue": str | None}, total=False)
 
 
 class Metadata(TypedDict, total=False):
+    """The decoded metadata of most objects."""
+
     name: Any
     namespace: Any
     uid: Any
@@ -50,6 +52,8 @@ class Metadata(TypedDict, total=False):
 
 
 class PodMetadata(TypedDict, total=False):
+    """The decoded metadata of a pod, with the annotations that Joiner reads."""
+
     name: Any
     namespace: Any
     uid: Any
@@ -63,6 +67,8 @@ class PodMetadata(TypedDict, total=False):
 
 
 class ListedContainer(TypedDict, total=False):
+    """The decoded fields of a container: its resources, restart policy and ports."""
+
     name: Any
     resources: Any
     restartPolicy: Any
@@ -70,12 +76,16 @@ class ListedContainer(TypedDict, total=False):
 
 
 class ListedVolume(TypedDict, total=False):
+    """The decoded fields of a pod's volume: the claim that it mounts."""
+
     name: Any
     persistentVolumeClaim: Any
     ephemeral: Any
 
 
 class PodSpec(TypedDict, total=False):
+    """The decoded fields of a pod's spec: those that scheduling depends on."""
+
     containers: list[ListedContainer] | None
     initContainers: list[ListedContainer] | None
     volumes: list[ListedVolume] | None
@@ -97,6 +107,8 @@ class PodSpec(TypedDict, total=False):
 
 
 class ListedCondition(TypedDict, total=False):
+    """The decoded fields of a condition of a pod."""
+
     type: Any
     status: Any
     reason: Any
@@ -104,12 +116,16 @@ class ListedCondition(TypedDict, total=False):
 
 
 class ListedContainerStatus(TypedDict, total=False):
+    """The decoded status of a container: the resources that it has."""
+
     name: Any
     resources: Any
     allocatedResources: Any
 
 
 class PodStatus(TypedDict, total=False):
+    """The decoded fields of a pod's status."""
+
     phase: Any
     nominatedNodeName: Any
     startTime: Any
@@ -119,51 +135,71 @@ class PodStatus(TypedDict, total=False):
 
 
 class ListedPod(TypedDict, total=False):
+    """A pod of a list."""
+
     metadata: PodMetadata
     spec: PodSpec
     status: PodStatus
 
 
 class NodeStatus(TypedDict, total=False):
+    """The decoded fields of a node's status."""
+
     capacity: Any
     allocatable: Any
     conditions: Any
 
 
 class ListedNode(TypedDict, total=False):
+    """A node of a list."""
+
     metadata: Metadata
     spec: Any
     status: NodeStatus
 
 
 class TemplateMetadata(TypedDict, total=False):
+    """The decoded metadata of a pod template."""
+
     labels: Any
 
 
 class PodTemplate(TypedDict, total=False):
+    """The decoded fields of a pod template."""
+
     metadata: TemplateMetadata
     spec: PodSpec
 
 
 class DaemonSetSpec(TypedDict, total=False):
+    """The decoded fields of a daemon set's spec."""
+
     template: PodTemplate
 
 
 class ListedDaemonSet(TypedDict, total=False):
+    """A daemon set of a list."""
+
     metadata: Metadata
     spec: DaemonSetSpec
 
 
 class ListedNamespace(TypedDict, total=False):
+    """A namespace of a list."""
+
     metadata: Metadata
 
 
 class ListedAttachment(TypedDict, total=False):
+    """A VolumeAttachment of a list."""
+
     metadata: Metadata
     spec: Any
 
 
 class ListPage(TypedDict, Generic[ListedObject], total=False):
+    """One page of a list; `metadata` has the token of the next page."""
+
     metadata: ListMetadata
     items: list[ListedObject] | None
 

@@ -79,6 +79,7 @@ class Node:
 
     @property
     def zone(self) -> str:
+        """Return the zone of its label; empty without one."""
         return self.labels.get(names.ZONE, "")
 
     @property
@@ -87,6 +88,7 @@ class Node:
         return bool(self.deletion) or self.has_taint(names.DISRUPTED)
 
     def has_taint(self, key: str) -> bool:
+        """Return whether the node has a taint with this key, whatever its effect."""
         return any(taint.key == key for taint in self.taints)
 
 
@@ -105,6 +107,8 @@ class DaemonSet:
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "DaemonSet":
+        """Read a daemon set from its pod template. InvalidField if a field that decides where its pods run is not
+        valid."""
         metadata: Manifest = manifest.get("metadata") or {}
         template: Manifest = (manifest.get("spec") or {}).get("template") or {}
         namespace = metadata.get("namespace") or "default"
@@ -126,10 +130,12 @@ class DaemonSet:
 
     @property
     def key(self) -> str:
+        """Return ``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def requests(self) -> Resources:
+        """Return the requests of one of its pods."""
         return self.constraints.requests
 
     def runs_on(self, labels: Mapping[str, str], taints: tuple[Taint, ...], name: str = "") -> bool:

@@ -101,6 +101,7 @@ class Volumes:
         csi_nodes: Sequence[Manifest] = (),
         nodes: Iterable[Manifest] = (),
     ) -> "Volumes":
+        """Read the lists of the API server."""
         return cls(
             volume_claims={
                 f"{one['metadata'].get('namespace') or 'default'}/{one['metadata']['name']}": one

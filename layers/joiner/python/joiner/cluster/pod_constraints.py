@@ -201,6 +201,7 @@ class PodConstraints:
             raise invalid.within("spec") from invalid
 
     def tolerates(self, taint: Taint) -> bool:
+        """Return whether one of the tolerations tolerates the taint."""
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
     def untolerated(self, taints: tuple[Taint, ...]) -> Taint | None:

@@ -118,10 +118,12 @@ class Pod:
 
     @property
     def requests(self) -> Resources:
+        """Return what the pod requests, in the units of `Resources`."""
         return self.constraints.requests
 
     @property
     def priority(self) -> int:
+        """Return its priority; the scheduler prefers higher ones."""
         return self.constraints.priority
 
     @property

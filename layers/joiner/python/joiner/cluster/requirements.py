@@ -91,6 +91,7 @@ class Requirements(Mapping[str, ValueSet]):
 
     @classmethod
     def of(cls, requirements: Iterable[Requirement]) -> "Requirements":
+        """Return the intersection of these requirements."""
         found: dict[str, ValueSet] = {}
         for requirement in requirements:
             found[requirement.key] = found.get(requirement.key, ANYTHING) & requirement.values

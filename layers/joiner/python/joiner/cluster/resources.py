@@ -56,6 +56,7 @@ class Resources(Mapping[str, int]):
         return cls(amounts)
 
     def to_kube(self) -> dict[str, str]:
+        """Return the amounts as quantities of Kubernetes, by resource."""
         return {name: self._text(name, amount) for name, amount in self.amounts.items()}
 
     @staticmethod
@@ -129,6 +130,7 @@ class Resources(Mapping[str, int]):
         )
 
     def without_zeros(self) -> "Resources":
+        """Return the resources whose amount is not zero."""
         return Resources({name: amount for name, amount in self.amounts.items() if amount})
 
 

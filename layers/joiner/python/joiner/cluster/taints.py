@@ -31,6 +31,7 @@ class Taint:
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any]) -> "Taint":
+        """Read one taint. InvalidField if its key or effect is not valid."""
         key, effect = raw.get("key"), raw.get("effect")
         if not isinstance(key, str) or not key:
             raise InvalidField("key", key, "name the taint")
@@ -39,6 +40,7 @@ class Taint:
         return cls(key, str(effect), str(raw.get("value") or ""))
 
     def to_kube(self) -> dict[str, str]:
+        """Return the taint as in the spec of a node."""
         return {"key": self.key, "effect": self.effect} | ({"value": self.value} if self.value else {})
 
     @property
@@ -66,6 +68,7 @@ class Toleration:
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any]) -> "Toleration":
+        """Read one toleration. InvalidField if its operator is not valid."""
         operator = raw.get("operator") or "Equal"
         if operator not in OPERATORS:
             raise InvalidField("operator", operator, f"use one of {', '.join(OPERATORS)}")
@@ -79,6 +82,7 @@ class Toleration:
         )
 
     def tolerates(self, taint: Taint) -> bool:
+        """Return whether the toleration matches the taint, by the rules of kube-scheduler."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         match self.operator:

@@ -49,6 +49,7 @@ class PlannerArguments:
     planner: Planner = field(default_factory=Planner)
 
     def state(self, snapshot: Snapshot) -> PlanState:
+        """Return the planner's state of the snapshot, with no pod placed."""
         return self.planner.state(
             snapshot,
             self.catalogue,
@@ -59,6 +60,7 @@ class PlannerArguments:
         )
 
     def prices(self, snapshot: Snapshot) -> NodePrices:
+        """Return the prices of the snapshot's running nodes."""
         return self.planner.prices(snapshot, self.catalogue, classes=self.classes)
 
 

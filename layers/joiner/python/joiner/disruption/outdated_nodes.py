@@ -50,10 +50,12 @@ class OutdatedNode:
 
     @property
     def ignores_pods(self) -> bool:
+        """Return whether pods cannot forbid its replacement."""
         return ignores_pods(self.claim)
 
     @property
     def eviction_cost(self) -> float:
+        """Return the cost of evicting its pods, by Karpenter's formula."""
         return node_eviction_cost(self.pods)
 
     @property

@@ -56,6 +56,7 @@ class DisruptionAction:
         return f"{self.reason}: " + ", ".join(parts)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "reason": self.reason,
             "claims": list(self.claims),
@@ -69,6 +70,7 @@ class DisruptionAction:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "DisruptionAction":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             reason=document["reason"],
             claims=tuple(document["claims"]),
@@ -90,10 +92,12 @@ class KeptNode:
     message: str
 
     def to_json(self) -> dict[str, str]:
+        """Return the JSON form of the value."""
         return {"claim": self.claim, "node": self.node, "condition": self.condition, "message": self.message}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "KeptNode":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(document["claim"], document["node"], document["condition"], document["message"])
 
 
@@ -114,6 +118,7 @@ class Proposal:
     problems: tuple[InvalidManifest, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "schema": SCHEMA,
             "actions": [one.to_json() for one in self.actions],
@@ -129,6 +134,7 @@ class Proposal:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Proposal":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             actions=tuple(DisruptionAction.from_json(one) for one in document["actions"]),
             kept=tuple(KeptNode.from_json(one) for one in document["kept"]),

@@ -74,6 +74,7 @@ class FoundAction:
 
     @property
     def eviction_cost(self) -> float:
+        """Return the cost of evicting the pods of all removed nodes."""
         return sum(one.eviction_cost for one in self.removed)
 
 

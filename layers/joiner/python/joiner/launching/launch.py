@@ -44,12 +44,15 @@ class Launch:
         return json.dumps(self.request, sort_keys=True, separators=(",", ":"))
 
     def image_of(self, instance_type: str) -> str:
+        """Return the image id for an instance type; empty for an unknown type."""
         return self.images.get(instance_type, "")
 
     def price_of(self, instance_type: str, zone: str) -> float | None:
+        """Return the planned price in $/h; None for an offering that the launch does not have."""
         return self.prices.get(f"{instance_type}/{zone}")
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "id": self.id,
             "token": self.token,
@@ -66,6 +69,7 @@ class Launch:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Launch":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             id=raw["id"],
             token=raw["token"],

@@ -111,6 +111,7 @@ class LaunchOutcome:
         return replace(self, launched=tuple(stands[claim] for claim in sorted(stands)), unmet=tuple(sorted(unmet)))
 
     def to_json(self) -> str:
+        """Return the value as JSON text."""
         return json.dumps(
             {
                 "launched": [
@@ -135,6 +136,7 @@ class LaunchOutcome:
 
     @classmethod
     def from_json(cls, text: str) -> "LaunchOutcome":
+        """Read the JSON text that `to_json` returns."""
         raw = json.loads(text)
         return cls(
             launched=tuple(

@@ -123,6 +123,7 @@ class BindingState:
         return self._spread_counts[key]
 
     def bind(self, pod: Pod, node: Node) -> None:
+        """Count the pod on the node for the pods that follow."""
         bound = replace(pod, node_name=node.name)
         self.bound.append(bound)
         self._here.setdefault(node.name, []).append(bound)
@@ -148,6 +149,7 @@ class SpreadCounts:
 
     @classmethod
     def of(cls, spread: TopologySpreadConstraint, pod: Pod, state: BindingState) -> "SpreadCounts":
+        """Return the counts of a pod's spread over the nodes of the state."""
         domains = {
             name: each.labels[spread.topology_key] for name, each in state.nodes.items() if _eligible(spread, pod, each)
         }

@@ -35,15 +35,24 @@ class DisruptionUnderWay(Protocol):
     """What the ledger has recorded about one disruption (`joiner.adapters.disruption_items.DisruptionRecord`)."""
 
     @property
-    def claims(self) -> tuple[str, ...]: ...
+    def claims(self) -> tuple[str, ...]:
+        """Return the names of the claims to remove."""
+
     @property
-    def replacements(self) -> tuple[str, ...]: ...
+    def replacements(self) -> tuple[str, ...]:
+        """Return the names of the claims that replace them."""
+
     @property
-    def deadline(self) -> int: ...
+    def deadline(self) -> int:
+        """Return until when replacements must be initialized, in epoch seconds."""
+
     @property
-    def requests(self) -> int: ...
+    def requests(self) -> int:
+        """Return how often the retirement of the claims was requested."""
+
     @property
-    def requested_at(self) -> int: ...
+    def requested_at(self) -> int:
+        """Return when it was last requested, in epoch seconds."""
 
 
 @dataclass(frozen=True, slots=True)

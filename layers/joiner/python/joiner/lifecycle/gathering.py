@@ -39,13 +39,16 @@ class Gathering:
 
     @property
     def first_look(self) -> bool:
+        """Return whether the execution has not waited yet."""
         return self.waited == 0
 
     def to_json(self) -> dict[str, int]:
+        """Return the JSON form of the value."""
         return {"waited": self.waited, "pods": self.pods, "idle": self.idle}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Gathering":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(document["waited"], document["pods"], document["idle"])
 
     def idle_until(self, pods: int) -> int:

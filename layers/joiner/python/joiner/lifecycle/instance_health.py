@@ -60,6 +60,7 @@ class InstanceStatus:
 
     @classmethod
     def from_ec2(cls, message: Mapping[str, Any]) -> "InstanceStatus":
+        """Read one entry of the answer of DescribeInstanceStatus."""
         events = (
             ScheduledEvent(str(each.get("Code", "")), str(each.get("Description", "")), each.get("NotBefore"))
             for each in message.get("Events") or ()

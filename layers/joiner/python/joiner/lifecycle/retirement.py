@@ -124,6 +124,7 @@ class RetirementRequest:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RetirementRequest":
+        """Read one claim of an execution's input. ValueError for an unknown reason."""
         return cls(str(raw["claim"]), RetirementReason(raw["reason"]), str(raw.get("instance") or ""))
 
 
@@ -150,6 +151,7 @@ class RetiringClaim:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RetiringClaim":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             claim=str(raw["claim"]),
             reason=RetirementReason(raw["reason"]),
@@ -165,6 +167,7 @@ class RetiringClaim:
         )
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "claim": self.claim,
             "reason": str(self.reason),

@@ -53,6 +53,7 @@ class Meter:
         return self._effort.allowance
 
     def spend(self, steps: float) -> None:
+        """Count steps of work."""
         self.used += float(steps)  # Steps are often computed with numpy, whose numbers would spread to the plan.
 
     def keep_back(self, seconds: float) -> None:

@@ -26,6 +26,7 @@ class Offer:
     overlaid: bool = False
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "instanceType": self.instance_type,
             "zone": self.zone,
@@ -36,6 +37,7 @@ class Offer:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Offer":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             fields["pricePerHour"],
             fields["instanceType"],
@@ -74,26 +76,32 @@ class PlannedNode:
 
     @property
     def pool_kind(self) -> str:
+        """Return ``NodePool`` or ``Provisioner``."""
         return self.pool.partition("/")[0]
 
     @property
     def pool_name(self) -> str:
+        """Return the name of its pool."""
         return self.pool.partition("/")[2]
 
     @property
     def instance_type(self) -> str:
+        """Return its instance type."""
         return self.offer.instance_type
 
     @property
     def zone(self) -> str:
+        """Return its zone."""
         return self.offer.zone
 
     @property
     def capacity_type(self) -> str:
+        """Return its capacity type."""
         return self.offer.capacity_type
 
     @property
     def price_per_hour(self) -> float:
+        """Return its whole price in $/h."""
         return self.offer.price_per_hour
 
     @property
@@ -102,6 +110,7 @@ class PlannedNode:
         return {"instance": round(self.price_per_hour - self.costs.total, 10), **self.costs.to_json()}
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "name": self.name,
             "nodePool": self.pool_name,
@@ -123,6 +132,7 @@ class PlannedNode:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "PlannedNode":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             name=fields["name"],
             pool=f"{fields['nodePoolKind']}/{fields['nodePool']}",
@@ -153,6 +163,7 @@ class ExistingNode:
     classes: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "node": self.node,
             "claim": self.claim,
@@ -162,6 +173,7 @@ class ExistingNode:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "ExistingNode":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(fields["node"], fields["claim"], tuple(fields["pods"]), fields["classes"])
 
 
@@ -213,6 +225,7 @@ class Reason:
         return self.reason.endswith(TEMPORARY)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         shown: dict[str, Any] = {"nodePool": self.pool, "reason": self.reason}
         if self.nearest:
             shown["nearest"] = {**self.nearest.to_json(), "lacks": self.lacks.to_kube()}
@@ -220,6 +233,7 @@ class Reason:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Reason":
+        """Read the JSON form of the value, as `to_json` returns it."""
         near = fields.get("nearest")
         lacks = Resources.from_kube(near.get("lacks")) if near else Resources()
         return cls(fields["nodePool"], fields["reason"], Offer.from_json(near) if near else None, lacks)
@@ -233,10 +247,12 @@ class PendingPod:
     reasons: tuple[Reason, ...]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {"pod": self.pod, "reasons": [one.to_json() for one in self.reasons]}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "PendingPod":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(fields["pod"], tuple(Reason.from_json(one) for one in fields["reasons"]))
 
 
@@ -281,6 +297,7 @@ class Simplification:
     price_per_hour: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "fewerNodes": self.nodes,
             "fewerTypes": self.types,
@@ -290,6 +307,7 @@ class Simplification:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Simplification":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(fields["fewerNodes"], fields["fewerTypes"], fields["nodesMovedToOtherZones"], fields["pricePerHour"])
 
 
@@ -323,6 +341,7 @@ class Plan:
 
     @property
     def price_per_hour(self) -> float:
+        """Return the price of all new nodes in $/h."""
         return round(sum(node.price_per_hour for node in self.nodes), 10)
 
     @property
@@ -345,9 +364,11 @@ class Plan:
 
     @property
     def pods_placed(self) -> int:
+        """Return the number of pods on new and on existing nodes."""
         return sum(len(node.pods) for node in self.nodes) + sum(len(one.pods) for one in self.existing)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "nodes": [node.to_json() for node in self.nodes],
             "existing": [one.to_json() for one in self.existing],
@@ -375,6 +396,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Plan":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             nodes=tuple(PlannedNode.from_json(one) for one in fields["nodes"]),
             existing=tuple(ExistingNode.from_json(one) for one in fields["existing"]),

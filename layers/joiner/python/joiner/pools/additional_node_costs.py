@@ -22,13 +22,16 @@ class NodeCosts:
 
     @property
     def total(self) -> float:
+        """Return the sum of the parts in $/h."""
         return round(self.volumes + self.address + self.running, 10)
 
     def to_json(self) -> dict[str, float]:
+        """Return the JSON form of the value."""
         return {"volumes": self.volumes, "address": self.address, "running": self.running}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "NodeCosts":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(*(float(raw.get(name, 0.0)) for name in ("volumes", "address", "running")))
 
 

@@ -44,6 +44,7 @@ class CapacityReservation:
         return dict(zip(RESERVATION_LABELS, values, strict=True))
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
         return {
             "id": self.id,
             "instanceType": self.instance_type,
@@ -58,6 +59,7 @@ class CapacityReservation:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "CapacityReservation":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             raw["id"],
             raw["instanceType"],

@@ -34,10 +34,12 @@ class Condition:
 
     @property
     def true(self) -> bool:
+        """Return whether its status is True."""
         return self.status == "True"
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "Condition":
+        """Read one condition; an unknown status is Unknown."""
         status = manifest.get("status")
         return cls(
             type=str(manifest.get("type", "")),
@@ -49,6 +51,7 @@ class Condition:
         )
 
     def to_kube(self) -> dict[str, Any]:
+        """Return the condition as in a status; the reason is the type if it is empty."""
         shown: dict[str, Any] = {
             "type": self.type,
             "status": self.status,
@@ -70,9 +73,11 @@ class Conditions:
 
     @classmethod
     def from_kube(cls, manifests: Sequence[Mapping[str, Any]] | None) -> "Conditions":
+        """Read the conditions of a status."""
         return cls(tuple(Condition.from_kube(manifest) for manifest in manifests or ()))
 
     def to_kube(self) -> list[dict[str, Any]]:
+        """Return the conditions as in a status."""
         return [condition.to_kube() for condition in self.items]
 
     def __iter__(self) -> Iterator[Condition]:
@@ -83,6 +88,7 @@ class Conditions:
         return next((condition for condition in self.items if condition.type == name), Condition(name, "Unknown"))
 
     def true(self, name: str) -> bool:
+        """Return whether the condition of this type is True."""
         return self[name].true
 
     def set(
@@ -95,6 +101,7 @@ class Conditions:
         at: datetime,
         generation: int | None = None,
     ) -> "Conditions":
+        """Return the conditions with a changed one. Its transition time changes only with its status."""
         before = self[name]
         since = before.since if before.status == status and before.since else at
         after = replace(

@@ -37,18 +37,22 @@ class KubeletConfiguration:
 
     @property
     def max_pods(self) -> int | None:
+        """Return `maxPods`; None if it is not set."""
         return self.config.get("maxPods")
 
     @property
     def pods_per_core(self) -> int | None:
+        """Return `podsPerCore`; None if it is not set."""
         return self.config.get("podsPerCore")
 
     @property
     def kube_reserved(self) -> Resources | None:
+        """Return `kubeReserved`; None if it is not set."""
         return self._reserved("kubeReserved")
 
     @property
     def system_reserved(self) -> Resources | None:
+        """Return `systemReserved`; None if it is not set."""
         return self._reserved("systemReserved")
 
     @property

@@ -26,17 +26,28 @@ class LaunchedInstance(Protocol):
     """One instance in a CreateFleet answer; the price is in $/h, None if it is unknown."""
 
     @property
-    def instance_id(self) -> str: ...
+    def instance_id(self) -> str:
+        """Return the id of the instance."""
+
     @property
-    def image_id(self) -> str: ...
+    def image_id(self) -> str:
+        """Return the id of its image."""
+
     @property
-    def instance_type(self) -> str: ...
+    def instance_type(self) -> str:
+        """Return its instance type."""
+
     @property
-    def zone(self) -> str: ...
+    def zone(self) -> str:
+        """Return its zone."""
+
     @property
-    def capacity_type(self) -> str: ...
+    def capacity_type(self) -> str:
+        """Return its capacity type."""
+
     @property
-    def price_per_hour(self) -> float | None: ...
+    def price_per_hour(self) -> float | None:
+        """Return its price in $/h; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +86,12 @@ class NodeClaim:
 
     @property
     def key(self) -> str:
+        """Return a key that is unique over both kinds, such as ``NodeClaim/default-abc``."""
         return f"{self.kind}/{self.name}"
 
     @property
     def api_version(self) -> str:
+        """Return the API version of its kind."""
         return CLAIM_API_VERSION[self.kind]
 
     @property
@@ -93,10 +106,12 @@ class NodeClaim:
 
     @property
     def zone(self) -> str:
+        """Return the zone of its label; empty before the launch."""
         return self.labels.get(names.ZONE, "")
 
     @property
     def capacity_type(self) -> str:
+        """Return the capacity type of its label; empty before the launch."""
         return self.labels.get(names.CAPACITY_TYPE, "")
 
     @property
@@ -106,18 +121,22 @@ class NodeClaim:
 
     @property
     def launched(self) -> bool:
+        """Return whether its instance was launched."""
         return self.conditions.true("Launched")
 
     @property
     def registered(self) -> bool:
+        """Return whether its Node is registered."""
         return self.conditions.true("Registered")
 
     @property
     def initialized(self) -> bool:
+        """Return whether its Node is initialized."""
         return self.conditions.true("Initialized")
 
     @property
     def deleting(self) -> bool:
+        """Return whether it is being deleted."""
         return self.deletion is not None
 
     @property

@@ -162,6 +162,7 @@ class NodeClass:
 
     @property
     def ref(self) -> NodeClassRef:
+        """Return the reference by which pools name the class."""
         return NodeClassRef(self.kind, self.name)
 
     @property

@@ -46,6 +46,7 @@ class NodeOverlay:
 
     @property
     def prices(self) -> bool:
+        """Return whether the overlay sets or changes a price."""
         return self.price is not None or bool(self.adjustment)
 
 
@@ -57,6 +58,7 @@ class Overlays:
 
     @classmethod
     def of(cls, overlays: Iterable[NodeOverlay]) -> "Overlays":
+        """Return the overlays, highest weight first; of equal weight, the last name first."""
         by_name = sorted(overlays, key=lambda one: one.name, reverse=True)
         return cls(tuple(sorted(by_name, key=lambda one: -one.weight)))
 

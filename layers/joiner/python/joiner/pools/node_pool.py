@@ -37,6 +37,7 @@ class NodeClassRef:
 
     @property
     def key(self) -> str:
+        """Return a key that is unique over both kinds, such as ``EC2NodeClass/default``."""
         return f"{self.kind}/{self.name}"
 
 
@@ -111,10 +112,12 @@ class NodePool:
 
     @property
     def api_version(self) -> str:
+        """Return the API version of its kind."""
         return API_VERSION[self.kind]
 
     @property
     def legacy(self) -> bool:
+        """Return whether it is a Provisioner."""
         return self.kind == "Provisioner"
 
     @property

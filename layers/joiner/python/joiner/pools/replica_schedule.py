@@ -27,6 +27,7 @@ class ReplicaWindow:
     replicas: int
 
     def is_open(self, now: datetime, zone: tzinfo) -> bool:
+        """Return whether the window started less than its length ago."""
         return self.start.started_within(now - timedelta(seconds=self.seconds), now, zone)
 
 

@@ -36,6 +36,8 @@ class Subnet:
 
 @dataclass(frozen=True, slots=True)
 class SecurityGroup:
+    """A security group of a class."""
+
     id: str
     name: str = ""
 
@@ -95,18 +97,22 @@ class ResolvedNodeClass:
 
     @property
     def ref(self) -> NodeClassRef:
+        """Return the reference by which pools name the class."""
         return NodeClassRef(self.kind, self.name)
 
     @property
     def key(self) -> str:
+        """Return a key that is unique over both kinds."""
         return self.ref.key
 
     @property
     def ready(self) -> bool:
+        """Return whether the class has no error; warnings do not count."""
         return all(problem.severity != "error" for problem in self.problems)
 
     @property
     def zones(self) -> frozenset[str]:
+        """Return the zones of its subnets."""
         return frozenset(subnet.zone for subnet in self.subnets)
 
     def subnet_in(self, zone: str) -> Subnet | None:
@@ -135,6 +141,7 @@ class ResolvedNodeClass:
         return next((image for image in self.images if image.requirements.allow(labels)), None)
 
     def with_problems(self, problems: Iterable[NodeClassProblem]) -> "ResolvedNodeClass":
+        """Return the class with these problems in addition to its own."""
         return replace(self, problems=(*self.problems, *problems))
 
     def conditions(self, before: Conditions, *, at: datetime, declared: Iterable[InvalidManifest] = ()) -> Conditions:
@@ -230,6 +237,7 @@ class ResolvedNodeClass:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "ResolvedNodeClass":
+        """Read the JSON form of the value, as `to_json` returns it."""
         return cls(
             name=raw["name"],
             kind=raw["kind"],

@@ -42,6 +42,7 @@ class Subject:
 
     @classmethod
     def pod(cls, pod: Pod) -> "Subject":
+        """Return the reference to a pod."""
         return cls("v1", "Pod", pod.name, pod.uid, pod.namespace)
 
     @classmethod
@@ -63,10 +64,12 @@ class Subject:
 
     @classmethod
     def claim(cls, claim: NodeClaim) -> "Subject":
+        """Return the reference to a NodeClaim or a Machine."""
         return cls(claim.api_version, claim.kind, claim.name, claim.uid)
 
     @classmethod
     def pool(cls, pool: NodePool) -> "Subject":
+        """Return the reference to a NodePool or a Provisioner."""
         return cls(pool.api_version, pool.kind, pool.name, pool.uid)
 
     @classmethod

@@ -25,6 +25,7 @@ class AmazonLinux2023:
     devices = (encrypted_volume("/dev/xvda", 20),)
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        """Return the SSM parameters of the family's images."""
         return tuple(
             ImageParameter.of(_path(version, architecture, variant, release), arch, variant)
             for variant in VARIANTS
@@ -33,12 +34,15 @@ class AmazonLinux2023:
         )
 
     def explain_missing_images(self, version: str) -> str:  # noqa: ARG002 - the interface
+        """Return nothing: every version has images."""
         return ""
 
     def find_problems(self, node_class: NodeClass) -> Iterable[NodeClassProblem]:  # noqa: ARG002 - the interface
+        """Return nothing: every field of the class has its effect."""
         return ()
 
     def write_user_data(self, settings: NodeSettings) -> str:
+        """Return the user's parts and a NodeConfig for nodeadm, as MIME multipart."""
         config = MimePart(NODE_CONFIG, json.dumps(build_node_config(settings), indent=2))
         return write_multipart([*read_user_parts(settings.own), config])
 

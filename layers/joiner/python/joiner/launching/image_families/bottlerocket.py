@@ -52,6 +52,7 @@ class Bottlerocket:
     devices = (encrypted_volume("/dev/xvda", 4), encrypted_volume("/dev/xvdb", 20))
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        """Return the SSM parameters of the family's images."""
         return tuple(
             ImageParameter.of(
                 f"/aws/service/bottlerocket/aws-k8s-{version}{suffix}/{architecture}/{release.removeprefix('v')}/image_id",
@@ -64,9 +65,11 @@ class Bottlerocket:
         )
 
     def explain_missing_images(self, version: str) -> str:  # noqa: ARG002 - the interface
+        """Return nothing: every version has images."""
         return ""
 
     def find_problems(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        """Yield settings that Bottlerocket does not have, and user data that is not TOML."""
         if node_class.kubelet and node_class.kubelet.pods_per_core:
             message = "Bottlerocket has no such setting: use maxPods"
             yield warn(node_class, "kubelet.podsPerCore", "WithoutEffect", message)
@@ -89,6 +92,7 @@ class Bottlerocket:
                 yield warn(node_class, "userData", "NotPlanned", message)
 
     def write_user_data(self, settings: NodeSettings) -> str:
+        """Return the settings as TOML."""
         return write_toml(build_settings(settings))
 
 

@@ -17,12 +17,15 @@ class CustomImages:
     devices: tuple[BlockDevice, ...] = ()
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:  # noqa: ARG002 - the interface
+        """Return nothing: the class names its images."""
         return ()
 
     def explain_missing_images(self, version: str) -> str:  # noqa: ARG002 - the interface
+        """Return nothing: the family has no images of its own."""
         return ""
 
     def find_problems(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        """Yield warnings about user data with which nodes may not join."""
         if not node_class.user_data:
             message = "it is not set: nodes of the family Custom join only if the image itself makes them"
             yield warn(node_class, "userData", "UserDataMissing", message)
@@ -39,4 +42,5 @@ class CustomImages:
             yield warn(node_class, "instanceStorePolicy", "WithoutEffect", without_effect)
 
     def write_user_data(self, settings: NodeSettings) -> str:
+        """Return the user data of the class as it is."""
         return settings.own

@@ -39,6 +39,7 @@ class AmazonLinux2:
     devices = (encrypted_volume("/dev/xvda", 20),)
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        """Return the SSM parameters of the family's images."""
         return tuple(
             ImageParameter.of(
                 f"/aws/service/eks/optimized-ami/{version}/{folder}/"
@@ -50,14 +51,17 @@ class AmazonLinux2:
         )
 
     def explain_missing_images(self, version: str) -> str:
+        """Return the reason from Kubernetes 1.33 on, for which AWS publishes no AL2 images."""
         if parse_release(version) <= NEWEST_FOR_AL2:
             return ""
         return f"AWS has no AL2 images from Kubernetes 1.33 on, and the cluster has {version}: use the family AL2023"
 
     def find_problems(self, node_class: NodeClass) -> Iterable[NodeClassProblem]:
+        """Return the fields that the bootstrap script cannot apply."""
         return find_script_problems(node_class)
 
     def write_user_data(self, settings: NodeSettings) -> str:
+        """Return a script that calls `/etc/eks/bootstrap.sh`."""
         return write_bootstrap_script(settings)
 
 
@@ -68,15 +72,19 @@ class Ubuntu:
     devices = (encrypted_volume("/dev/sda1", 20),)
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:  # noqa: ARG002 - the interface
+        """Return nothing: the class names its images."""
         return ()
 
     def explain_missing_images(self, version: str) -> str:  # noqa: ARG002 - the interface
+        """Return nothing: the family has no images of its own."""
         return ""
 
     def find_problems(self, node_class: NodeClass) -> Iterable[NodeClassProblem]:
+        """Return the fields that the bootstrap script cannot apply."""
         return find_script_problems(node_class)
 
     def write_user_data(self, settings: NodeSettings) -> str:
+        """Return a script that calls `/etc/eks/bootstrap.sh`."""
         return write_bootstrap_script(settings)
 
 

@@ -15,9 +15,12 @@ class FamilyOfImages(Protocol):
     """One family. ``devices`` are the volumes of a node whose class names none; empty: the image decides."""
 
     @property
-    def name(self) -> ImageFamily: ...
+    def name(self) -> ImageFamily:
+        """Return the value of `amiFamily`."""
+
     @property
-    def devices(self) -> tuple[BlockDevice, ...]: ...
+    def devices(self) -> tuple[BlockDevice, ...]:
+        """Return the volumes of a node whose class names none."""
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
         """Return the parameters of AWS with the images of a release (``latest``: the newest) for a Kubernetes version.

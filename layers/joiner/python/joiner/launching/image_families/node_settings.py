@@ -26,15 +26,24 @@ class ClusterDescription(Protocol):
     """The facts of the cluster that a node needs (``eks:DescribeCluster``). The CA is in base64, as EKS returns it."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name of the cluster."""
+
     @property
-    def endpoint(self) -> str: ...
+    def endpoint(self) -> str:
+        """Return the URL of the API server."""
+
     @property
-    def certificate_authority(self) -> str: ...
+    def certificate_authority(self) -> str:
+        """Return the certificate authority, in base64."""
+
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """Return the version of Kubernetes, such as ``1.36``."""
+
     @property
-    def service_cidr(self) -> str: ...
+    def service_cidr(self) -> str:
+        """Return the addresses of services, as a CIDR."""
 
 
 class UserDataRefused(ValueError):
@@ -64,18 +73,22 @@ class NodeSettings:
 
     @property
     def cluster_name(self) -> str:
+        """Return the name of the cluster. UserDataRefused if it is no valid name."""
         return check_grammar("the cluster's name", self.cluster.name, CLUSTER_NAME)
 
     @property
     def endpoint(self) -> str:
+        """Return the URL of the API server. UserDataRefused if it is no plain URL."""
         return check_grammar("the cluster's endpoint", self.cluster.endpoint, ENDPOINT)
 
     @property
     def certificate_authority(self) -> str:
+        """Return the certificate authority. UserDataRefused if it is not base64."""
         return check_grammar("the cluster's certificate authority", self.cluster.certificate_authority, BASE64)
 
     @property
     def service_cidr(self) -> str:
+        """Return the addresses of services. UserDataRefused if they are no CIDR."""
         return check_grammar("the cluster's service CIDR", self.cluster.service_cidr, CIDR)
 
     def checked_labels(self) -> Iterator[tuple[str, str]]:

@@ -30,6 +30,7 @@ class Windows:
         self._oldest = oldest
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
+        """Return the SSM parameter of the latest image; AWS has no parameter for other releases."""
         if release != LATEST:
             return ()
         year = self.name.removeprefix("Windows")
@@ -37,6 +38,7 @@ class Windows:
         return (ImageParameter.of(path, "amd64"),)
 
     def explain_missing_images(self, version: str) -> str:
+        """Return the reason for versions of Kubernetes that are older than the family's first image."""
         if not version or parse_release(version) >= self._oldest:
             return ""
         first = ".".join(map(str, self._oldest))
@@ -45,6 +47,7 @@ class Windows:
         )
 
     def find_problems(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        """Yield fields of the class that Windows nodes do not support."""
         for term in node_class.image_terms:
             if term.alias and term.alias.partition("@")[2] != LATEST:
                 message = f"the alias {term.alias}: AWS names only the latest images of Windows: use {LATEST}"
@@ -58,6 +61,7 @@ class Windows:
             yield warn(node_class, "instanceStorePolicy", "WithoutEffect", message)
 
     def write_user_data(self, settings: NodeSettings) -> str:
+        """Return a PowerShell script that runs the user's commands, then EKS's bootstrap script."""
         own = read_own_commands(settings.own)
         flags = " ".join((*write_registration_flags(settings), *write_kubelet_flags(settings.kubelet)))
         arguments = {

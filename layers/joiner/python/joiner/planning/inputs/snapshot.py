@@ -137,6 +137,7 @@ class Snapshot:
         }
 
     def node_class(self, pool: NodePool) -> NodeClass | None:
+        """Return the class that the pool names; None if it does not exist."""
         return next((one for one in self.classes if one.ref == pool.class_ref), None)
 
 

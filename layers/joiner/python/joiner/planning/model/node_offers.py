@@ -81,6 +81,7 @@ class NodeOffer:
 
     @property
     def offer(self) -> Offer:
+        """Return the offering as plans show it."""
         if self._offer is None:
             offering = self.offering
             self._offer = Offer(
@@ -90,10 +91,12 @@ class NodeOffer:
 
     @property
     def capacity(self) -> Resources:
+        """Return the capacity of a node of this type."""
         return self.model.capacity
 
     @property
     def allocatable(self) -> Resources:
+        """Return what pods and daemons can use of it."""
         return self.model.allocatable
 
     @property
@@ -190,6 +193,7 @@ class PoolOffers:
 
     @property
     def launchable(self) -> tuple[NodeOffer, ...]:
+        """Return the offers that can be launched now, cheapest first."""
         return self.offer_set.launchable
 
     def domains(self, key: str) -> Mapping[str, int]:

@@ -51,6 +51,7 @@ class OfferInputs:
     burstable_named: bool = False
 
     def free(self, name: str, can: Resources) -> tuple[int, ...]:
+        """Return the amounts that pods can use on a type, in the order of the groups' resources."""
         if not self.attachable:
             amounts = can.amounts
             return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
@@ -99,6 +100,7 @@ class LabelMatcher:
         self.of_places = not NO_PLACE_LABELS.keys().isdisjoint(requirements)
 
     def allows(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a node with these labels meets the requirements."""
         for key, values, known, absent in self._known:
             value = labels.get(key)
             if value is None:

@@ -45,6 +45,7 @@ class PodGroup:
 
     @property
     def name(self) -> str:
+        """Return a name that is unique in the snapshot: namespace and class of its pods."""
         return f"{self.namespace}/{self.constraints.class_key}"
 
     @property
@@ -99,6 +100,7 @@ class PodGroups:
     """By volume driver: the position of the resource that counts its volumes."""
 
     def daemons_at(self, positions: Iterable[int]) -> list[PodGroup]:
+        """Return the groups of the daemon sets at these positions."""
         return [self.daemons[position][1] for position in positions]
 
 

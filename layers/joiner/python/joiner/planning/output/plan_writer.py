@@ -82,6 +82,7 @@ class PodSlots:
         self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
 
     def take(self, contents: Contents) -> tuple[str, ...]:
+        """Return the names of the next pods for the contents of a node."""
         return tuple([pod for _, index, number in contents for pod in islice(self._queues[index], number)])
 
     def left(self) -> Iterator[tuple[int, str]]:
@@ -131,6 +132,7 @@ class NodeWriter:
         self._parts: dict[object, NodeDescription] = {}
 
     def node(self, node: NodeState, choice: OfferChoice, contents: Contents, name: str) -> PlannedNode:
+        """Return the planned node with its offer, alternatives, requirements and pods."""
         pool, own, pods = choice.pool_offers.pool, choice.one, self._slots.take(contents)
         known = (choice, *node.free, *contents)
         parts = self._parts.get(known)

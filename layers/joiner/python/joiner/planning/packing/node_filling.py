@@ -32,6 +32,7 @@ class Packing:
 
     @property
     def nodes(self) -> int:
+        """Return the number of nodes."""
         return sum(one.times for one in self.patterns)
 
 

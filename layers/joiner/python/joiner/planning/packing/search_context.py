@@ -42,6 +42,7 @@ class SearchContext:
         self.proven[demand.tobytes()] = max(bound, self.proven_for(demand))
 
     def proven_for(self, demand: Whole) -> float:
+        """Return the proven lower bound in $/h for exactly this demand; 0 if none is known."""
         return self.proven.get(demand.tobytes(), 0.0)
 
     def vary(
@@ -72,6 +73,7 @@ class SearchContext:
 
     @classmethod
     def of(cls, problem: PackingProblem, seed: int, meter: Meter) -> "SearchContext":
+        """Return the context of a search with this seed."""
         return cls(
             np.random.default_rng(seed),
             meter,

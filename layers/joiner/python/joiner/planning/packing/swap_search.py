@@ -31,6 +31,7 @@ class PackedNodes:
 
     @classmethod
     def of(cls, problem: PackingProblem, packing: Packing) -> "PackedNodes":
+        """Return the nodes of a packing as arrays, one row for each node."""
         rows = [one for one in packing.patterns for _ in range(one.times)]
         counts = np.zeros((len(rows), problem.items), dtype=np.int64)
         for row, one in enumerate(rows):
@@ -40,6 +41,7 @@ class PackedNodes:
         return cls(counts, counts @ problem.need, able, offer, problem.price[offer])
 
     def packing(self) -> Packing:
+        """Return the packing of the rows that have pods."""
         patterns = []
         for row, offer in zip(self.counts, self.offer, strict=True):
             items = np.flatnonzero(row)

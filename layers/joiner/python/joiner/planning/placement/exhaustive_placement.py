@@ -44,6 +44,7 @@ class RepairEffort:
         self._whole = whole
 
     def spend(self, steps: float) -> None:
+        """Count steps, here and where the whole effort is counted."""
         self._steps -= steps
         if self._whole is None:
             self._meter.spend(steps)
@@ -51,6 +52,7 @@ class RepairEffort:
             self._whole.spend(steps)
 
     def spent(self) -> bool:
+        """Return whether the effort is used up."""
         return self._steps <= 0 or (self._meter.overdue(0.0) if self._whole is None else self._whole.spent())
 
     def share(self, steps: float) -> "RepairEffort":

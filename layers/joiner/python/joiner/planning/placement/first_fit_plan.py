@@ -25,6 +25,7 @@ class FirstFit:
 
     @property
     def price_per_hour(self) -> float:
+        """Return the price of its nodes in $/h."""
         return self.packing.price
 
     def realize(self, state: PlanState) -> tuple[ScoredPlan, bool]:

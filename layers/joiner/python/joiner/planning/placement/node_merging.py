@@ -40,6 +40,7 @@ class Pattern:
 
     @property
     def price(self) -> float:
+        """Return the price of one node in $/h."""
         return self.choice.one.offer.price_per_hour
 
 
@@ -115,6 +116,7 @@ class Merge:
 
     @property
     def removed(self) -> int:
+        """Return by how many nodes the plan becomes smaller."""
         return sum(number for _, number in self.parts) - 1
 
 
@@ -255,6 +257,7 @@ class TypeReduction:
         self._exchange = exchange
 
     def run(self, budget: Callable[[], float]) -> None:
+        """Move nodes of rare instance types to other types of the plan while `budget()` ($/h) allows the extra cost."""
         arrays = OfferArrays(self._pool_offers)
         for rare in self._by_rarity():
             patterns = patterns_of(self._state, self._pool_offers)

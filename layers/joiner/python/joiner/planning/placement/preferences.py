@@ -63,6 +63,7 @@ class PreferenceMover:
         self._same_price: dict[tuple[PoolOffers, float], list[NodeOffer]] = {}
 
     def apply(self) -> None:
+        """Move each new node that has pods with preferences to the best equally priced offer."""
         for node in list(self._state.new):
             if node.choice and not self._wishing.isdisjoint(node.planned):
                 self._move(node, node.choice)

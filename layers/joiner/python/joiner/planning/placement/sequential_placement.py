@@ -88,6 +88,7 @@ class SequentialPlacer:
 
     @property
     def frontier(self) -> OfferFrontier:
+        """Return the offers for new nodes. ValueError for a placer that opens none."""
         if self._frontier is None:
             raise ValueError("this filler opens no nodes")
         return self._frontier

@@ -46,6 +46,7 @@ class OfferFrontier:
         return self._of[group]
 
     def of(self, group: PodGroup) -> list[OfferChoice]:
+        """Return the offers for the group that no other offer dominates."""
         return [one for choices in self.by_weight(group) for one in choices]
 
 

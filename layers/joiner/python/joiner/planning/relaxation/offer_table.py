@@ -269,10 +269,12 @@ class OfferChoices:
 
     @property
     def has_supplies(self) -> bool:
+        """Return whether an offer exists only a limited number of times."""
         return bool(self._table.limited.any())
 
     @property
     def one_tier(self) -> bool:
+        """Return whether all pools have the same weight."""
         return len(np.unique(self._table.tier)) <= 1
 
     def tiers(self) -> Whole:

@@ -63,6 +63,7 @@ class PackingProblem:
 
     @property
     def items(self) -> int:
+        """Return the number of items (classes of pods)."""
         return len(self.demand)
 
     @property

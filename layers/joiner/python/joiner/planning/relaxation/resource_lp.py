@@ -143,6 +143,7 @@ class ResourceLp:
 
     @property
     def classes(self) -> int:
+        """Return the number of classes (rows)."""
         return len(self._need)
 
     def solve(self, demand: Whole, among: Marks | None = None, *, whole: bool = False) -> Relaxation:

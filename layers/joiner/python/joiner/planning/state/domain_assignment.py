@@ -23,6 +23,7 @@ class DomainAssignment:
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """Return the topology keys with assigned domains, sorted."""
         return tuple(sorted({key for key, _ in self.shares_of.values()}))
 
     def shares(self, group: PodGroup, left: int) -> Iterator[tuple[str, str, int]]:

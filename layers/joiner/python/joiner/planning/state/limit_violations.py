@@ -54,9 +54,11 @@ class ReservationViolation:
 
     @property
     def excess(self) -> float:
+        """Return infinity: another pool does not help."""
         return float("inf")
 
     def text(self) -> str:
+        """Return the reason for the pod's event, with a remedy."""
         left = f"the {self.instances} instances that are left of its capacity reservation"
         return f"{left} are planned for; enlarge the reservation, or let the pool use other capacity types"
 
@@ -72,9 +74,11 @@ class CeilingViolation:
 
     @property
     def excess(self) -> float:
+        """Return infinity: another pool does not help."""
         return float("inf")
 
     def text(self) -> str:
+        """Return the reason for the pod's event, with a remedy."""
         if self.of == "nodes":
             usage, field = (
                 f"the cluster's ceiling of {self.limit:g} nodes: {self.used:g} are there or planned",

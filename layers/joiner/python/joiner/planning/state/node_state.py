@@ -34,6 +34,7 @@ class NodeState:
 
     @property
     def price(self) -> float:
+        """Return the price in $/h of a new node; 0 for an existing one."""
         return self.choice.one.offer.price_per_hour if self.choice else 0.0
 
 

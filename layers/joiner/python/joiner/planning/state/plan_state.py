@@ -178,6 +178,7 @@ class PlanState:
 
     @property
     def price(self) -> float:
+        """Return the price of all new nodes in $/h."""
         return sum(node.price for node in self.new)
 
     def _use(self, node: NodeState, number: int) -> None:
@@ -367,6 +368,7 @@ class PlanState:
         return known
 
     def take(self, group: PodGroup, node: NodeState, number: int) -> None:
+        """Take pods of the group away from the node."""
         self._move(group, node, -number)
 
     def _move(self, group: PodGroup, node: NodeState, number: int) -> None:
@@ -400,4 +402,5 @@ class PlanState:
 
     @property
     def pods_left(self) -> int:
+        """Return the number of pods that have no node yet."""
         return sum(self.left.values())

@@ -26,10 +26,12 @@ class TopologyNode(Protocol):
     """A node as the topology rules see it."""
 
     @property
-    def labels(self) -> Mapping[str, str]: ...
+    def labels(self) -> Mapping[str, str]:
+        """Return the node's labels."""
 
     @property
-    def taints(self) -> Sequence[Taint]: ...
+    def taints(self) -> Sequence[Taint]:
+        """Return the node's taints."""
 
     @property
     def answers(self) -> dict[object, bool]:
@@ -49,6 +51,7 @@ class DomainCounts:
         self.total = 0
 
     def add(self, place: TopologyNode, number: int) -> None:
+        """Count pods in the domain of a node; a negative number takes them away."""
         domain = place.labels.get(self.key)
         if domain is not None and (self.only is None or self.only(place)):
             self.by_domain[domain] = self.by_domain.get(domain, 0) + number

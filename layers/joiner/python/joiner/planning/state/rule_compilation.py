@@ -68,6 +68,7 @@ class RuleCompiler:
                     self._labelled.setdefault((key, alike[0].labels[key]), []).append(alike)
 
     def rules(self) -> tuple[GroupRules, ...]:
+        """Return the compiled rules of each group, in the order of the groups."""
         for group in self._groups:
             if group.pods:
                 self._spreads(group)

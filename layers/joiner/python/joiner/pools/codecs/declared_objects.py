@@ -41,6 +41,7 @@ class DeclaredObjects:
     problems: tuple[InvalidManifest, ...] = ()
 
     def class_of(self, ref: NodeClassRef) -> NodeClass | None:
+        """Return the class of a reference; None if it is not declared."""
         return next((node_class for node_class in self.classes if node_class.ref == ref), None)
 
 

@@ -33,6 +33,7 @@ class ManifestProblems:
         self.problems: list[InvalidManifest] = []
 
     def note(self, field: str, value: object, remedy: str, severity: Severity = "error") -> None:
+        """Add a problem of a field with its value and remedy."""
         self.problems.append(InvalidManifest(self.subject, field, format_value(value), remedy, severity))
 
     def missing(self, field: str, remedy: str = "it is missing", severity: Severity = "error") -> None:
@@ -41,9 +42,11 @@ class ManifestProblems:
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
+        """Return the problems that make the manifest invalid."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
     def refuse_if_wrong(self) -> None:
+        """Raise InvalidManifests if there is an error."""
         if self.errors:
             raise InvalidManifests(self.errors)
 
@@ -69,9 +72,11 @@ class ManifestFields:
         return self._values.get(name)
 
     def at(self, name: str) -> str:
+        """Return the path of a field."""
         return f"{self.path}.{name}" if self.path else name
 
     def wrong(self, name: str, remedy: str, severity: Severity = "error") -> None:
+        """Note a problem of the field: it is missing, or it has a wrong value."""
         value = self.raw(name)
         if value is None:
             self.notes.missing(self.at(name), remedy)
@@ -79,6 +84,7 @@ class ManifestFields:
             self.notes.note(self.at(name), value, remedy, severity)
 
     def text(self, name: str, *, one_of: Sequence[str] = (), pattern: str = "", remedy: str = "") -> str | None:
+        """Return a text; None if it is missing or, after a noted problem, invalid."""
         value = self.raw(name)
         if value is None:
             return None
@@ -94,6 +100,7 @@ class ManifestFields:
         return value
 
     def integer(self, name: str, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
+        """Return a whole number; None if it is missing or, after a noted problem, invalid."""
         value = self.raw(name)
         if value is None:
             return None
@@ -108,6 +115,7 @@ class ManifestFields:
         return value
 
     def boolean(self, name: str) -> bool | None:
+        """Return true or false; None if it is missing or, after a noted problem, invalid."""
         value = self.raw(name)
         if value is not None and not isinstance(value, bool):
             self.wrong(name, "give true or false, without quotes")
@@ -162,6 +170,7 @@ class ManifestFields:
         return Resources.from_kube(good)
 
     def sub(self, name: str) -> "ManifestFields":
+        """Return the fields of the object in this field."""
         return ManifestFields(self.raw(name), self.at(name), self.notes)
 
     def many(self, name: str) -> list["ManifestFields"]:
