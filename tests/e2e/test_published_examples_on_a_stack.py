@@ -99,6 +99,12 @@ def conditions_of(actor: Actor, name: str) -> list[str]:
     return [f"{each['type']}={each['status']} {each['message']}" for each in conditions if each["type"] == "Ready"]
 
 
+def registration_of(actor: Actor, name: str) -> tuple[str, str]:
+    """Return status and reason of the pool's condition about its last launched nodes."""
+    conditions = actor.world.kube.get(f"{POOLS}/{slug(name)}")["status"]["conditions"]
+    return next((each["status"], each["reason"]) for each in conditions if each["type"] == "NodeRegistrationHealthy")
+
+
 def notes_of(actor: Actor, name: str) -> list[str]:
     return [str(each["note"]) for each in actor.events() if slug(name) in each["regarding"]["name"]]
 
@@ -121,6 +127,9 @@ def check(actor: Actor, chosen: Mapping[str, Example], *, limit: float) -> None:
     owners = {str(node["metadata"]["labels"].get(LABEL)) for node in actor.nodes()}
     assert owners == {slug(name) for name in accepted}
     assert all(actor.running(slug(name)) == 0 for name in refused)
+    assert {name: registration_of(actor, name) for name in chosen} == {
+        name: ("Unknown", "NoRegistrations") if name in refused else ("True", "Registered") for name in chosen
+    }
 
 
 def test_some_published_examples_give_nodes_as_objects_of_a_cluster(empty: Actor) -> None:
