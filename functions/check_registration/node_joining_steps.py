@@ -13,6 +13,8 @@ from joiner.lifecycle import deadlines
 from joiner.lifecycle.failed_claims import CONDITION_OF_REASON, REGISTRATION_TIMEOUT, failure_reason
 from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_without_taint, registration_patch
 from joiner.lifecycle.registration_progress import (
+    CONDITION_OF_TROUBLE,
+    RESOURCE_NOT_REGISTERED,
     RegistrationProgress,
     Stage,
     assess_deadlines,
@@ -40,6 +42,8 @@ class ClaimProgress:
     """
     outcome: str = ""
     """Why its launch counts as a success or a failure since this check (`joiner.pools.registration_health`)."""
+    trouble: str = ""
+    """The reason of a condition, if the claim probably waits in vain; `message` is then the cause."""
     settling: bool = False
     """The node has its pods, and only waits until the scheduler has read their bindings."""
 
@@ -60,7 +64,24 @@ class NodeRegistration:
             late := assess_deadlines(progress.claim, progress.message, self._now)
         ):
             return self._give_up(progress, late)
-        return progress
+        return self._report_trouble(progress) if progress.trouble else progress
+
+    def _report_trouble(self, progress: ClaimProgress) -> ClaimProgress:
+        """Write why the claim waits, if that is new."""
+        claim, trouble = progress.claim, progress.trouble
+        if trouble == RESOURCE_NOT_REGISTERED and not deadlines.devices_overdue(claim, self._now):
+            return progress
+        name = CONDITION_OF_TROUBLE[trouble]
+        known = claim.conditions[name]
+        if (known.reason, known.message) == (trouble, progress.message):
+            return progress
+        claim = claim.with_condition(name, "Unknown", trouble, progress.message, at=self._now)
+        try:
+            write_status(self._kube, claim)
+        except KubeError as refusal:
+            return replace(progress, message=f"{progress.message}; could not be reported now: {refusal}")
+        event = reporting.report_trouble(claim, trouble, progress.message)
+        return replace(progress, claim=claim, events=(*progress.events, event))
 
     def _progress(self, match: ClaimAndNode) -> ClaimProgress:
         claim, assessed = match.claim, assess_match(match)
@@ -69,8 +90,7 @@ class NodeRegistration:
                 return self._with_node(claim, assessed)
             except KubeError as reason:
                 return ClaimProgress(claim, "waiting", f"could not be joined now: {reason}", assessed)
-        events = (reporting.report_multiple_nodes(claim, match.others),) if match.others else ()
-        progress = ClaimProgress(claim, assessed.stage, assessed.message, match.node, events)
+        progress = ClaimProgress(claim, assessed.stage, assessed.message, match.node, trouble=assessed.trouble)
         return self._give_up(progress, assessed) if assessed.failure else progress
 
     def _give_up(self, progress: ClaimProgress, assessed: RegistrationProgress) -> ClaimProgress:
@@ -81,7 +101,8 @@ class NodeRegistration:
         claim, reason, message = progress.claim, assessed.failure, assessed.message
         if failure_reason(claim) == reason:
             return replace(progress, stage="failed", message=message)
-        event = reporting.report_failure(claim, reason, progress.message)
+        known = progress.message if progress.trouble or reason != REGISTRATION_TIMEOUT else ""
+        event = reporting.report_failure(claim, reason, known)
         try:
             self._ledger.unassign(claim.name)
             claim = claim.with_condition(CONDITION_OF_REASON[reason], "False", reason, event.note, at=self._now)
@@ -103,7 +124,8 @@ class NodeRegistration:
             write_status(self._kube, claim)
             events += reporting.report_registered(claim, node)
         assessed = assess_registered(claim, node)
-        return ClaimProgress(claim, assessed.stage, assessed.message, node, tuple(events), fresh, outcome)
+        trouble = "" if fresh else assessed.trouble
+        return ClaimProgress(claim, assessed.stage, assessed.message, node, tuple(events), fresh, outcome, trouble)
 
     def _patch(self, claim: NodeClaim, node: Node) -> Node:
         registered = patch_node(self._kube, node, lambda current: registration_patch(claim, current))

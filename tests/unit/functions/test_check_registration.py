@@ -475,3 +475,70 @@ def test_a_pool_is_unhealthy_after_two_launched_nodes_did_not_register_and_gets_
 
     assert health(world) == ("False", "RegistrationTimeout", ["RegistrationTimeout"] * 2)
     assert events_of_the_pool(world).count("NodeRegistrationUnhealthy") == 1
+
+
+def test_two_nodes_of_one_instance_are_the_cause_on_the_claim_and_no_pod_is_bound(world: SimulatedCluster) -> None:
+    launched(world).boot()
+    twin = the_node(world)
+    own, twin["metadata"]["name"] = twin["metadata"]["name"], "twin"
+    world.kube.put({**twin, "metadata": {**twin["metadata"], "uid": "uid-of-twin"}})
+    world.kube.put({**twin, "metadata": {**twin["metadata"], "name": own}})
+    cause = (
+        f"several nodes have the provider id of its instance: {', '.join(sorted((own, 'twin')))}. "
+        "Delete those that are not its own"
+    )
+
+    assert world.check("up-1")["waiting"] == 1
+    world.check("up-1")
+
+    found = the_claim(world).conditions["Registered"]
+    assert (found.status, found.reason, found.message) == ("Unknown", "MultipleNodesFound", cause)
+    events = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "MultipleNodesFound"]
+    assert [(each["regarding"]["kind"], each["note"]) for each in events] == [("NodeClaim", cause)]
+
+    world.now += timedelta(minutes=16)
+    world.check("up-1")
+    found = the_claim(world).conditions["Registered"]
+    assert (found.status, found.reason) == ("False", "RegistrationTimeout")
+    assert found.message.endswith(f"has not joined the cluster in 15 minutes. {cause}")
+
+
+def test_a_claim_whose_twin_node_was_deleted_registers(world: SimulatedCluster) -> None:
+    launched(world).boot()
+    node = the_node(world)
+    world.kube.put({**node, "metadata": {**node["metadata"], "name": "twin", "uid": "uid-of-twin"}})
+    world.check("up-1")
+    world.kube.delete(kinds.NODES, "twin")
+
+    assert world.check("up-1")["done"]
+    assert the_claim(world).conditions["Registered"].reason == "Registered"
+
+
+def test_a_ready_node_without_the_requested_device_is_the_cause_on_the_claim_after_two_minutes(
+    world: SimulatedCluster,
+) -> None:
+    launched(world).boot()
+    claim = the_claim(world)
+    manifest = world.kube.get(kinds.NODECLAIMS, claim.name)
+    manifest["spec"].setdefault("resources", {}).setdefault("requests", {})["nvidia.com/gpu"] = "1"
+    world.kube.put(manifest)
+
+    world.check("up-1")
+    world.now += timedelta(minutes=1)
+    world.check("up-1")
+    assert the_claim(world).conditions["Initialized"].reason == "NodeNotReady"
+
+    world.now += timedelta(minutes=2)
+    world.check("up-1")
+    found, node = the_claim(world).conditions["Initialized"], the_node(world)["metadata"]["name"]
+    cause = (
+        f"node {node} is Ready and has not registered nvidia.com/gpu: the NVIDIA device plug-in must run on the node, "
+        "and its image must have its driver"
+    )
+    assert (found.status, found.reason, found.message) == ("Unknown", "ResourceNotRegistered", cause)
+
+    world.now += timedelta(minutes=13)
+    world.check("up-1")
+    found = the_claim(world).conditions["Initialized"]
+    assert (found.status, found.reason) == ("False", "InitializationTimeout")
+    assert cause in found.message

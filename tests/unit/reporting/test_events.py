@@ -185,6 +185,6 @@ def test_registration_is_reported_on_node_claim_and_pods() -> None:
     ]
     assert (
         registration_events.report_registration_timeout(claim()).kind
-        == registration_events.report_multiple_nodes(claim(), ("a", "b")).kind
+        == registration_events.report_trouble(claim(), "MultipleNodesFound", "several nodes").kind
         == "Warning"
     )

@@ -19,6 +19,9 @@ INITIALIZATION: Final = timedelta(minutes=15)
 
 INITIALIZATION_MINUTES: Final = int(INITIALIZATION.total_seconds() // 60)
 
+DEVICES: Final = timedelta(minutes=2)
+"""From registered to the registration of its devices; a device plug-in that takes longer is reported."""
+
 CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 """Maximum time for which a node that may take pods stays closed for Joiner's own bindings."""
 
@@ -64,6 +67,12 @@ def initialization_timed_out(claim: NodeClaim, now: datetime) -> bool:
         and registered.since is not None
         and now - registered.since > INITIALIZATION
     )
+
+
+def devices_overdue(claim: NodeClaim, now: datetime) -> bool:
+    """Return whether a registered node has had the time in which device plug-ins register their devices."""
+    registered = claim.conditions["Registered"]
+    return registered.true and registered.since is not None and now - registered.since > DEVICES
 
 
 def closed_too_long(node_created: str, now: datetime) -> bool:

@@ -32,6 +32,19 @@ EPHEMERAL: Final = (
 )
 """Taints that every node has while it starts (core `pkg/scheduling/taints.go`)."""
 
+DEVICE_REMEDIES: Final = {
+    "amd.com/": "the AMD device plug-in must run on the node",
+    "aws.amazon.com/neuron": "the Neuron device plug-in must run on the node, and its image must have its driver",
+    "habana.ai/": "the Gaudi device plug-in must run on the node, and its image must have its driver",
+    "nvidia.com/": "the NVIDIA device plug-in must run on the node, and its image must have its driver",
+    "vpc.amazonaws.com/PrivateIPv4Address": "enable-windows-ipam must be true in the ConfigMap amazon-vpc-cni",
+    "vpc.amazonaws.com/efa": "the EFA device plug-in must run on the node",
+    "vpc.amazonaws.com/pod-eni": "ENABLE_POD_ENI must be true in the DaemonSet aws-node",
+}
+"""Prefix of a resource -> what registers it. Source: EKS user guide, "Manage hardware devices on Amazon EKS"."""
+
+OTHER_PLUG_IN: Final = "the plug-in that registers it must run on the node"
+
 
 def is_initialized(node: Node) -> bool:
     """Return whether it is already marked as initialized."""
@@ -52,10 +65,26 @@ def missing_for_initialization(claim: NodeClaim, node: Node) -> str:
             return f"the start-up taint {taint} is still on"
         if is_ephemeral(taint):
             return f"the taint {taint} is still on"
-    for name, amount in claim.requests.items():
-        if name not in KUBELET_RESOURCES and amount > 0 and node.allocatable.get(name, 0) <= 0:
-            return f"{name} is not allocatable yet"
+    if device := missing_device(claim, node):
+        return f"{device} is not allocatable yet"
     return ""
+
+
+def missing_device(claim: NodeClaim, node: Node) -> str:
+    """Return the first extended resource that the claim's pods request and the node has not registered; or empty."""
+    wanted = (name for name, amount in claim.requests.items() if name not in KUBELET_RESOURCES and amount > 0)
+    return next((name for name in wanted if node.allocatable.get(name, 0) <= 0), "")
+
+
+def find_device_remedy(resource: str) -> str:
+    """Return what registers an extended resource on a node.
+
+    >>> find_device_remedy("vpc.amazonaws.com/efa")
+    'the EFA device plug-in must run on the node'
+    >>> find_device_remedy("example.com/fpga")
+    'the plug-in that registers it must run on the node'
+    """
+    return next((remedy for prefix, remedy in DEVICE_REMEDIES.items() if resource.startswith(prefix)), OTHER_PLUG_IN)
 
 
 def may_be_filled(claim: NodeClaim, node: Node) -> bool:

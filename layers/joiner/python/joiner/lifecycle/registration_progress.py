@@ -6,15 +6,25 @@ again.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from joiner.cluster import Node
 from joiner.lifecycle import deadlines
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT, failure_reason
-from joiner.lifecycle.initialization import is_initialized, missing_for_initialization
+from joiner.lifecycle.initialization import (
+    find_device_remedy,
+    is_initialized,
+    missing_device,
+    missing_for_initialization,
+)
 from joiner.lifecycle.registration import ClaimAndNode
 from joiner.pools import NodeClaim
 from joiner.pools.timestamps import format_timestamp
+
+MULTIPLE_NODES: Final = "MultipleNodesFound"
+RESOURCE_NOT_REGISTERED: Final = "ResourceNotRegistered"
+CONDITION_OF_TROUBLE: Final = {MULTIPLE_NODES: "Registered", RESOURCE_NOT_REGISTERED: "Initialized"}
+"""Trouble -> the condition that is Unknown with this reason. The reasons are those of Karpenter."""
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
 
@@ -24,12 +34,14 @@ class RegistrationProgress:
     """The stage of a claim, and the reason as a log line.
 
     `ready` means that the node may be filled and opened now. `failure` is the reason of the condition with which the
-    claim is given up; empty if it is not, or was before.
+    claim is given up; empty if it is not, or was before. `trouble` is the reason of the condition of a claim that still
+    waits, if it probably waits in vain: its message is then the cause with the remedy.
     """
 
     stage: Stage
     message: str
     failure: str = ""
+    trouble: str = ""
 
 
 def assess_match(match: ClaimAndNode) -> Node | RegistrationProgress:
@@ -37,7 +49,8 @@ def assess_match(match: ClaimAndNode) -> Node | RegistrationProgress:
     claim, node = match.claim, match.node
     if match.others:
         others = ", ".join(match.others)
-        return RegistrationProgress("waiting", f"several nodes have the provider id of its instance: {others}")
+        message = f"several nodes have the provider id of its instance: {others}. Delete those that are not its own"
+        return RegistrationProgress("waiting", message, trouble=MULTIPLE_NODES)
     if node is None:
         return _assess_without_node(claim)
     if node.deletion:
@@ -60,7 +73,11 @@ def assess_registered(claim: NodeClaim, node: Node) -> RegistrationProgress:
     if is_initialized(node) and claim.initialized:
         return RegistrationProgress("initialized", "was initialized before")
     if not is_initialized(node) and (missing := missing_for_initialization(claim, node)):
-        return RegistrationProgress("registered", missing)
+        device = missing_device(claim, node)
+        if not node.ready or not device or device not in missing:
+            return RegistrationProgress("registered", missing)
+        message = f"node {node.name} is Ready and has not registered {device}: {find_device_remedy(device)}"
+        return RegistrationProgress("registered", message, trouble=RESOURCE_NOT_REGISTERED)
     return RegistrationProgress("ready", "may take pods")
 
 

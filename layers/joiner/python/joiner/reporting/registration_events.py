@@ -27,12 +27,9 @@ def report_missing_taint(claim: NodeClaim, node: Node) -> Event:
     return Event(Subject.claim(claim), "UnregisteredTaintMissing", "Register", note, "Warning")
 
 
-def report_multiple_nodes(claim: NodeClaim, names: tuple[str, ...]) -> Event:
-    """Return the event of several nodes that have the provider id of one claim."""
-    note = (
-        f"Several nodes have the provider id {claim.provider_id}: {', '.join(names)}. Delete those that are not its own"
-    )
-    return Event(Subject.claim(claim), "MultipleNodesFound", "Register", note, "Warning")
+def report_trouble(claim: NodeClaim, trouble: str, cause: str) -> Event:
+    """Return the event of a claim whose node probably waits in vain; `trouble` is the reason of its condition."""
+    return Event(Subject.claim(claim), trouble, "Register", cause, "Warning")
 
 
 def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
@@ -57,22 +54,23 @@ def report_placed(pod: Pod, node: Node, claim: NodeClaim) -> Event:
 def report_failure(claim: NodeClaim, reason: str, missing: str = "") -> Event:
     """Return the event of a claim that is given up.
 
-    `reason` is one of `joiner.lifecycle.failed_claims`, `missing` is what its node waits for.
+    `reason` is one of `joiner.lifecycle.failed_claims`, `missing` is what its node waits for, empty if that is unknown.
     """
     if reason == REGISTRATION_TIMEOUT:
-        return report_registration_timeout(claim)
+        return report_registration_timeout(claim, missing)
     if reason == INITIALIZATION_TIMEOUT:
         return report_initialization_timeout(claim, missing)
     return report_node_gone(claim)
 
 
-def report_registration_timeout(claim: NodeClaim) -> Event:
-    """Return the event of a node that did not join in time."""
-    note = (
-        f"Instance {claim.instance_id} has not joined the cluster in {REGISTRATION_MINUTES} minutes. Read its console "
-        f"output: usual causes are the user "
-        "data, the access entry of the node role, and the network path to the API server"
+def report_registration_timeout(claim: NodeClaim, cause: str = "") -> Event:
+    """Return the event of a node that did not join in time; `cause` is empty if it is unknown."""
+    usual = (
+        "Read its console output: usual causes are the user data, the access entry of the node role, and the network "
+        "path to the API server"
     )
+    late = f"Instance {claim.instance_id} has not joined the cluster in {REGISTRATION_MINUTES} minutes"
+    note = f"{late}. {cause or usual}"
     return Event(Subject.claim(claim), REGISTRATION_TIMEOUT, "Register", note, "Warning")
 
 
