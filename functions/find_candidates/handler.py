@@ -21,6 +21,7 @@ from joiner.adapters.store import Store
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.progress import assess_progress, open_assignments
 from joiner.planning import Snapshot
+from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.pools import NodeClaim
 
 logger = Logger()
@@ -57,7 +58,7 @@ class CandidateListing:
         if self._ledger.unrecorded_launches():
             return {**found, "why": "the outcome of a launch is not recorded yet"}
         assigned = {claim: each.classes for claim, each in self._ledger.assignments().items()}
-        lists = self._view.lists(expected_claims=assigned)
+        lists = apply_buffer_schedules(self._view.lists(expected_claims=assigned), now)
         world = Snapshot.from_lists(lists)
         candidates = _count(world.claims)
         if not candidates:

@@ -30,6 +30,7 @@ from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.cluster import Pod
+from joiner.lifecycle.buffer_planning import describe_buffers, find_buffers_to_plan
 from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
@@ -47,6 +48,7 @@ from joiner.lifecycle.replica_counts import count_missing_replicas
 from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
+from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
 from joiner.pools.scheduled_pools import apply_schedules
@@ -113,8 +115,10 @@ class PendingPodSearch:
         if refused := refusal_reason(others):
             return {"rings": rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
         recorded = self._recorded(now)
-        lists = self._view.lists(expected_claims=recorded.launching | set(recorded.assignments))
-        world = Snapshot.from_lists(lists)
+        lists = apply_buffer_schedules(
+            self._view.lists(expected_claims=recorded.launching | set(recorded.assignments)), now
+        )
+        world = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods belong to no batch
         if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
             return _incomplete(rings, so_far, growing)
         following = Gathering.of_next_batch(len(Batch.of(world.pods).pending)).to_json()
@@ -149,12 +153,15 @@ class PendingPodSearch:
         asked = {
             **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=short),
             **describe_missing_replicas(missing, lists=lists, unavailable=short),
+            **describe_buffers(lists, bound=world.pods, nodes=world.nodes, unavailable=short),
         }
-        classes = find_classes_to_plan(asked, self._answers.all(), int(now.timestamp()))
+        answers, at = self._answers.all(), int(now.timestamp())
+        classes = find_classes_to_plan(asked, answers, at)
         found = {
             "pods": len(pods),
             "podsToPlan": self._pods_to_plan(pods, classes)
-            + sum(number for pool, number in missing.items() if replicas_key(pool) in classes),
+            + sum(number for pool, number in missing.items() if replicas_key(pool) in classes)
+            + len(find_buffers_to_plan(asked, answers, at)),
             "unfinished": sum(not launch.unreadable for launch in recorded.launches)
             + len(progress.stale)
             + _unreported(lists)

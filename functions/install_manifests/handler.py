@@ -35,6 +35,8 @@ minutes, so each attempt signs a new one.
 ESTABLISHED_SECONDS: Final = 60.0
 ADMINISTRATORS: Final = ("system:masters",)
 PAUSE_SECONDS: Final = 2.0
+SHARED_GROUPS: Final = ("autoscaling.x-k8s.io",)
+"""API groups of SIG Autoscaling: a CRD that another program has installed stays as it is."""
 
 Manifest = dict[str, Any]
 
@@ -166,8 +168,7 @@ def install(kube: "Kube", package: Path, door: WebhookEndpoint, clock: Clock) ->
     """Apply the CRDs and wait until they are served; then apply the policies, RBAC, and last the webhook, which takes
     effect at once.
     """
-    definitions = _read(package / "crds")
-    _refuse_strangers(kube, definitions)
+    definitions = _own_definitions(kube, _read(package / "crds"))
     for definition in definitions:
         kube.apply(definition)
     for definition in definitions:
@@ -324,23 +325,28 @@ def _read(folder: Path) -> list[Manifest]:
     return list(documents())
 
 
-def _refuse_strangers(kube: "Kube", definitions: Sequence[Manifest]) -> None:
-    """Raise ForeignDefinitions for CRDs of a running Karpenter: it would launch an instance for each Joiner claim."""
+def _own_definitions(kube: "Kube", definitions: Sequence[Manifest]) -> list[Manifest]:
+    """Return the CRDs to install: all but those of SHARED_GROUPS that another program manages.
+
+    Raises ForeignDefinitions for CRDs of a running Karpenter: it would launch an instance for each Joiner claim.
+    """
     from joiner.adapters.kube_kinds import CUSTOM_RESOURCE_DEFINITIONS
     from joiner.names import MANAGED_BY
 
     ours = {definition["metadata"]["name"] for definition in definitions}
-    foreign = sorted(
+    others = {
         there["metadata"]["name"]
         for there in kube.list(CUSTOM_RESOURCE_DEFINITIONS)
         if there["metadata"]["name"] in ours and (there["metadata"].get("labels") or {}).get(MANAGED_BY) != "joiner"
-    )
+    }
+    foreign = sorted(name for name in others if name.partition(".")[2] not in SHARED_GROUPS)
     if foreign:
         raise ForeignDefinitions(
             f"{', '.join(foreign)}: another program manages these CRDs, probably Karpenter. Uninstall it, keep "
             f"its objects, and hand the "
             f"CRDs over: kubectl label crd {' '.join(foreign)} {MANAGED_BY}=joiner --overwrite"
         )
+    return [definition for definition in definitions if definition["metadata"]["name"] not in others]
 
 
 def _await_established(kube: "Kube", name: str, clock: Clock) -> None:

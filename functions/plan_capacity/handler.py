@@ -18,6 +18,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
+from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
 from joiner.pools.scheduled_pools import apply_schedules
@@ -85,7 +86,8 @@ class CapacityPlanning:
     def _remember(self, made: Plan, world: Snapshot, snapshot: str, at: int) -> None:
         """Record classes that the next rounds skip until something changes or their back-off ends.
 
-        These are pods that stay pending, and pods that must leave their nodes and fit on other nodes.
+        These are pods that stay pending, and pods that must leave their nodes and fit on other nodes. Each plan is
+        for all CapacityBuffers: nodes that are launched for them change their description.
         """
         class_of = {pod.key: pod.class_key for pod in world.pods}
         waiting = {class_of[pending.pod] for pending in made.pending}
@@ -93,7 +95,7 @@ class CapacityPlanning:
             class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)
         }
         before, asked = self._answers.all(), documents.get_pending_classes(self._store, snapshot)
-        hopeless |= _will_move(made, world) | _short_of_replicas(made, world, asked)
+        hopeless |= _will_move(made, world) | _short_of_replicas(made, world, asked) | set(BUFFER_KEYS)
         after = back_off_after_plan(asked, hopeless, before, at)
         if after != before:
             self._answers.put(after, at)

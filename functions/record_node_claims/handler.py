@@ -15,6 +15,12 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.record_node_claims.buffer_recording import (
+    list_buffered_claims,
+    place_buffers,
+    report_buffers,
+    write_buffer_statuses,
+)
 from functions.record_node_claims.claim_writer import ClaimIntent, ClaimWriter, list_intents
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
@@ -83,6 +89,10 @@ class ClaimRecording:
         self._hold_classes(kept, selection.wanted)
         names = {intent.claim.name for intent in selection.wanted}
         opened = documents.launches_of(self._forget_the_unlaunched(task, names)[:GROUPS_AT_ONCE])
+        buffers = place_buffers(kept, plan)
+        if buffers:  # before the claims: the sweep keeps their nodes as soon as they are there
+            held = list_buffered_claims(kept, plan, selection.wanted)
+            self._answers.put_buffer_claims(held, int(now.timestamp()))
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
         written = writer.write(selection.wanted)
         writer.assign_in_flight(plan, kept.assigned, on_their_way=kept.world.assignments)
@@ -94,6 +104,7 @@ class ClaimRecording:
         self._back_off(selection.refused, keys["snapshot"], now)
         problems = self._problems(kept, plan)
         self._write_statuses(kept, problems, classes, now)
+        write_buffer_statuses(self._kube, buffers, now)
         refused = [*((intent.claim, refusal) for intent, refusal in selection.refused), *writer.failures]
         for claim, refusal in refused:
             logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
@@ -101,6 +112,7 @@ class ClaimRecording:
             *_on_pods(plan, kept, written, task),
             *reporting.report_mistakes(_declared(kept), problems, refused),
             *_on_classes(kept, classes),
+            *report_buffers(buffers),
         ]
         if selection.postponed:
             logger.warning("more launches than one pass records", postponed=selection.postponed, recorded=len(launches))

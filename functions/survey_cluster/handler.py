@@ -45,7 +45,8 @@ from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODE_CLASS_RESOURCES, NODEPOOL, POOL_RESOURCES, PROVISIONER, TERMINATION_FINALIZER
 from joiner.planning import Snapshot
-from joiner.planning.inputs.capacity_buffers import report_buffers
+from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
+from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_held_classes
@@ -159,11 +160,10 @@ class ClusterSurveying:
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
-        lists = self._view.lists()
-        # The pods of a CapacityBuffer do not exist in a cluster: nothing is launched for them
-        snapshot = Snapshot.from_lists({**lists, "capacitybuffers": ()})
-        buffers = report_buffers(lists.get("capacitybuffers") or ())
-        snapshot = replace(snapshot, problems=(*snapshot.problems, *buffers))
+        lists = apply_buffer_schedules(self._view.lists(), now)
+        snapshot = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods are on no node
+        _, problems = capacity_buffer_pods(lists)
+        snapshot = replace(snapshot, problems=(*snapshot.problems, *problems))
         survey = ClusterSurvey(
             pods=snapshot.pods,
             nodes=snapshot.nodes,
@@ -185,6 +185,7 @@ class ClusterSurveying:
             answers=self._answers.all(),
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(snapshot.pools, snapshot.classes),
+            buffered=self._answers.buffer_claims() if lists.get("capacitybuffers") else frozenset(),
         )
         return survey, snapshot
 

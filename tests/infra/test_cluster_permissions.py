@@ -29,6 +29,7 @@ RECORDS = {
     "patch nodeclaims/status machines/status nodepools/status provisioners/status nodeoverlays/status",
     "patch ec2nodeclasses/status awsnodetemplates/status",
     "patch ec2nodeclasses awsnodetemplates",
+    "patch capacitybuffers/status",
     "create events",
 }
 

@@ -53,7 +53,7 @@ def buffer_pods(lists: Lists) -> list[Json]:
         if held:
             number = min([*held, *([number] if "replicas" in spec or "percentage" in spec else [])])
         for index in range(number):
-            found.append({**pod, "metadata": {**pod["metadata"], "name": f"capacity-buffer-{name}-{index}"}})
+            found.append({**pod, "metadata": {**pod["metadata"], "name": f"capacity-buffer:{name}-{index}"}})
     return found
 
 

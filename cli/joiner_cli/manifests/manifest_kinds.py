@@ -20,12 +20,6 @@ WORKLOADS: Final = frozenset({"Deployment", "ReplicaSet", "ReplicationController
 PLURALS: Final[Mapping[str, str]] = {kind: plural for plural, kind in LISTED.items()}
 """The snapshot's list for each kind."""
 
-WITHOUT_SCHEMA: Final[Mapping[str, str]] = {
-    "NodeOverlay": "karpenter.sh/v1alpha1",
-    "CapacityBuffer": "autoscaling.x-k8s.io/v1beta1",
-}
-"""Kinds without a packaged schema, because Joiner does not install their CRDs; their readers check every field."""
-
 
 class UnknownKind(ValueError):
     """The kind does not exist in this API version; ``field`` is the wrong one of `apiVersion` and `kind`."""
@@ -42,9 +36,7 @@ def recognize_kind(version: str, kind: str) -> str | None:
     """
     schemas = Schemas.packaged()
     name = f"{version}/{kind}"
-    if name in schemas.kinds or (
-        kind in PLURALS and WITHOUT_SCHEMA.get(kind, "").partition("/")[0] == version.partition("/")[0]
-    ):
+    if name in schemas.kinds:
         return name
     if version in schemas.others:
         if kind in schemas.others[version]:

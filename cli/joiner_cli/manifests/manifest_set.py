@@ -96,7 +96,7 @@ class _ManifestReader:
         if kind is None:
             return
         short = kind.rpartition("/")[2]
-        namespaced = kind in self.schemas.namespaced or (kind not in self.schemas.kinds and short == "CapacityBuffer")
+        namespaced = kind in self.schemas.namespaced
         subject = _subject(manifest, short, document.where, namespaced=namespaced)
         notes = ManifestProblems(subject)
         doubts: Sequence[str] = ()

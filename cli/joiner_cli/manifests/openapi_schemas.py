@@ -98,7 +98,7 @@ def _packaged() -> Schemas:
         kinds={**built_in["kinds"], **ours["kinds"]},
         types={**built_in["types"], **ours["types"]},
         others={version: frozenset(kinds) for version, kinds in built_in["others"].items()},
-        namespaced=frozenset(built_in["namespaced"]),
+        namespaced=frozenset((*built_in["namespaced"], *ours["namespaced"])),
     )
 
 

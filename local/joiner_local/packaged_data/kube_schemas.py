@@ -80,6 +80,7 @@ def of_crds() -> Schema:
     """Return our kinds, from their CRDs."""
     types: dict[str, Any] = {}
     kinds: dict[str, str] = {}
+    namespaced: list[str] = []
     for path in sorted(CRDS.glob("*.yaml")):
         for crd in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             spec = crd["spec"]
@@ -87,7 +88,8 @@ def of_crds() -> Schema:
                 name = f"{spec['group']}/{version['name']}/{spec['names']['kind']}"
                 kinds[name] = name
                 types[name] = _bare(version["schema"]["openAPIV3Schema"])
-    return {"kinds": kinds, "types": types}
+                namespaced += [name] if spec["scope"] == "Namespaced" else []
+    return {"kinds": kinds, "namespaced": namespaced, "types": types}
 
 
 def _own(schemas: Mapping[str, Any], version: str, kind: str) -> str:

@@ -168,7 +168,7 @@ class FakeKube(Kube):
         return manifest
 
 
-OWN_STATUS = {kind.plural for kind in KINDS.values() if kind.group.startswith("karpenter")}
+OWN_STATUS = {kind.plural for kind in KINDS.values() if kind.group.startswith(("karpenter", "autoscaling.x-k8s.io"))}
 
 
 def _parsed(path: str) -> tuple[Kind, str, str, str]:

@@ -26,25 +26,6 @@ def test_a_claim_that_a_person_wrote_says_that_nothing_is_launched(world: Simula
     ]
 
 
-def test_a_capacity_buffer_says_that_no_capacity_is_kept_and_nothing_is_launched(world: SimulatedCluster) -> None:
-    world.prepare()
-    buffer = {
-        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
-        "kind": "CapacityBuffer",
-        "metadata": {"name": "spare", "namespace": "default"},
-        "spec": {"podTemplateRef": {"name": "spare"}, "replicas": 3},
-    }
-    world.kube.put(buffer)
-
-    cluster, _ = world.survey("s1")
-
-    assert cluster["pendingPods"] == 0
-    assert notes_on(world, "CapacityBuffer") == [
-        "`joiner plan` counts its pods, and in a cluster no capacity is kept for it yet: create a Deployment of pause "
-        "pods with a negative priority instead"
-    ]
-
-
 def test_an_invalid_node_overlay_says_what_is_wrong(world: SimulatedCluster) -> None:
     world.prepare()
     spec = {"requirements": [{"key": "a.example/b", "operator": "Exists"}], "price": "cheap"}

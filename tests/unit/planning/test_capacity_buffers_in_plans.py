@@ -40,8 +40,8 @@ def test_a_buffer_is_planned_as_pods_that_do_not_exist() -> None:
     plan = checked(lists)
 
     assert sorted(name for one in plan.nodes for name in one.pods) == [
-        "default/capacity-buffer-spare-0",
-        "default/capacity-buffer-spare-1",
+        "default/capacity-buffer:spare-0",
+        "default/capacity-buffer:spare-1",
         "default/web-0",
     ]
     assert sum(sum(one.classes.values()) for one in plan.nodes) == 1, "nothing will come for the slots of head-room"
@@ -81,6 +81,5 @@ def test_a_buffer_that_says_too_little_is_a_problem() -> None:
     plan = planned(world([], capacitybuffers=[buffer(replicas=2)]))
 
     assert [(one.object, one.field, one.severity) for one in plan.problems if one.object.startswith("Capacity")] == [
-        ("CapacityBuffer/default/spare", "", "warning"),  # no capacity is kept for it in a cluster
         ("CapacityBuffer/default/spare", "spec", "error"),
     ]

@@ -35,6 +35,7 @@ DISRUPT: Final = "disrupt"  # of LEASE: the execution that disrupts nodes
 LAST_PROPOSAL: Final = "last"  # of PROPOSED
 TOKEN: Final = "token"  # noqa: S105 - of DOORBELL: the item's id
 PENDING_PODS: Final = "pods"  # of ANSWERED
+BUFFER_NODES: Final = "buffers"  # of ANSWERED: the nodes with capacity for CapacityBuffers
 LAST_DETECTION: Final = "last"  # of DRIFT
 OF_DISRUPTIONS: Final = "disruption#"  # of BACKOFF: prefix of the key of a pool whose replacements failed
 DESCRIBED: Final = "described"  # of CLUSTER

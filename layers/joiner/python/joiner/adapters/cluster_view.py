@@ -36,11 +36,18 @@ PLANNED: Final = (
     kinds.PRIORITY_CLASSES,
     kinds.CSI_NODES,
     kinds.NODE_OVERLAYS,
+    kinds.CAPACITY_BUFFERS,
 )
 REPORTED: Final = (kinds.NODE_OVERLAYS, kinds.CAPACITY_BUFFERS)
-"""Kinds that the sweep reads only to report their problems."""
-PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS, kinds.CAPACITY_BUFFERS})
+"""Kinds that the sweep also reads, to report their problems and to keep the capacity of buffers."""
+PERHAPS: Final = frozenset({kinds.NODE_OVERLAYS, kinds.CAPACITY_BUFFERS, kinds.ALPHA_CAPACITY_BUFFERS})
 """Kinds whose definition may be missing in a cluster; the list is empty then."""
+EARLIER: Final = {kinds.CAPACITY_BUFFERS: kinds.ALPHA_CAPACITY_BUFFERS}
+"""The version of a kind that a cluster may serve if its definition is older than this one."""
+REFERENCES: Final = {
+    kind.kind: kind for kind in (kinds.POD_TEMPLATES, kinds.DEPLOYMENTS, kinds.STATEFUL_SETS, kinds.REPLICA_SETS)
+}
+"""Kinds that a CapacityBuffer names; only the named objects are read."""
 
 CONTROLLERS: Final = {
     kind.kind: kind for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.JOBS, kinds.REPLICATION_CONTROLLERS)
@@ -89,6 +96,7 @@ class ListedCluster:
         return {
             **found,
             **between,
+            **self._named_by_buffers(between.get(kinds.CAPACITY_BUFFERS.plural) or ()),
             "pods": self._kube.packed(kinds.PODS, fields=NOT_ENDED, consistent=self._consistent),
         }
 
@@ -107,11 +115,33 @@ class ListedCluster:
         """Return only the claims, of both kinds."""
         return self._read(kinds.CLAIMS)
 
+    def _named_by_buffers(self, buffers: Sequence[Mapping[str, Any]]) -> dict[str, Manifests]:
+        """Return the objects that CapacityBuffers name, by plural name; those that do not exist are left out."""
+        found: dict[str, Manifests] = {}
+        for (kind, namespace, name), answer in call_each(
+            sorted({reference for each in buffers for reference in _references(each)}),
+            lambda one: self._kube.get(REFERENCES[one[0]], one[2], namespace=one[1]),
+            KubeError,
+        ):
+            if isinstance(answer, NotFound):
+                continue
+            if isinstance(answer, KubeError):
+                raise answer
+            metadata = {**answer["metadata"], "namespace": namespace, "name": name}
+            found.setdefault(REFERENCES[kind].plural, []).append({**answer, "metadata": metadata})
+        return found
+
+    def _list(self, kind: kinds.Kind) -> Manifests:
+        try:
+            return self._kube.list(kind, consistent=self._consistent)
+        except NotFound:
+            if kind not in EARLIER:
+                raise
+            return self._kube.list(EARLIER[kind], consistent=self._consistent)
+
     def _read(self, wanted: Sequence[kinds.Kind]) -> dict[str, Manifests]:
         found: dict[str, Manifests] = {}
-        for kind, answer in call_each(
-            wanted, lambda kind: self._kube.list(kind, consistent=self._consistent), KubeError
-        ):
+        for kind, answer in call_each(wanted, self._list, KubeError):
             if isinstance(answer, NotFound) and kind in PERHAPS:
                 found[kind.plural] = []
                 continue
@@ -119,6 +149,15 @@ class ListedCluster:
                 raise answer  # no decision is made from a partial read
             found[kind.plural] = answer
         return found
+
+
+def _references(buffer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the kind, namespace and name of each object that a buffer names, if Joiner reads its kind."""
+    spec = buffer.get("spec") or {}
+    template, scalable = spec.get("podTemplateRef") or {}, spec.get("scalableRef") or {}
+    named = ((kinds.POD_TEMPLATES.kind, template.get("name")), (scalable.get("kind"), scalable.get("name")))
+    namespace = str(buffer["metadata"].get("namespace") or "default")
+    return [(str(kind), namespace, str(name)) for kind, name in named if kind in REFERENCES and name]
 
 
 def claim_names(lists: Lists) -> set[str]:

@@ -61,6 +61,10 @@ VOLUME_ATTACHMENTS: Final = Kind("storage.k8s.io", "v1", "VolumeAttachment", "vo
 CSI_NODES: Final = Kind("storage.k8s.io", "v1", "CSINode", "csinodes")
 NODE_OVERLAYS: Final = Kind("karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays")
 CAPACITY_BUFFERS: Final = Kind("autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers", namespaced=True)
+ALPHA_CAPACITY_BUFFERS: Final = Kind(
+    "autoscaling.x-k8s.io", "v1alpha1", "CapacityBuffer", "capacitybuffers", namespaced=True
+)
+POD_TEMPLATES: Final = Kind("", "v1", "PodTemplate", "podtemplates", namespaced=True)
 PRIORITY_CLASSES: Final = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 EVENTS: Final = Kind("events.k8s.io", "v1", "Event", "events", namespaced=True)

@@ -1,7 +1,11 @@
-"""The back-off of pods that no plan can place: one item `ANSWERED`, written under the lease.
+"""What the last plans found, in two items `ANSWERED`, written under the lease.
 
-plan_capacity writes it when no plan helps, record_node_claims and record_launches when nothing can be launched. It only
-saves planning: without the item, or with an old one, every pod is planned for.
+The back-off of pods that no plan can place: plan_capacity writes it when no plan helps, record_node_claims and
+record_launches when nothing can be launched. It only saves planning: without the item, or with an old one, every pod is
+planned for.
+
+The claims whose nodes have capacity for CapacityBuffers: record_node_claims writes them with each plan, before it
+creates the claims of that plan. The sweep does not retire their nodes as empty.
 """
 
 import json
@@ -10,14 +14,14 @@ from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.item_attributes import Item, text
-from joiner.item_keys import ANSWERED, PENDING_PODS
+from joiner.item_keys import ANSWERED, BUFFER_NODES, PENDING_PODS
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff, back_off_after_refusal
 
 KEPT: Final = 24 * 3600  # seconds; far more than the longest back-off
 
 
 class PlanningBackOffs(DynamoTable):
-    """The back-off of pods that no plan can place."""
+    """The back-off of pods that no plan can place, and the nodes that CapacityBuffers need."""
 
     def all(self) -> dict[str, PlanningBackOff]:
         """Return the last answers, by pod class. An unreadable item counts as no answers: every pod is planned for, and
@@ -45,6 +49,21 @@ class PlanningBackOffs(DynamoTable):
             "SET classes = :classes, expires = :expires",
             {":classes": text, ":expires": now + KEPT},
         )
+
+    def buffer_claims(self) -> frozenset[str]:
+        """Return the names of the claims whose nodes have capacity for buffers. An unreadable item counts as none: the
+        next plan replaces it."""
+        return self._get_or_default(ANSWERED, BUFFER_NODES, _claims, frozenset())
+
+    def put_buffer_claims(self, claims: Collection[str], now: int) -> None:
+        """Store the names of these claims, replacing all others."""
+        text = json.dumps(sorted(claims), separators=(",", ":"))
+        values = {":claims": text, ":expires": now + KEPT}
+        self._update(ANSWERED, BUFFER_NODES, "SET claims = :claims, expires = :expires", values)
+
+
+def _claims(item: Item) -> frozenset[str]:
+    return frozenset(str(name) for name in json.loads(text(item, "claims")))
 
 
 def _answers(item: Item) -> dict[str, PlanningBackOff]:

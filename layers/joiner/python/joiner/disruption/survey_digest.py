@@ -90,6 +90,10 @@ def digest_for_disruption(
     parts += [f"closed/{each}" for each in closed]
     for plural in (*names.POOL_RESOURCES, *names.NODE_CLASS_RESOURCES):
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
+    parts += [
+        f"buffer/{_edition(each)}/{(each.get('spec') or {}).get('replicas')}"
+        for each in lists.get("capacitybuffers") or ()
+    ]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
 

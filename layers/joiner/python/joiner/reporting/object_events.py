@@ -1,5 +1,5 @@
-"""Events about the problems of objects that have no condition of Joiner: claims that a person wrote and
-CapacityBuffers. NodeOverlays have conditions, which the next plan writes; their events are also written without a plan.
+"""Events about the problems of claims that a person wrote, which have no condition for them, and of NodeOverlays and
+CapacityBuffers. The latter have conditions, which the next plan writes; their events are also written without a plan.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

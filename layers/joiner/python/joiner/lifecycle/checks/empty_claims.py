@@ -1,6 +1,6 @@
 """Find nodes that have been empty for the time that their pool sets, within the pool's disruption budgets.
 
-A node of a pool that cannot launch another one stays.
+A node of a pool that cannot launch another one stays, and so does a node with capacity for a CapacityBuffer.
 
 Nodes that wait for the budget only are counted while it is about to allow more of them: the next sweep then runs
 after seconds.
@@ -43,7 +43,12 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
         staying = (
             claim.deleting or node.retiring or bool(failure_reason(claim) or survey.disturbance(claim, node, pods))
         )
-        if not staying and settled_at(claim) is not None and survey.is_empty(node, pods):
+        if (
+            not staying
+            and claim.name not in survey.buffered
+            and settled_at(claim) is not None
+            and survey.is_empty(node, pods)
+        ):
             found.append(claim)
     return found
 

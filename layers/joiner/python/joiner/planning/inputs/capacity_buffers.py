@@ -1,5 +1,5 @@
-"""CapacityBuffers: capacity that stays free for future pods. It is planned as pods that do not exist, with the lowest
-priority of all.
+"""CapacityBuffers: capacity that stays free for future pods. It is planned as virtual pods, which do not exist, with
+the lowest priority of all.
 
 Source: Kubernetes Autoscaling, "CapacityBuffer" (autoscaling.x-k8s.io/v1beta1), as Karpenter interprets it: the
 number is the larger of ``replicas`` and the percentage of the scalable object's replicas, and at most what
@@ -8,11 +8,15 @@ number is the larger of ``replicas`` and the percentage of the scalable object's
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from joiner.cluster import InvalidField, Resources
 from joiner.cluster.pod_constraints import PodConstraints
+from joiner.names import SCHEDULE
 from joiner.pools import InvalidManifest
+from joiner.pools.invalid_manifests import Severity
+from joiner.pools.replica_schedule import ReplicaSchedule
 
 Manifest = Mapping[str, Any]
 Lists = Mapping[str, Sequence[Manifest]]
@@ -20,110 +24,163 @@ Lists = Mapping[str, Sequence[Manifest]]
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 LOWEST_PRIORITY: Final = -(2**31)
 FAKE_POD_ANNOTATION: Final = "karpenter.sh/capacity-buffer-fake-pod"
-BUFFER_POD_PREFIX: Final = "capacity-buffer-"
+BUFFER_POD_PREFIX: Final = "capacity-buffer:"
+"""No pod of the API server has such a name, because a colon is not allowed in it."""
 SCALABLE: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets"}
 MOST_BUFFER_PODS: Final = 10_000
+"""Maximum of virtual pods of one buffer."""
+
+RESOLVED: Final = "Resolved"
+TEMPLATE_NOT_FOUND: Final = "PodTemplateNotFound"
+SCALABLE_NOT_FOUND: Final = "ScalableRefNotFound"
+FAILED: Final = "ResolutionFailed"
+OTHER_STRATEGY: Final = "ProvisioningStrategyNotSupported"
 
 
-def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidManifest]]:
-    """Return the pods that represent all buffers, as manifests, and the problems of invalid buffers."""
-    pods: list[Manifest] = []
-    problems: list[InvalidManifest] = []
-    for buffer in lists.get("capacitybuffers") or ():
-        spec: Manifest = buffer.get("spec") or {}
-        if (
-            buffer["metadata"].get("deletionTimestamp")
-            or (spec.get("provisioningStrategy") or ACTIVE_CAPACITY) != ACTIVE_CAPACITY
-        ):
-            continue
-        try:
-            pods.extend(_pods(buffer, spec, lists))
-        except InvalidField as invalid:
-            where = f"CapacityBuffer/{_namespace(buffer)}/{buffer['metadata']['name']}"
-            problems.append(InvalidManifest(where, invalid.field, str(invalid.value), invalid.remedy))
-    return pods, problems
+class _Unresolved(Exception):
+    """The buffer has no pods: the reason of its condition, and the field at fault."""
+
+    def __init__(self, reason: str, field: str, value: object, remedy: str) -> None:
+        super().__init__(remedy)
+        self.reason, self.field, self.value = reason, field, "" if value is None else str(value)
 
 
-def report_buffers(buffers: Sequence[Manifest]) -> list[InvalidManifest]:
-    """Return a warning for each buffer: only `joiner plan` counts it.
+@dataclass(frozen=True, slots=True)
+class ResolvedBuffer:
+    """One buffer and its virtual pods, as manifests.
 
-    In a cluster an empty node that a buffer needs would be removed, and the buffer would launch it again.
+    ``reason`` is that of its condition ``ReadyForProvisioning``, and ``problem`` is what keeps it from being planned.
+    ``template`` and ``template_generation`` are those of its PodTemplate, if it names one. ``notes`` are warnings that
+    do not keep it from being planned.
     """
-    remedy = (
-        "`joiner plan` counts its pods, and in a cluster no capacity is kept for it yet: create a Deployment of pause "
-        "pods with a negative priority instead"
-    )
+
+    namespace: str
+    name: str
+    pods: tuple[Manifest, ...] = ()
+    reason: str = RESOLVED
+    problem: InvalidManifest | None = None
+    template: str = ""
+    template_generation: int | None = None
+    notes: tuple[InvalidManifest, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return f"CapacityBuffer/{self.namespace}/{self.name}"
+
+    @property
+    def pod_keys(self) -> tuple[str, ...]:
+        return tuple(f"{self.namespace}/{pod['metadata']['name']}" for pod in self.pods)
+
+
+def resolve_buffers(lists: Lists) -> list[ResolvedBuffer]:
+    """Return all buffers that are not being deleted, with their virtual pods, or with the reason why they have none."""
     return [
-        InvalidManifest(f"CapacityBuffer/{_namespace(one)}/{one['metadata']['name']}", "", "", remedy, "warning")
-        for one in buffers
-        if not one["metadata"].get("deletionTimestamp")
+        _resolve(buffer, lists)
+        for buffer in lists.get("capacitybuffers") or ()
+        if not buffer["metadata"].get("deletionTimestamp")
     ]
 
 
-def is_buffer_pod(name: str) -> bool:
-    """Return whether a pod of this name (``namespace/name`` or the name alone) represents a buffer and is not a real
-    pod.
+def capacity_buffer_pods(lists: Lists) -> tuple[list[Manifest], list[InvalidManifest]]:
+    """Return the virtual pods of all buffers, as manifests, and the problems of the buffers."""
+    found = resolve_buffers(lists)
+    problems = [each for buffer in found for each in (buffer.problem, *buffer.notes) if each is not None]
+    return [pod for buffer in found for pod in buffer.pods], problems
 
-    >>> is_buffer_pod("shop/capacity-buffer-spare-0"), is_buffer_pod("shop/web-0")
+
+def is_buffer_pod(name: str) -> bool:
+    """Return whether a pod of this name (``namespace/name`` or the name alone) is a virtual pod of a buffer.
+
+    >>> is_buffer_pod("shop/capacity-buffer:spare-0"), is_buffer_pod("shop/capacity-buffer-0")
     (True, False)
     """
     return name.rpartition("/")[2].startswith(BUFFER_POD_PREFIX)
 
 
-def _pods(buffer: Manifest, spec: Manifest, lists: Lists) -> list[Manifest]:
-    template, there = _template(buffer, spec, lists)
+def _resolve(buffer: Manifest, lists: Lists) -> ResolvedBuffer:
+    namespace, name = _namespace(buffer), str(buffer["metadata"]["name"])
+    key = f"CapacityBuffer/{namespace}/{name}"
+    spec: Manifest = buffer.get("spec") or {}
+    try:
+        template, there = _template(spec, namespace, lists)
+        pod, number = _pod(template, namespace), 0
+        try:
+            number = _desired(spec, pod, there)
+        except InvalidField as invalid:
+            raise _Unresolved(FAILED, invalid.field, invalid.value, invalid.remedy) from invalid
+    except _Unresolved as reason:
+        severity: Severity = "warning" if reason.reason == OTHER_STRATEGY else "error"
+        problem = InvalidManifest(key, reason.field, reason.value, str(reason), severity)
+        return ResolvedBuffer(namespace, name, (), reason.reason, problem)
+    by_name = spec.get("podTemplateRef") or {}
+    return ResolvedBuffer(
+        namespace,
+        name,
+        _numbered(pod, buffer, min(number, MOST_BUFFER_PODS)),
+        template=str(by_name.get("name") or ""),
+        template_generation=(template.get("generation") if by_name else None),
+        notes=(*_schedule_notes(key, buffer), *_size_notes(key, number)),
+    )
+
+
+def _pod(template: Manifest, namespace: str) -> Manifest:
+    kept = template.get("template") or {}
+    pod_spec = {name: value for name, value in (kept.get("spec") or {}).items() if name not in ("volumes", "nodeName")}
+    return {
+        "metadata": {"namespace": namespace, "labels": (kept.get("metadata") or {}).get("labels") or {}},
+        "spec": {**pod_spec, "priority": LOWEST_PRIORITY, "priorityClassName": ""},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": ""}],
+        },
+    }
+
+
+def _numbered(pod: Manifest, buffer: Manifest, number: int) -> tuple[Manifest, ...]:
     metadata = buffer["metadata"]
-    pod_spec = {
-        name: value for name, value in (template.get("spec") or {}).items() if name not in ("volumes", "nodeName")
-    }
-    pod_spec = {**pod_spec, "priority": LOWEST_PRIORITY, "priorityClassName": ""}
-    pod = {
-        "metadata": {"namespace": _namespace(buffer), "labels": (template.get("metadata") or {}).get("labels") or {}},
-        "spec": pod_spec,
-    }
-    waits = {
-        "phase": "Pending",
-        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": ""}],
-    }
-    return [
+    return tuple(
         {
             **pod,
             "metadata": {
                 **pod["metadata"],
-                "name": f"{BUFFER_POD_PREFIX}{metadata['name']}-{number}",
-                "uid": f"{metadata.get('uid') or metadata['name']}-{number}",
+                "name": f"{BUFFER_POD_PREFIX}{metadata['name']}-{index}",
+                "uid": f"{metadata.get('uid') or metadata['name']}-{index}",
                 "annotations": {FAKE_POD_ANNOTATION: "true"},
             },
-            "status": waits,
         }
-        for number in range(_desired(spec, pod, there))
-    ]
+        for index in range(number)
+    )
 
 
-def _template(buffer: Manifest, spec: Manifest, lists: Lists) -> tuple[Manifest, int]:
-    """Return the pod template, and the number of pods of the scalable object."""
+def _template(spec: Manifest, namespace: str, lists: Lists) -> tuple[Manifest, int]:
+    """Return the template of the pods with its generation, and the number of pods of the scalable object."""
+    strategy = spec.get("provisioningStrategy") or ACTIVE_CAPACITY
+    if strategy != ACTIVE_CAPACITY:
+        remedy = f"no capacity is kept for it: use {ACTIVE_CAPACITY}, or leave the buffer to its own controller"
+        raise _Unresolved(OTHER_STRATEGY, "spec.provisioningStrategy", strategy, remedy)
     by_name: Manifest = spec.get("podTemplateRef") or {}
     scalable: Manifest = spec.get("scalableRef") or {}
     if bool(by_name) == bool(scalable):
-        raise InvalidField("spec", "", "give exactly one of podTemplateRef and scalableRef")
+        raise _Unresolved(FAILED, "spec", "", "give exactly one of podTemplateRef and scalableRef")
     if by_name:
-        found = _find(lists.get("podtemplates") or (), _namespace(buffer), by_name.get("name"))
+        found = _find(lists.get("podtemplates") or (), namespace, by_name.get("name"))
         if found is None:
-            raise InvalidField(
-                "spec.podTemplateRef.name", by_name.get("name"), "there is no such PodTemplate in its namespace"
-            )
+            remedy = "there is no such PodTemplate in its namespace"
+            raise _Unresolved(TEMPLATE_NOT_FOUND, "spec.podTemplateRef.name", by_name.get("name"), remedy)
         if spec.get("replicas") is None and not spec.get("limits"):
-            raise InvalidField("spec.replicas", None, "with a podTemplateRef give replicas or limits")
-        return found.get("template") or {}, 0
+            raise _Unresolved(FAILED, "spec.replicas", None, "with a podTemplateRef give replicas or limits")
+        return {"template": found.get("template"), "generation": found["metadata"].get("generation")}, 0
     kind = scalable.get("kind")
     if kind not in SCALABLE:
-        raise InvalidField("spec.scalableRef.kind", kind, f"use one of {', '.join(SCALABLE)}")
-    found = _find(lists.get(SCALABLE[kind]) or (), _namespace(buffer), scalable.get("name"))
+        remedy = f"use one of {', '.join(SCALABLE)}, or name a PodTemplate"
+        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.kind", kind, remedy)
+    found = _find(lists.get(SCALABLE[kind]) or (), namespace, scalable.get("name"))
     if found is None:
-        raise InvalidField("spec.scalableRef.name", scalable.get("name"), f"there is no such {kind} in its namespace")
+        remedy = f"there is no such {kind} in its namespace"
+        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.name", scalable.get("name"), remedy)
     own: Manifest = found.get("spec") or {}
     replicas = own.get("replicas")
-    return own.get("template") or {}, 1 if replicas is None else int(replicas)
+    return {"template": own.get("template")}, 1 if replicas is None else int(replicas)
 
 
 def _desired(spec: Manifest, pod: Manifest, there: int) -> int:
@@ -132,13 +189,30 @@ def _desired(spec: Manifest, pod: Manifest, there: int) -> int:
         wanted.append(max(1, math.ceil(int(spec["percentage"]) * there / 100)))
     limits = _limit(spec.get("limits") or {}, pod)
     number = max(wanted) if wanted else (limits if limits is not None else 0)
-    return max(0, min(number, MOST_BUFFER_PODS if limits is None else limits, MOST_BUFFER_PODS))
+    return max(0, number if limits is None else min(number, limits))
 
 
 def _limit(limits: Manifest, pod: Manifest) -> int | None:
     asked = PodConstraints.from_kube(pod).requests
     parts = [amount // asked[name] for name, amount in Resources.from_kube(limits).items() if asked.get(name)]
     return min(parts, default=None)
+
+
+def _size_notes(key: str, number: int) -> list[InvalidManifest]:
+    if number <= MOST_BUFFER_PODS:
+        return []
+    remedy = f"capacity is kept for {MOST_BUFFER_PODS} pods: divide it into several buffers, or give larger pods"
+    return [InvalidManifest(key, "spec", f"{number} pods", remedy, "warning")]
+
+
+def _schedule_notes(key: str, buffer: Manifest) -> list[InvalidManifest]:
+    text = (buffer["metadata"].get("annotations") or {}).get(SCHEDULE)
+    try:
+        ReplicaSchedule.parse(str(text)) if text is not None else None
+    except ValueError as reason:
+        remedy = f'it has no effect; {reason}; write windows such as "Europe/Oslo: 0 8 * * mon-fri for 10h = 6"'
+        return [InvalidManifest(key, f"metadata.annotations[{SCHEDULE}]", str(text), remedy, "warning")]
+    return []
 
 
 def _find(items: Sequence[Manifest], namespace: str, name: object) -> Manifest | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from joiner.cluster import DaemonSet, InvalidField, Node, Pod, PodDisruptionBudget, Volumes
 from joiner.cluster.list_pages import Packed
 from joiner.planning.inputs.admission import Admission, claims_of_ephemeral_volumes
-from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods, report_buffers
+from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.planning.inputs.redaction import redact
 from joiner.planning.inputs.untried_pods import mark_untried_siblings
@@ -99,7 +99,7 @@ class Snapshot:
         )
         overlays, refused = read_overlays(lists.get("nodeoverlays") or ())
         buffer_pods, buffers = capacity_buffer_pods(lists)
-        problems.extend((*declared.problems, *refused, *buffers, *report_buffers(lists.get("capacitybuffers") or ())))
+        problems.extend((*declared.problems, *refused, *buffers))
         admission, defaults = Admission(lists), DefaultSpreads(default_spreads, lists)
         ephemeral: list[Manifest] = []
         admitted = map(admission.admit, chain(lists.get("pods") or (), buffer_pods))

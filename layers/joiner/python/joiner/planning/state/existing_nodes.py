@@ -175,10 +175,11 @@ def _state_of_claim(
     type_limits: Mapping[str, int],
 ) -> NodeState:
     """Return a node that has not joined. While its instance type is unknown (the launch has no answer yet), it has
-    capacity for its own pods only. ``type_limits`` is how many volumes a node of its type can attach, by driver."""
+    the capacity that its claim requests: for its own pods, virtual ones included, and its daemon pods.
+    ``type_limits`` is how many volumes a node of its type can attach, by driver."""
     known = catalogue.types.get(claim.instance_type)
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
-    can = claim.allocatable if claim.launched else Resources()
+    can = claim.allocatable if claim.launched else claim.requests
     if known is not None and pool is not None:
         node_class = snapshot.node_class(pool)
         labels = {**node_labels(pool, node_class, known, claim.zone, claim.capacity_type), **labels}

@@ -1,0 +1,59 @@
+"""A CapacityBuffer on a deployed stack: nodes for its virtual pods come without a pod, stay, and go with it."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from joiner_local.demo.change_watch import until
+from tests.e2e.stack_actions import CAPACITY_TYPE, INSTANCE_TYPE, Actor, node_class, node_pool
+
+pytestmark = pytest.mark.e2e
+
+TEMPLATES = "/api/v1/namespaces/default/podtemplates"
+BUFFERS = "/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers"
+SPARE = f"{BUFFERS}/spare"
+
+
+@pytest.fixture
+def cleaned(deployed: Actor) -> Iterator[Actor]:
+    deployed.clean()
+    yield deployed
+    deployed.world.kube.delete(SPARE, missing_ok=True)
+    deployed.world.kube.delete(f"{TEMPLATES}/spare", missing_ok=True)
+    deployed.clean()
+
+
+def provisioning(actor: Actor) -> tuple[str, str]:
+    """Return status and reason of the condition Provisioning."""
+    conditions: list[dict[str, Any]] = actor.world.kube.get(SPARE).get("status", {}).get("conditions", [])
+    return next(((each["status"], each["reason"]) for each in conditions if each["type"] == "Provisioning"), ("", ""))
+
+
+def test_capacity_is_kept_for_a_buffer_and_given_up_with_it(cleaned: Actor) -> None:
+    kube = cleaned.world.kube
+    pool = node_pool("spare", {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: ["m5.large"]}, class_name="spare")
+    pool["spec"]["disruption"] = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "0s"}
+    cleaned.create(node_class("spare"), pool)
+    container = {"name": "main", "image": "app", "resources": {"requests": {"cpu": "1500m"}}}
+    kube.create(TEMPLATES, {"metadata": {"name": "spare"}, "template": {"spec": {"containers": [container]}}})
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "spare"},
+        "spec": {"podTemplateRef": {"name": "spare"}, "replicas": 1},
+    }
+
+    kube.create(BUFFERS, buffer)
+    until(lambda: provisioning(cleaned) == ("True", "FitsExistingCapacity"), what="capacity for the buffer", limit=180)
+    assert len(cleaned.claims()) == 1
+    assert kube.get(SPARE)["status"]["replicas"] == 1
+
+    for _ in range(3):  # the first would find the node empty, and a later one would retire it
+        cleaned.sweep()
+        time.sleep(16)
+    assert len(cleaned.claims()) == 1
+
+    kube.delete(SPARE)
+    until(lambda: not cleaned.claims(), what="the node to go with the buffer", limit=180)
