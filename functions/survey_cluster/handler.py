@@ -185,7 +185,7 @@ class ClusterSurveying:
             answers=self._answers.all(),
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(snapshot.pools, snapshot.classes),
-            buffered=self._answers.buffer_claims() if lists.get("capacitybuffers") else frozenset(),
+            buffered=self._answers.buffer_claims() if lists.get("capacitybuffers") else None,
         )
         return survey, snapshot
 

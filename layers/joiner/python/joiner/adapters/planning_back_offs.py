@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.item_attributes import Item, text
+from joiner.adapters.item_attributes import Item, number, text
 from joiner.item_keys import ANSWERED, BUFFER_NODES, PENDING_PODS
+from joiner.lifecycle.buffer_planning import BufferedClaims
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff, back_off_after_refusal
 
 KEPT: Final = 24 * 3600  # seconds; far more than the longest back-off
@@ -50,20 +51,26 @@ class PlanningBackOffs(DynamoTable):
             {":classes": text, ":expires": now + KEPT},
         )
 
-    def buffer_claims(self) -> frozenset[str]:
-        """Return the names of the claims whose nodes have capacity for buffers. An unreadable item counts as none: the
-        next plan replaces it."""
-        return self._get_or_default(ANSWERED, BUFFER_NODES, _claims, frozenset())
+    def buffer_claims(self) -> BufferedClaims:
+        """Return the claims whose nodes have capacity for buffers. An unreadable item counts as none: the next plan
+        replaces it."""
+        return self._get_or_default(ANSWERED, BUFFER_NODES, _claims, BufferedClaims())
 
     def put_buffer_claims(self, claims: Collection[str], now: int) -> None:
-        """Store the names of these claims, replacing all others."""
+        """Store the names of these claims, of a plan at `now`, replacing all others."""
         text = json.dumps(sorted(claims), separators=(",", ":"))
-        values = {":claims": text, ":expires": now + KEPT}
-        self._update(ANSWERED, BUFFER_NODES, "SET claims = :claims, expires = :expires", values)
+        values = {":claims": text, ":planned": now, ":expires": now + KEPT}
+        self._update(
+            ANSWERED,
+            BUFFER_NODES,
+            "SET claims = :claims, plannedAt = :planned, expires = :expires",
+            values,
+        )
 
 
-def _claims(item: Item) -> frozenset[str]:
-    return frozenset(str(name) for name in json.loads(text(item, "claims")))
+def _claims(item: Item) -> BufferedClaims:
+    names = json.loads(text(item, "claims"))
+    return BufferedClaims(frozenset(str(name) for name in names), number(item, "plannedAt"))
 
 
 def _answers(item: Item) -> dict[str, PlanningBackOff]:

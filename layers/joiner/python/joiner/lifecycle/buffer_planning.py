@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from joiner.cluster import Node, Pod
@@ -32,6 +33,19 @@ LEAST_SECONDS: Final = 30
 
 REFERENCES: Final = ("podtemplates", "deployments", "statefulsets", "replicasets")
 DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "nodeoverlays")
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedClaims:
+    """The names of the claims whose nodes have capacity for buffers by the last plan, and the time of that plan (epoch
+    seconds).
+
+    A node that became empty after that plan may be the one that the next plan needs: it is not retired before.
+    """
+
+    claims: frozenset[str] = frozenset()
+    planned_at: int = 0
+
 
 Manifest = Mapping[str, Any]
 Lists = Mapping[str, Sequence[Manifest]]

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from joiner.cluster import Node, Pod
+from joiner.lifecycle.buffer_planning import BufferedClaims
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
@@ -25,7 +26,7 @@ class ClusterSurvey:
     `watches` gives, for each wave, the time of its last check (epoch seconds) and its claims. `empty_since` gives the
     start of the emptiness of nodes, and `requested_until` the time until which a requested retirement may still begin;
     both by claim name, in epoch seconds. `recommended` gives the time of EC2's rebalance recommendation, by claim name.
-    `buffered` names the claims whose nodes have capacity for CapacityBuffers by the last plan.
+    `buffered` names the claims whose nodes have capacity for CapacityBuffers by the last plan; None without a buffer.
     `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
     is the time to the next sweep, in seconds. `closed_pools` gives the reason of each pool that cannot launch a node,
     by its key. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods
@@ -44,7 +45,7 @@ class ClusterSurvey:
     empty_since: Mapping[str, int] = field(default_factory=dict)
     requested_until: Mapping[str, int] = field(default_factory=dict)
     recommended: Mapping[str, int] = field(default_factory=dict)
-    buffered: frozenset[str] = frozenset()
+    buffered: BufferedClaims | None = None
     obscured: frozenset[str] = frozenset()
     disrupting: frozenset[str] = frozenset()
     lease: int = 0

@@ -45,7 +45,7 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
         )
         if (
             not staying
-            and claim.name not in survey.buffered
+            and not (survey.buffered and claim.name in survey.buffered.claims)
             and settled_at(claim) is not None
             and survey.is_empty(node, pods)
         ):
@@ -95,6 +95,8 @@ def _due_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         empty_claims(survey), key=lambda each: (survey.empty_since.get(each.name, survey.at), each.name)
     ):
         pool = pools[claim.pool_key]
+        if survey.buffered and survey.buffered.planned_at < survey.empty_since.get(claim.name, survey.at):
+            continue  # its emptiness causes a plan for the buffers, which may need it
         due = _due(claim, pool, survey)
         if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
             continue

@@ -65,10 +65,12 @@ class ResolvedBuffer:
 
     @property
     def key(self) -> str:
+        """Return the name of the buffer in problems."""
         return f"CapacityBuffer/{self.namespace}/{self.name}"
 
     @property
     def pod_keys(self) -> tuple[str, ...]:
+        """Return the keys (``namespace/name``) of its virtual pods."""
         return tuple(f"{self.namespace}/{pod['metadata']['name']}" for pod in self.pods)
 
 
