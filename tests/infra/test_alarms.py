@@ -173,7 +173,7 @@ def test_every_machine_every_schedule_and_every_rule_is_watched(example: Synthes
 
 
 @pytest.mark.parametrize("name", ["example", "local"])
-def test_every_alarm_says_what_to_do(name: str, request: pytest.FixtureRequest) -> None:
+def test_every_alarm_has_a_remedy(name: str, request: pytest.FixtureRequest) -> None:
     made: Synthesis = request.getfixturevalue(name)
 
     for id, each in made.resources("AWS::CloudWatch::Alarm").items():

@@ -19,7 +19,7 @@ from infra.settings import LogSettings, NodeRoleSettings, Settings, SweepSetting
 from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat, function_of, synthesised
 
 
-def test_the_local_template_differs_from_the_examples_only_in_what_the_settings_say(
+def test_the_local_template_differs_from_the_examples_only_in_settings(
     synthesise: Synthesise, local: Synthesis, example_settings: Settings, local_settings: Settings
 ) -> None:
     names = tuple(

@@ -58,7 +58,7 @@ def test_anything_unusual_about_a_token_is_refused(bad: str, why: str) -> None:
         PresignedCall.from_token(bad, now=NOW)
 
 
-def test_a_token_lives_for_fifteen_minutes_whatever_its_url_says() -> None:
+def test_a_token_is_valid_for_fifteen_minutes_whatever_its_url_claims() -> None:
     signed = datetime(2026, 11, 21, 11, 59, tzinfo=UTC)
     PresignedCall.from_token(token(), now=signed + timedelta(minutes=15))
     with pytest.raises(TokenRefused):

@@ -108,7 +108,7 @@ def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: EksClus
         ("CUSTOMER_ISOLATED", "the control plane reaches nothing outside its VPC"),
     ],
 )
-def test_the_deployment_says_whether_the_control_plane_reaches_the_doorbell(
+def test_the_deployment_reports_whether_the_control_plane_reaches_the_doorbell(
     cluster: EksCluster, mode: str, reason: str
 ) -> None:
     if mode:

@@ -42,7 +42,7 @@ def code(error: pytest.ExceptionInfo[ClientError]) -> str:
     return code
 
 
-def test_a_cluster_is_where_the_knob_says(aws: RunningAws) -> None:
+def test_a_cluster_is_where_the_knob_puts_it(aws: RunningAws) -> None:
     aws.knob("eks", name=CLUSTER, endpoint="https://127.0.0.1:6443", ca="UEVN", serviceCidr="10.200.0.0/16")
 
     cluster = aws.client("eks").describe_cluster(name=CLUSTER)["cluster"]

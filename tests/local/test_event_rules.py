@@ -110,7 +110,9 @@ def test_a_disabled_rule_delivers_nothing(bus: Bus) -> None:
     assert bus.received(url, wait=1) == []
 
 
-def test_a_queue_whose_policy_does_not_let_the_rule_in_gets_nothing_and_the_dead_letter_says_why(bus: Bus) -> None:
+def test_a_queue_whose_policy_does_not_let_the_rule_in_gets_nothing_and_the_dead_letter_has_the_reason(
+    bus: Bus,
+) -> None:
     closed_url, closed_arn = bus.aws.queue()
     dead_url, dead_arn = bus.queue()
     rule = bus.rule(closed_arn, DeadLetterConfig={"Arn": dead_arn})

@@ -53,7 +53,7 @@ def test_prioritized_takes_the_lowest_number_first(pad: LaunchPad) -> None:
     assert chosen(pad.fleet(overrides, strategy="prioritized")) == [("m5.large", A, 1)]
 
 
-def test_an_answer_says_where_its_instances_are(pad: LaunchPad) -> None:
+def test_an_answer_has_the_zones_of_its_instances(pad: LaunchPad) -> None:
     group = pad.fleet([pad.override(zone="b")])["Instances"][0]
 
     assert (group["SubnetId"], group["AvailabilityZone"], group["Lifecycle"]) == (
@@ -140,7 +140,7 @@ def test_all_or_nothing_launches_nothing_where_no_type_has_enough(pad: LaunchPad
     assert chosen(answer) == [("m5.large", A, 3)]
 
 
-def test_an_instance_has_all_that_template_and_override_say(pad: LaunchPad) -> None:
+def test_an_instance_has_all_of_template_and_override(pad: LaunchPad) -> None:
     disk = {
         "DeviceName": "/dev/xvda",
         "Ebs": {"VolumeSize": 40, "VolumeType": "gp3", "Encrypted": True, "Iops": 4000, "Throughput": 250},
@@ -306,7 +306,7 @@ def test_user_data_that_is_not_base64_is_no_launch_template(pad: LaunchPad, aws:
     assert refusal(error) == "InvalidUserData.Malformed"
 
 
-def test_a_full_subnet_says_so(pad: LaunchPad) -> None:
+def test_a_full_subnet_is_a_named_error(pad: LaunchPad) -> None:
     vpc = pad.ec2.create_vpc(CidrBlock="10.7.0.0/24")["Vpc"]["VpcId"]
     # 11 addresses
     subnet = pad.ec2.create_subnet(VpcId=vpc, CidrBlock="10.7.0.0/28", AvailabilityZone=A)["Subnet"]["SubnetId"]

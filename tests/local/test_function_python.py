@@ -64,7 +64,7 @@ def test_the_host_means_the_newest_python_of_the_machine_that_lambda_has() -> No
     assert str(find("host", machine)) == "functions run on Python 3.13.0"
 
 
-def test_a_version_that_the_machine_lacks_is_replaced_by_the_stacks_own_and_one_line_says_so() -> None:
+def test_a_version_that_the_machine_lacks_is_replaced_by_the_stacks_own_and_one_line_notes_it() -> None:
     machine = FakePythons(("3.11.7",))
     own = FunctionPython(Path(sys.executable), OWN, "this machine has no Python 3.14")
 

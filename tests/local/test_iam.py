@@ -72,7 +72,7 @@ def refused(call: Callable[..., Any], **asked: Any) -> tuple[str, str, int]:
     return response["Error"]["Code"], response["Error"]["Message"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 
-def test_each_protocol_says_who_may_not_do_what(acting: Callable[..., Act], table: str) -> None:
+def test_each_protocol_names_the_principal_and_the_denied_action(acting: Callable[..., Act], table: str) -> None:
     client = acting()
     calls: dict[str, tuple[str, int, Callable[..., Any], dict[str, Any]]] = {
         "dynamodb:GetItem": (

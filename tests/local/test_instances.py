@@ -145,7 +145,7 @@ def test_an_on_demand_instance_cannot_be_interrupted(local_aws: RunningAws, pad:
         local_aws.knob("interrupt", instanceId=identity)
 
 
-def test_an_instance_passes_its_checks_and_has_no_event_until_a_knob_says_otherwise(
+def test_an_instance_passes_its_checks_and_has_no_event_until_a_knob_changes_it(
     local_aws: RunningAws, pad: LaunchPad
 ) -> None:
     (identity,) = pad.launch()

@@ -165,7 +165,7 @@ def test_a_class_is_resolved_from_what_ec2_and_ssm_have(account: LaunchAccount) 
     ],
     ids=["subnets", "security groups", "an instance profile"],
 )
-def test_a_class_for_which_something_is_missing_says_what(
+def test_a_class_for_which_something_is_missing_reports_what(
     account: LaunchAccount, mistake: dict[str, Any], condition: str
 ) -> None:
     answer, classes = account.resolve(**mistake)

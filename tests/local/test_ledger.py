@@ -151,7 +151,7 @@ def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: LedgerTab
     assert (kept.recorded, kept.outcome, kept.request, kept.details) == (True, "{}", "", "")
 
 
-def test_the_first_word_says_whose_an_instance_is(table: LedgerTable) -> None:
+def test_the_first_pairing_decides_whose_an_instance_is(table: LedgerTable) -> None:
     assert table.ledger.pair("i-1", "claim-a", "l-1") == Pairing("i-1", "claim-a", "l-1")
     assert table.ledger.pair("i-1", "claim-b", "l-2") == Pairing("i-1", "claim-a", "l-1")
     table.ledger.pair("i-2", "claim-b", "l-1")

@@ -70,7 +70,7 @@ def test_a_targeted_launch_uses_the_reservation_until_it_is_full(aws: RunningAws
     assert described(bench)[0][0] in (0, 1)  # an instance that shuts down may still hold its place
 
 
-def test_an_open_reservation_is_used_unseen_unless_the_launch_says_none(aws: RunningAws) -> None:
+def test_an_open_reservation_is_used_unseen_unless_the_launch_asks_for_none(aws: RunningAws) -> None:
     reservation = reserve(aws)
     silent, careful = pad(aws), pad(aws, CapacityReservationSpecification=NONE)
 

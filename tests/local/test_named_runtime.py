@@ -147,7 +147,7 @@ def test_two_functions_run_on_two_versions_at_once(aws: RunningAws, version: str
     assert versions == [[int(part) for part in each.split(".")] for each in (own, version)]
 
 
-def test_a_runtime_that_the_machine_lacks_runs_on_the_stacks_own_python_and_the_log_says_so(
+def test_a_runtime_that_the_machine_lacks_runs_on_the_stacks_own_python_and_the_log_notes_it(
     local_aws: RunningAws,
 ) -> None:
     missing = next((each for each in ("3.14", "3.12", "3.10") if runtime_python.interpreter(each) is None), None)

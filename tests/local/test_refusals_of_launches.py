@@ -464,7 +464,7 @@ def test_a_new_instance_is_shown_after_a_while(bench: Bench) -> None:
     assert pad.state(instance) in ("pending", "running")
 
 
-def test_an_instance_can_die_at_birth_and_says_of_what(bench: Bench) -> None:
+def test_an_instance_can_end_at_its_launch_and_has_the_reason(bench: Bench) -> None:
     bench.aws.knob(
         "early-terminations", instanceType="m5.large", code="Client.VolumeLimitExceeded", afterSeconds=0.1, count=1
     )

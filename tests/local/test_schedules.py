@@ -121,7 +121,7 @@ def test_firing_starts_a_state_machine_and_returns_its_execution(local_aws: Runn
     assert machine["stateMachineArn"].rpartition(":")[2] in fired["execution"]
 
 
-def test_firing_what_does_not_exist_says_what_does(target: Target) -> None:
+def test_firing_what_does_not_exist_lists_what_does(target: Target) -> None:
     name = target.schedule("rate(1 hour)", State="DISABLED")
 
     with pytest.raises(AssertionError, match=f"there is no schedule default/nobody, but .*default/{name}"):

@@ -63,10 +63,10 @@ def test_the_names_of_all_knobs_can_be_asked_for(local_aws: RunningAws) -> None:
         turn_knob(local_aws.endpoint, "missing", {})
 
 
-def test_a_knob_that_refuses_says_why(local_aws: RunningAws) -> None:
+def test_a_knob_that_refuses_gives_the_reason(local_aws: RunningAws) -> None:
     with pytest.raises(AssertionError, match="a fault has delay, status, body, hangUp; not wind"):
         local_aws.knob("door", fault={"wind": 7})
 
 
-def test_cloudtrail_knows_nothing_and_says_so_at_once(local_aws: RunningAws) -> None:
+def test_cloudtrail_has_no_events_and_answers_at_once(local_aws: RunningAws) -> None:
     assert local_aws.client("cloudtrail").lookup_events()["Events"] == []

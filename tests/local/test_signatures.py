@@ -89,7 +89,7 @@ def test_a_wrong_secret_an_unknown_key_and_a_missing_session_token_are_refused(l
     ] == [True] * 3
 
 
-def test_an_old_token_is_refused_whatever_it_says_of_its_validity(local_aws: RunningAws) -> None:
+def test_an_old_token_is_refused_whatever_validity_it_claims(local_aws: RunningAws) -> None:
     signer, made = assumed(local_aws), dt.datetime.now(dt.UTC) - dt.timedelta(minutes=16)
     scope = f"{made:%Y%m%d}/us-east-1/sts/aws4_request"
     query = (

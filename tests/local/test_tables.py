@@ -147,7 +147,7 @@ def launch(table: ItemTable, launch_id: str, lease_number: str) -> list[dict[str
     ]
 
 
-def test_a_transaction_under_an_old_lease_writes_nothing_and_says_which_condition_failed(table: ItemTable) -> None:
+def test_a_transaction_under_an_old_lease_writes_nothing_and_names_the_failed_condition(table: ItemTable) -> None:
     table.put("LEASE", leaseNumber={"N": "4"})
     with pytest.raises(table.api.exceptions.TransactionCanceledException) as refused:
         table.api.transact_write_items(TransactItems=launch(table, "a", "3"))

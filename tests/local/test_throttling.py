@@ -106,7 +106,7 @@ def test_a_document_is_stored_and_read_although_the_bucket_slows_down(caller: Th
     assert caller.struck() == [2, 2]
 
 
-def test_a_request_limit_of_ec2_is_an_error_that_says_so(caller: ThrottledRole) -> None:
+def test_a_request_limit_of_ec2_is_an_error_of_its_own(caller: ThrottledRole) -> None:
     caller.fails(throttled("ec2 DescribeSubnets", times=None))
 
     with pytest.raises(Ec2Error, match="RequestLimitExceeded") as refused:

@@ -15,7 +15,7 @@ def program(code: int) -> tuple[str, ...]:
     return (sys.executable, "-c", f"raise SystemExit({code})")
 
 
-def test_a_target_that_fails_stops_no_other_and_the_exit_code_tells() -> None:
+def test_a_target_that_fails_stops_no_other_and_sets_the_exit_code() -> None:
     times = iter([0.0, 61.0, 61.0, 63.5, 63.5, 3663.5])
     said: list[str] = []
     commands = {"first": program(0), "second": program(2), "third": program(0)}

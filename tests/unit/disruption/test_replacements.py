@@ -364,7 +364,7 @@ def recommended(*claims: str) -> DisruptionHistory:
     return DisruptionHistory(recommended=dict.fromkeys(claims, int(NOW.timestamp())))
 
 
-def test_a_recommended_node_is_replaced_first_in_another_offering_if_its_pool_says_so() -> None:
+def test_a_recommended_node_is_replaced_first_in_another_offering_if_its_pool_asks_for_it() -> None:
     spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
     nodes = [machine("old", drifted=9), machine("risky", capacity_type="spot")]
     pods = [big("web-0", "node-old"), big("db-0", "node-risky")]

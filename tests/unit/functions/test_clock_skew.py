@@ -88,7 +88,7 @@ def test_an_execution_that_stops_under_different_clocks_is_completed_once(skewed
     assert len(skewed.ec2.instances) == len(list_claims(skewed.kube).claims)
 
 
-def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_say(skewed: SkewedWorld) -> None:
+def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_show(skewed: SkewedWorld) -> None:
     skewed.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
     skewed.scale_up("up-1")
     skewed.true += HOUR

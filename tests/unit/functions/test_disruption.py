@@ -142,7 +142,7 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
 
 
-def test_the_events_of_a_node_say_where_its_first_pods_go(grown: SimulatedCluster) -> None:
+def test_the_events_of_a_node_name_where_its_first_pods_go(grown: SimulatedCluster) -> None:
     moves = {f"default/web-{number}": "node-2" for number in range(1, 6)}
 
     marked(grown, replace(REMOVED, moves=moves))

@@ -32,7 +32,7 @@ def retired(world: SimulatedCluster, number: int) -> list[dict[str, Any]]:
     return list(world.survey(f"s{number}")[1]["retire"])
 
 
-def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_say_and_none_before(
+def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_and_none_before(
     standing: SimulatedCluster,
 ) -> None:
     assert retired(standing, 1) == []
@@ -62,7 +62,7 @@ def test_a_claim_that_is_retired_already_is_not_retired_twice_and_a_drain_that_i
     assert retired(standing, 2) == []
 
 
-def test_the_event_says_why_the_node_goes(standing: SimulatedCluster) -> None:
+def test_the_event_has_the_reason_of_the_removal(standing: SimulatedCluster) -> None:
     first = list_claims(standing.kube).claims[0]
 
     RetirementExecution(standing, "retire-1").run(

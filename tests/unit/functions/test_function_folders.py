@@ -51,6 +51,6 @@ def test_a_payload_of_another_schema_is_refused_with_a_remedy() -> None:
         Task.parse({**event, "schema": 2})
 
 
-def test_a_payload_that_lacks_something_says_what() -> None:
+def test_a_payload_that_lacks_a_field_is_an_error_that_names_it() -> None:
     with pytest.raises(BadPayload, match="execution"):
         Task.parse({"schema": 1})

@@ -127,7 +127,7 @@ def test_instances_whose_names_ec2_throttles_are_launched_all_the_same(pad: Laun
     assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0000", "default-b": "i-0001"}
 
 
-def test_a_throttle_says_nothing_of_what_an_earlier_send_launched(pad: LaunchOfTwoClaims) -> None:
+def test_a_throttle_shows_nothing_of_what_an_earlier_send_launched(pad: LaunchOfTwoClaims) -> None:
     pad.lose_the_answer()
     pad.refuse("CreateFleet", refused("CreateFleet", "RequestLimitExceeded", status=503))
     pad.world.ec2.instances, there = {}, pad.world.ec2.instances

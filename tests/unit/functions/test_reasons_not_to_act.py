@@ -46,7 +46,7 @@ OURS = {"app.kubernetes.io/managed-by": "joiner"}
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "karpenter"])
-def test_beside_a_running_karpenter_nothing_is_written_and_its_pools_say_why(
+def test_beside_a_running_karpenter_nothing_is_written_and_its_pools_report_why(
     world: SimulatedCluster, namespace: str
 ) -> None:
     world.prepare(pending("web-1"), lease("karpenter-leader-election", namespace=namespace))
@@ -214,7 +214,7 @@ def test_a_pool_without_capacity_is_asked_again_when_its_offerings_are_no_longer
     assert len(world.ec2.instances) == 1
 
 
-def test_a_launch_that_ec2_refuses_for_good_is_tried_less_and_less_and_told_once_in_ten_minutes(
+def test_a_launch_that_ec2_refuses_for_good_is_tried_less_and_less_and_reported_once_in_ten_minutes(
     world: SimulatedCluster,
 ) -> None:
     world.prepare(pending("web-1"))

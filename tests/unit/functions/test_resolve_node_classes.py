@@ -97,7 +97,7 @@ def answer(
     return summary, documents.get_node_classes(world.store, summary["classes"])
 
 
-def test_a_class_whose_lookup_is_refused_says_so_and_the_others_go_on(world: SimulatedCluster) -> None:
+def test_a_class_whose_lookup_is_refused_reports_it_and_the_others_go_on(world: SimulatedCluster) -> None:
     summary, classes = answer(world, FakeAccount())
 
     assert (summary["ready"], summary["refused"]) == (1, 1)
@@ -125,7 +125,7 @@ def test_a_class_that_no_pool_names_is_resolved_if_every_class_is(
     [(refused("GetInstanceProfile", "Throttling"), Ec2Throttled), (lost("GetInstanceProfile"), NoAnswer)],
     ids=["throttled", "no answer"],
 )
-def test_a_lookup_that_says_nothing_of_the_class_is_tried_again(
+def test_a_lookup_whose_error_is_not_of_the_class_is_tried_again(
     world: SimulatedCluster, error: Exception, raised: type[Ec2Error]
 ) -> None:
     with pytest.raises(raised):

@@ -51,7 +51,7 @@ def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: SimulatedClu
     assert len(evicted) == 1  # the daemon's pod ran until the end
 
 
-def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_claim_says_what_it_waits_for(
+def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_claim_shows_what_it_waits_for(
     grown: SimulatedCluster,
 ) -> None:
     claim = first(grown)

@@ -83,7 +83,7 @@ def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: Simulated
     assert len(list_claims(world.kube).claims) == 2
 
 
-def test_the_story_is_told_on_pods_claims_and_nodes(world: SimulatedCluster) -> None:
+def test_pods_claims_and_nodes_have_the_events_of_a_scale_up(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims
@@ -93,7 +93,7 @@ def test_the_story_is_told_on_pods_claims_and_nodes(world: SimulatedCluster) -> 
     assert sorted(reasons(world, "Node", claim.node_name)) == ["Initialized", "Registered"]
 
 
-def test_the_claim_and_the_pool_say_what_was_launched(world: SimulatedCluster) -> None:
+def test_the_claim_and_the_pool_show_what_was_launched(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.scale_up("up-1")
     (claim,) = list_claims(world.kube).claims

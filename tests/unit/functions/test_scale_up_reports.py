@@ -13,7 +13,7 @@ from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.test_scale_up import reasons
 
 
-def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: SimulatedCluster) -> None:
+def test_without_capacity_anywhere_the_execution_ends_well_and_reports_it(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.ec2.short = {(name, zone) for name in ("m5.large", "m5.xlarge") for zone in ("us-east-1a", "us-east-1b")}
 
@@ -30,7 +30,7 @@ def test_without_capacity_anywhere_the_execution_ends_well_and_says_so(world: Si
     nothing_is_left(world)
 
 
-def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: SimulatedCluster) -> None:
+def test_what_ec2_refuses_is_reported_with_its_remedy_and_leaves_nothing(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
 
     def refuse(name: str, do: Any) -> Any:
@@ -57,7 +57,7 @@ def test_what_ec2_refuses_is_told_with_its_remedy_and_leaves_nothing(world: Simu
     assert world.ledger.assignments() == {}
 
 
-def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: SimulatedCluster) -> None:
+def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_reports_why(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.node_class = CLASS.with_problems(
         [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")]
@@ -72,7 +72,7 @@ def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_says_why(world: Si
     assert world.ec2.instances == {}
 
 
-def test_an_instance_type_that_nobody_has_is_told_on_its_pool(world: SimulatedCluster) -> None:
+def test_an_instance_type_that_does_not_exist_is_reported_on_its_pool(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.lrage"]}
     spec = {"template": {"spec": {**machine.NODEPOOL["spec"]["template"]["spec"], "requirements": [requirement]}}}
@@ -122,7 +122,7 @@ def test_a_negative_limit_is_reported_on_its_pool(world: SimulatedCluster) -> No
     assert world.ec2.instances == {}
 
 
-def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(world: SimulatedCluster) -> None:
+def test_the_event_of_a_pod_that_a_limit_keeps_out_has_the_usage_and_the_remedy(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     world.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "1"}}})
 
@@ -136,7 +136,7 @@ def test_a_pod_that_a_limit_keeps_out_is_told_how_much_is_used_and_what_to_do(wo
     )
 
 
-def test_a_mistake_in_one_pool_is_told_on_it_and_does_not_stop_the_other(world: SimulatedCluster) -> None:
+def test_a_mistake_in_one_pool_is_reported_on_it_and_does_not_stop_the_other(world: SimulatedCluster) -> None:
     world.prepare(pending("web-1"))
     broken = {**machine.NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}
     world.kube.put(broken)

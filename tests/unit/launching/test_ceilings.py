@@ -192,7 +192,7 @@ def test_the_selectors_that_an_inline_provider_has_by_default_select_nothing_bey
     ]
 
 
-def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_say_so() -> None:
+def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_do() -> None:
     untagged = {"subnets": [{**SUBNETS[0], "Tags": []}], "security_groups": [{"GroupId": "sg-cluster"}]}
     default = replace(
         CEILINGS, subnets=AllowedResources(of_cluster=True), security_groups=AllowedResources(of_cluster=True)

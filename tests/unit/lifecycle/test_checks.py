@@ -73,13 +73,13 @@ def test_a_deleted_claim_that_may_still_be_launched_is_left_until_its_launch_is_
 # Expired
 
 
-def test_a_node_claim_goes_when_it_is_as_old_as_it_says_itself() -> None:
+def test_a_node_claim_goes_at_its_own_age_limit() -> None:
     assert summarise(
         EXPIRED.find(survey(running("a", expire_after=3600), running("b", expire_after=3601), running("c")))
     ) == [("a", "expired", 0)]
 
 
-def test_a_machine_goes_when_it_is_as_old_as_its_provisioner_says_now() -> None:
+def test_a_machine_goes_at_the_age_that_its_provisioner_now_has() -> None:
     machine = running("a", kind="Machine")
     provisioners = [(pool(kind="Provisioner", expire_after=seconds),) for seconds in (3600, 3601, None)]
 
@@ -159,7 +159,7 @@ def test_a_node_that_never_became_ready_goes_unless_something_runs_on_it_all_the
 # Empty
 
 
-def test_a_node_that_is_empty_for_as_long_as_its_pool_says_goes_now() -> None:
+def test_a_node_that_is_empty_for_as_long_as_its_pool_requires_goes_now() -> None:
     assert summarise(EMPTY.find(survey(running("a"), empty_since={"a": AT - 30}))) == [("a", "empty", 0)]
 
 
@@ -246,7 +246,7 @@ def test_nodes_that_are_not_open_on_their_way_out_or_not_to_be_disrupted_are_non
     assert [empty_claims(each) for each in others] == [[]] * len(others)
 
 
-def test_a_pool_that_says_never_or_has_a_fixed_size_keeps_its_empty_nodes() -> None:
+def test_a_pool_with_never_or_of_a_fixed_size_keeps_its_empty_nodes() -> None:
     for fields in ({"disruption": Disruption("WhenEmpty", None)}, {"replicas": 3}):
         assert empty_claims(survey(running("a"), pools=(pool(**fields),))) == []
 

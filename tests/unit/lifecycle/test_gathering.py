@@ -98,7 +98,7 @@ def test_gated_bound_ended_leaving_and_daemon_pods_belong_to_no_batch() -> None:
         ({"kind": "Rollout", "spec": {"replicas": 3}, "status": {}}, None),
     ],
 )
-def test_a_controller_says_how_many_pods_it_still_creates(owner: dict[str, object], missing: int | None) -> None:
+def test_a_controller_shows_how_many_pods_it_still_creates(owner: dict[str, object], missing: int | None) -> None:
     assert missing_pods(owner) == missing
 
 

@@ -35,7 +35,7 @@ def test_a_lease_is_of_the_past(past: dict[str, Any]) -> None:
     assert find_other_autoscalers([lease("karpenter-leader-election", **past)], (), NOON) == ()
 
 
-def test_a_lease_that_never_was_held_says_nothing() -> None:
+def test_a_lease_that_never_was_held_shows_nothing() -> None:
     assert find_other_autoscalers([{"metadata": {"name": "karpenter-leader-election"}, "spec": None}], (), NOON) == ()
 
 

@@ -61,7 +61,7 @@ def test_a_claim_that_was_given_up_is_neither_on_its_way_nor_awaited(condition: 
     assert stands([launched("a").with_condition(condition, "False", reason, at=NOON)]) == {}
 
 
-def test_a_node_that_boots_is_not_given_up_whatever_its_conditions_say() -> None:
+def test_a_node_that_boots_is_not_given_up_whatever_its_conditions_are() -> None:
     for status in STATUSES:
         booting = launched("a").with_condition("Registered", status, "NodeNotJoined", at=NOON)
         assert stands([booting]) == {"way": ["a"], "unwatched": ["a"]}

@@ -68,7 +68,7 @@ def test_registration_keeps_other_owners_and_is_the_same_a_second_time() -> None
     )
 
 
-def test_the_claims_taints_are_put_on_unless_the_node_says_not_to() -> None:
+def test_the_claims_taints_are_put_on_unless_the_node_opts_out() -> None:
     wanted = claim(taints=(Taint("team", "NoSchedule", "a"),))
     free, own = node(taints=[]), node(taints=[], labels={"karpenter.sh/do-not-sync-taints": "true"})
 

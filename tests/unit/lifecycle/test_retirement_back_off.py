@@ -11,7 +11,7 @@ from tests.unit.lifecycle.joining_nodes import NOON, claim
 GOING = claim(deletion=NOON)
 
 
-def test_a_claim_is_blocked_that_says_what_keeps_its_pods_or_its_volumes() -> None:
+def test_a_claim_whose_conditions_name_what_keeps_its_pods_or_volumes_is_blocked() -> None:
     held = as_draining(GOING, ["pod default/web is held by its disruption budget"], at=NOON)
 
     assert is_blocked(held)

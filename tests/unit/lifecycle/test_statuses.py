@@ -55,7 +55,7 @@ def test_a_launched_claim_has_its_instance_its_price_and_its_types_labels() -> N
     assert after.launched and not after.registered
 
 
-def test_a_claim_that_waits_for_its_node_says_for_which_instance_and_until_when() -> None:
+def test_a_claim_that_waits_for_its_node_names_the_instance_and_the_deadline() -> None:
     after = launched_claim(claim(provider_id=""), FleetInstance(), labels={}, capacity=None, allocatable=None, at=NOON)
 
     message = (
@@ -87,7 +87,7 @@ def test_a_pool_whose_numbers_stand_is_not_written() -> None:
     assert usage_patches([standing], [claim(capacity=Resources.of(cpu=2))]) == []
 
 
-def test_a_pool_that_has_nothing_any_more_says_zero() -> None:
+def test_a_pool_that_has_nothing_any_more_shows_zero() -> None:
     ((_, changes),) = usage_patches([replace(POOL, used=Resources.of(cpu=2))], [])
 
     assert changes == {"status": {"resources": {"cpu": "0"}, "nodes": 0}}
@@ -122,7 +122,7 @@ def test_a_pool_without_a_count_of_nodes_gets_zero_and_one_with_a_count_keeps_it
     assert (again.changes["status"]["nodes"], "nodes" in later.changes["status"]) == (0, False)
 
 
-def test_a_class_without_subnets_says_so_and_its_pool_says_why_it_waits() -> None:
+def test_a_class_without_subnets_reports_it_and_its_pool_reports_why_it_waits() -> None:
     refused = CLASS.with_problems(
         [NodeClassProblem("SubnetsReady", "SubnetsNotFound", "no subnet has tag x: tag them")]
     )

@@ -210,7 +210,7 @@ def test_ec2_encodes_the_denial_of_a_call_that_changes_something() -> None:
         decode_denial("AAAA")
 
 
-def test_an_explicit_deny_prevails_and_says_so() -> None:
+def test_an_explicit_deny_prevails_and_is_named() -> None:
     decision = decide(
         allow("*"), {"Effect": "Deny", "Action": "s3:*", "Resource": "*", "Sid": "No"}, action="s3:GetObject"
     )

@@ -77,7 +77,7 @@ def test_pods_come_before_buffers_where_a_limit_binds() -> None:
     assert [one.pods for one in checked(lists).nodes] == [("default/web-0",)]
 
 
-def test_a_buffer_that_says_too_little_is_a_problem() -> None:
+def test_a_buffer_that_lacks_a_field_is_a_problem() -> None:
     plan = planned(world([], capacitybuffers=[buffer(replicas=2)]))
 
     assert [(one.object, one.field, one.severity) for one in plan.problems if one.object.startswith("Capacity")] == [

@@ -23,7 +23,7 @@ def after(seconds: float, effort_seconds: float | None) -> Meter:
     ("seconds", "more", "overdue"),
     [(0.5, 0.0, False), (0.5, 0.4, False), (0.5, 0.6, True), (0.9, 0.2, True), (1.1, 0.0, True)],
 )
-def test_what_would_end_after_the_deadline_is_overdue_and_the_plan_says_so(
+def test_what_would_end_after_the_deadline_is_overdue_and_the_plan_shows_it(
     seconds: float, more: float, overdue: bool
 ) -> None:
     meter = after(seconds, 1.0)

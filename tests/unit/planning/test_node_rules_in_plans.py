@@ -72,7 +72,7 @@ def test_a_pod_may_exclude_a_node_by_name_but_not_ask_for_one_to_come() -> None:
     ]
 
 
-def test_a_term_that_says_nothing_matches_no_node_and_the_reason_says_so() -> None:
+def test_a_term_without_expressions_matches_no_node_and_the_reason_names_it() -> None:
     plan = checked(world([pod("web-0", **required({}))], nodes=[node("there")]))
 
     assert why(plan) == [
@@ -149,7 +149,7 @@ def test_a_node_with_labels_of_old_only_is_found_by_them() -> None:
         ({"operator": "Exists"}, True),
     ],
 )
-def test_a_toleration_means_what_it_says(toleration: Json, welcome: bool) -> None:
+def test_a_toleration_has_the_meaning_of_kubernetes(toleration: Json, welcome: bool) -> None:
     plan = checked(world([pod("web-0", tolerations=[toleration])], node_pool("batch", taints=[TAINT])))
 
     assert bool(plan.nodes) == welcome

@@ -145,7 +145,7 @@ def test_a_first_plan_has_a_bound_and_a_search_raises_it(pools: list[Json]) -> N
     )
 
 
-def test_a_plan_that_the_clock_cut_short_says_so() -> None:
+def test_a_plan_that_the_clock_cut_short_is_marked_so() -> None:
     """Each reading of this clock takes a second. No machine is that slow, and the planner still plans all pods."""
     ticks = iter(range(10**9))
     cut = planned(40, Effort(seconds=2.0, clock=lambda: float(next(ticks))))

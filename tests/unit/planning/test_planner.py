@@ -318,7 +318,7 @@ def test_a_volume_holds_its_pod_in_its_zone() -> None:
     assert why(planned(world([mounting]))) == ["PersistentVolumeClaim data does not exist"]
 
 
-def test_a_pod_with_rules_that_are_not_planned_for_stays_pending_and_says_so() -> None:
+def test_a_pod_with_rules_that_are_not_planned_for_stays_pending_with_the_reason() -> None:
     claiming = pod("web-0", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}])
 
     assert why(planned(world([claiming]))) == ["it uses resource claims, which are not planned for yet"]
@@ -383,7 +383,7 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
     ],
     ids=["new", "refused", "broken", "deleted"],
 )
-def test_a_pool_whose_class_is_not_resolved_says_what_is_missing(change: Json, message: str) -> None:
+def test_a_pool_whose_class_is_not_resolved_reports_what_is_missing(change: Json, message: str) -> None:
     own = node_pool("own")
     own["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "own"
     tags = [{"tags": {"a": "b"}}]

@@ -26,7 +26,7 @@ def test_environments_commands_and_annotations_of_pods_are_not_kept() -> None:
     assert "hunter2" not in str(Snapshot.trim({"pods": [secretive]}))
 
 
-def test_items_of_a_list_need_not_say_their_kind() -> None:
+def test_items_of_a_list_need_no_kind() -> None:
     pool = {name: value for name, value in node_pool().items() if name not in ("kind", "apiVersion")}
 
     assert [one.key for one in Snapshot.from_lists({"nodepools": [pool]}).pools] == ["NodePool/default"]
