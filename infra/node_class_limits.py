@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from infra.settings import AllowedSecurityGroups, AllowedSubnets, Settings
+from infra.node_class_settings import AllowedSecurityGroups, AllowedSubnets
+from infra.settings import Settings
 from joiner.names import DISCOVERY_TAG, cluster_tag
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
+from infra.node_class_settings import NodeClassSettings
 from infra.settings_reader import (
     NotEmpty,
     NumberRange,
@@ -125,67 +126,6 @@ class PlanningSettings:
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     """Whether a pod stays pending (Strict) if its node could not choose among as many values as a pool's minValues
     require, or gets a node with fewer choices."""
-
-
-KeyArn = TextPattern(
-    r"arn:[\w-]+:kms:[a-z0-9-]+:\d{12}:key/[\w-]+",
-    "the ARN of a KMS key, not of an alias: arn:aws:kms:REGION:ACCOUNT:key/ID",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedSubnets:
-    """Subnets that node classes may select, by id or by tag."""
-
-    ids: Annotated[tuple[str, ...], TextPattern(r"subnet-[0-9a-f]{8,17}", "subnet ids: subnet-0123456789abcdef0")] = ()
-    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """One of these tags suffices; the value * matches any value."""
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedSecurityGroups:
-    """Security groups that node classes may select, by id or by tag."""
-
-    ids: Annotated[
-        tuple[str, ...], TextPattern(r"sg-[0-9a-f]{8,17}", "ids of security groups: sg-0123456789abcdef0")
-    ] = ()
-    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """One of these tags suffices; the value * matches any value."""
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedSnapshots:
-    """Snapshots that volumes of a node class may be created from, by owner, id or tag.
-
-    The snapshots of an image that nodes may boot need no entry: EC2 uses them with the image.
-    """
-
-    owners: Annotated[
-        tuple[str, ...],
-        TextPattern(
-            r"self|amazon|aws-marketplace|\d{12}", "amazon, self, aws-marketplace, or account numbers in quotes"
-        ),
-    ] = ("amazon",)
-    """`self` would let node classes mount every snapshot of the account."""
-    ids: Annotated[tuple[str, ...], TextPattern(r"snap-[0-9a-f]{8,17}", "snapshot ids: snap-0123456789abcdef0")] = ()
-    tags: Mapping[str, str] | None = None
-    """One of these tags suffices; the value * matches any value. None: the cluster's tags, as for subnets."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeClassSettings:
-    """What node classes may name: limits that users of kubectl cannot raise."""
-
-    subnets: AllowedSubnets | None = None
-    """None: subnets that are tagged for the cluster (`kubernetes.io/cluster/NAME` owned or shared, or
-    `karpenter.sh/discovery: NAME`), and those that EKS describes as the cluster's own."""
-    security_groups: AllowedSecurityGroups | None = None
-    """None: security groups that are tagged for the cluster, and the one that EKS created for it."""
-    snapshots: AllowedSnapshots = AllowedSnapshots()
-    kms_keys: Annotated[tuple[str, ...], KeyArn] = ()
-    """Customer-managed keys that may encrypt volumes: those that node classes name in kmsKeyID, and the account's
-    default key for EBS if it is one. `launch_instances` gets the permissions that EC2 needs; the policy of the key must
-    allow them, too (docs/kms.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +245,7 @@ class Settings:
         NotEmpty("at least one owner, since no image could boot otherwise, or leave the key out"),
     ] = ("amazon", "self")
     """Owners of the images that nodes may boot."""
-    node_classes: NodeClassSettings = NodeClassSettings()
+    node_classes: NodeClassSettings = field(default_factory=NodeClassSettings)
     vpc: VpcSettings | None = None
     """None: the cluster's endpoint is public."""
     loopback_endpoint: bool = False

@@ -11,7 +11,8 @@ from typing import Annotated, Final
 
 import typer
 
-from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.pause import Pause
 from joiner.names import DRAINING, KEEPING, NODECLAIM, pause_parameter
 from joiner_cli.deployed_stack import (

@@ -10,7 +10,8 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
-from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 

@@ -23,8 +23,9 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import environment
-from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
+from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger

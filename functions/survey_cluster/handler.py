@@ -13,13 +13,13 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.survey_cluster.survey_document import build_survey_document
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
-from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
@@ -36,14 +36,13 @@ from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
-from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement, SeenClaim
+from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
 from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
-from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.lifecycle.supported_size import beyond_supported_size
-from joiner.names import NODE_CLASS_RESOURCES, NODEPOOL, POOL_RESOURCES, PROVISIONER, TERMINATION_FINALIZER
+from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
@@ -67,7 +66,6 @@ ITS_KINDS: Final = frozenset(
 )  # survey_instances reports the others that cannot be read
 RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
 EMPTY_AT_ONCE: Final = 100  # one execution retires so many; a request for more would hold their place in the budgets
-OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
 BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
 
@@ -145,7 +143,7 @@ class ClusterSurveying:
             "emptyLater": count_waiting_claims(survey, {each.claim.name for each in due if each.reason == "empty"}),
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
-            "survey": documents.put_survey(self._store, task, _kept(survey, survey.lists["nodes"])),
+            "survey": documents.put_survey(self._store, task, build_survey_document(survey, survey.lists["nodes"])),
             "reasons": shortened([*unreadable, *reported, *(each.message for each in due), *found]),
         }
 
@@ -343,30 +341,6 @@ def _request(due: DueRetirement) -> dict[str, Any]:
     }
 
 
-def _kept(survey: ClusterSurvey, manifests: Sequence[Manifest]) -> KeptSurvey:
-    """Return the document for the survey of the instances.
-
-    It includes nodes that cannot be read: a node that is missing in it must not exist.
-    """
-    by_instance = {
-        str((each.get("spec") or {}).get("providerID") or "").rpartition("/")[2]: each["metadata"] for each in manifests
-    }
-    nodes = {instance: metadata for instance, metadata in by_instance.items() if instance}
-    return KeptSurvey(
-        at=survey.at,
-        claims=_seen(survey),
-        nodes={instance: str(metadata["name"]) for instance, metadata in nodes.items()},
-        ours=tuple(instance for instance, metadata in nodes.items() if _is_held(metadata)),
-    )
-
-
-def _is_held(metadata: Manifest) -> bool:
-    """Return whether it is a node of a pool with Joiner's finalizer."""
-    return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and bool(
-        OF_A_POOL & set(metadata.get("labels") or ())
-    )
-
-
 def _obscured(lists: Lists, snapshot: Snapshot) -> frozenset[str]:
     """Return the names of nodes that run a pod that cannot be read: such a node may not count as empty."""
     if len(snapshot.pods) == len(lists["pods"]):
@@ -377,22 +351,6 @@ def _obscured(lists: Lists, snapshot: Snapshot) -> frozenset[str]:
         str(spec["nodeName"])
         for meta, spec in raw
         if spec.get("nodeName") and (meta.get("namespace"), meta["name"]) not in read
-    )
-
-
-def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
-    return tuple(
-        SeenClaim(
-            name=claim.name,
-            kind=claim.kind,
-            provider_id=claim.provider_id,
-            registered=claim.registered,
-            deleting=claim.deleting,
-            blocked=is_blocked(claim),
-            drained_by=drained_by(claim),
-            pool=claim.pool_key,
-        )
-        for claim in survey.claims
     )
 
 

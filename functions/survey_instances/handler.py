@@ -23,7 +23,8 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
-from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.executions import RUNNING, STATUS_UNKNOWN, SUCCEEDED, Executions
 from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger

@@ -9,8 +9,9 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error, NoAnswer
+from joiner.adapters.ec2_instances import Instance
 from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL
 
 logger = Logger(child=True)

@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from infra.settings import (
-    AllowedSecurityGroups,
-    AllowedSnapshots,
-    AllowedSubnets,
-    NodeClassSettings,
-    Settings,
-    load_settings,
-)
+from infra.node_class_settings import AllowedSecurityGroups, AllowedSnapshots, AllowedSubnets, NodeClassSettings
+from infra.settings import Settings, load_settings
 from infra.settings_reader import SettingsError
 from joiner.launching import NodeClassPolicy
 from tests.infra.conftest import Synthesis, Synthesise, flat

@@ -11,7 +11,8 @@ import pytest
 from aws_cdk import aws_iam as iam
 
 from infra.aws_permissions import AccountRegion, _allow_encryption
-from infra.settings import NodeClassSettings, Settings
+from infra.node_class_settings import NodeClassSettings
+from infra.settings import Settings
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws_sessions import aws_session

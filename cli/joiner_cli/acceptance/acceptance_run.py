@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.ec2_client import Ec2, Instance
+from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, NotFound
 from joiner.adapters.ledger import Ledger

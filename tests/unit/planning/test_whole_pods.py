@@ -21,7 +21,8 @@ from joiner.planning.packing.search_context import SearchContext
 from joiner.planning.packing.solve import first_packing
 from joiner.planning.relaxation.cuts import dual_feasible_shares
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import ResourceLp, worth_to_price_ratio
+from joiner.planning.relaxation.resource_lp import ResourceLp
+from joiner.planning.relaxation.worth_scaling import worth_to_price_ratio
 from tests.unit.planning.test_kernel import compiled, problem
 
 

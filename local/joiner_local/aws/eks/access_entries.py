@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import unquote
 
 from moto.core.common_models import CloudFormationModel
-from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.eks.exceptions import (
     InvalidParameterException,
@@ -23,10 +21,7 @@ from moto.eks.exceptions import (
     ResourceNotFoundException,
 )
 from moto.eks.models import eks_backends
-from moto.eks.responses import EKSResponse
 from moto.iam.models import iam_backends
-
-from joiner_local.aws.attribute_patches import replace_attribute
 
 NODE_TYPES: Final = {"EC2_LINUX": ["system:nodes"], "EC2_WINDOWS": ["eks:kube-proxy-windows", "system:nodes"]}
 TYPES: Final = frozenset({"STANDARD", "FARGATE_LINUX", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX", *NODE_TYPES})
@@ -320,91 +315,3 @@ def _associate_all(store: AccessEntries, entry: AccessEntry, properties: Mapping
     for policy in properties.get("AccessPolicies") or []:
         scope = {"type": policy["AccessScope"]["Type"], "namespaces": policy["AccessScope"].get("Namespaces")}
         store.associate(entry.cluster, entry.principal, policy["PolicyArn"], scope)
-
-
-def _asked(response: Any) -> tuple[AccessEntries, str, str]:
-    """Return store, cluster and principal of a request; the ARN in the path is percent-encoded."""
-    _, _, cluster, *rest = response.path.split("/")
-    principal = "/".join(rest[1:]).partition("/access-policies")[0]
-    return access_entries(response.current_account, response.region), cluster, unquote(principal)
-
-
-def create_access_entry(response: Any) -> ActionResult:
-    store, cluster, _ = _asked(response)
-    asked = {key: response._get_param(key) for key in ("type", "kubernetesGroups", "username", "tags")}
-    return ActionResult({"accessEntry": store.create(cluster, response._get_param("principalArn"), asked).describe()})
-
-
-def describe_access_entry(response: Any) -> ActionResult:
-    store, cluster, principal = _asked(response)
-    return ActionResult({"accessEntry": store.find(cluster, principal).describe()})
-
-
-def list_access_entries(response: Any) -> ActionResult:
-    store, cluster, _ = _asked(response)
-    wanted = response._get_param("associatedPolicyArn")
-    found = [entry.principal for entry in store.of(cluster) if not wanted or wanted in entry.policies]
-    return ActionResult({"accessEntries": found})
-
-
-def update_access_entry(response: Any) -> ActionResult:
-    store, cluster, principal = _asked(response)
-    asked = {key: response._get_param(key) for key in ("kubernetesGroups", "username")}
-    return ActionResult({"accessEntry": store.update(cluster, principal, asked).describe()})
-
-
-def delete_access_entry(response: Any) -> ActionResult:
-    store, cluster, principal = _asked(response)
-    store.delete(cluster, principal)
-    return ActionResult({})
-
-
-def associate_access_policy(response: Any) -> ActionResult:
-    store, cluster, principal = _asked(response)
-    policy = store.associate(
-        cluster, principal, response._get_param("policyArn"), response._get_param("accessScope") or {}
-    )
-    return ActionResult(
-        {"clusterName": cluster, "principalArn": principal, "associatedAccessPolicy": policy.describe()}
-    )
-
-
-def disassociate_access_policy(response: Any) -> ActionResult:
-    store, cluster, principal = _asked(response)
-    store.disassociate(cluster, principal, unquote(response.path.partition("/access-policies/")[2]))
-    return ActionResult({})
-
-
-def list_associated_access_policies(response: Any) -> ActionResult:
-    store, cluster, principal = _asked(response)
-    policies = [policy.describe() for policy in store.find(cluster, principal).policies.values()]
-    return ActionResult({"clusterName": cluster, "principalArn": principal, "associatedAccessPolicies": policies})
-
-
-def list_access_policies(_response: Any) -> ActionResult:
-    return ActionResult({"accessPolicies": [{"name": name, "arn": policy_arn(name)} for name in POLICIES]})
-
-
-OPERATIONS: Final = (
-    create_access_entry,
-    describe_access_entry,
-    list_access_entries,
-    update_access_entry,
-    delete_access_entry,
-    associate_access_policy,
-    disassociate_access_policy,
-    list_associated_access_policies,
-    list_access_policies,
-)
-PATHS: Final = (
-    "{0}/access-policies$",
-    "{0}/clusters/(?P<name>[^/]+)/access-entries$",
-    "{0}/clusters/(?P<name>[^/]+)/access-entries/(?P<principalArn>.+)/access-policies$",
-    "{0}/clusters/(?P<name>[^/]+)/access-entries/(?P<principalArn>.+)/access-policies/(?P<policyArn>.+)$",
-    "{0}/clusters/(?P<name>[^/]+)/access-entries/(?P<principalArn>.+)$",
-)
-
-
-def install() -> None:
-    for operation in OPERATIONS:
-        replace_attribute(EKSResponse, operation.__name__, operation)

@@ -15,7 +15,7 @@ from moto.eks.models import Cluster, eks_backends
 from moto.eks.responses import EKSResponse
 
 from joiner_local.aws.attribute_patches import add_items, replace_attribute
-from joiner_local.aws.eks import access_entries
+from joiner_local.aws.eks import access_entry_actions
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
@@ -97,9 +97,9 @@ def describe_cluster_versions(_response: Any) -> ActionResult:
 
 
 def install(aws: LocalAws) -> None:
-    access_entries.install()
+    access_entry_actions.install()
     paths = (
-        *access_entries.PATHS,
+        *access_entry_actions.PATHS,
         "{0}/cluster-versions$",
         "{0}/clusters/(?P<name>[^/]+)/addons$",
         "{0}/clusters/(?P<name>[^/]+)/pod-identity-associations$",

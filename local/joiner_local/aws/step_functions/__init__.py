@@ -4,7 +4,8 @@ The interpreter is our own, because moto's parses a machine again for each execu
 engine, and continues after StopExecution. From the lowest layer: `jsonata_expressions`, `task_tokens` (promises and
 task tokens), `execution_history` (events), `task_resources` and `task_calls` (what a Task calls, and the call),
 `running_tasks` (its timeouts and events), `machine_definition` (a machine as a value, and what is refused at creation),
-`state_runs` (what a state's expressions see), `machine_execution` (the interpreter), `state_machines` (what the API
-acts on), `machine_descriptions`, `execution_logs`, `step_functions_api`. Only `task_calls` calls other services.
+`state_runs` (what a state's expressions see), `state_interpreter`, `machine_execution` (its thread), `state_machines`
+(what the API acts on), `machine_descriptions`, `execution_logs`, `task_services`, `step_functions_api`. Only
+`task_calls` calls other services.
 Reference: https://states-language.net and the Step Functions Developer Guide.
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from joiner_local.aws.cloudwatch.log_shipping import LogShipper
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
-from joiner_local.aws.step_functions.machine_execution import ExecutionIdentity
+from joiner_local.aws.step_functions.state_interpreter import ExecutionIdentity
 from joiner_local.aws.step_functions.task_calls import ServiceRefused
 
 # Events that the level FATAL of a logging configuration delivers.

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
 from joiner_local.aws.step_functions.machine_definition import InvalidDefinition, MachineDefinition, parse_machine
-from joiner_local.aws.step_functions.machine_execution import ExecutionIdentity, MachineExecution
+from joiner_local.aws.step_functions.machine_execution import MachineExecution
 from joiner_local.aws.step_functions.payload_sizes import LARGEST_PAYLOAD
+from joiner_local.aws.step_functions.state_interpreter import ExecutionIdentity
 from joiner_local.aws.step_functions.task_calls import ServiceRefused, Services
 from joiner_local.aws.step_functions.task_tokens import TaskTokens
 

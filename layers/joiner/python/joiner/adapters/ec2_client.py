@@ -18,6 +18,7 @@ from joiner.adapters.ec2_errors import (
     TemplateDiffers,
     translate_errors,
 )
+from joiner.adapters.ec2_instances import Answer, Instance, launched_for, list_tags
 from joiner.adapters.parallel_calls import call_each
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
@@ -25,69 +26,11 @@ from joiner.launching.unused_launch_templates import StoredLaunchTemplate
 from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
-Answer = Mapping[str, Any]
-
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
 UNKNOWN_GROUP: Final = "InvalidPlacementGroup"  # the beginning of the codes for a group that does not exist
 TAGGED_AT_ONCE: Final = 500
 NAMED_AT_ONCE: Final = 200  # values of all filters of one call
 TERMINATED_AT_ONCE: Final = 500  # EC2 accepts 1,000 ids; half of them keeps a refused call small
-
-
-@dataclass(frozen=True, slots=True)
-class Instance:
-    """One instance as DescribeInstances shows it."""
-
-    id: str
-    instance_type: str
-    zone: str
-    image: str
-    state: str
-    capacity_type: str
-    launched_at: str = ""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    state_code: str = ""
-    """EC2's ``StateReason``: why it is in its state, such as ``Client.VolumeLimitExceeded``."""
-    state_message: str = ""
-    subnet: str = ""
-    security_groups: tuple[str, ...] = ()
-    reservation: str = ""
-    """The capacity reservation in which it runs; empty if it runs in none."""
-
-    @property
-    def launch(self) -> str:
-        """Return the id of the launch of this instance; empty if Joiner did not launch it."""
-        return self.tags.get(LAUNCH, "")
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the instance is neither terminated nor shutting down."""
-        return self.state in ("pending", "running", "stopping", "stopped")
-
-    @property
-    def works(self) -> bool:
-        """Return whether the instance runs pods or will soon."""
-        return self.state in ("pending", "running")
-
-    @classmethod
-    def from_ec2(cls, response: Answer) -> "Instance":
-        """Read one instance of the answer of DescribeInstances."""
-        launched = response.get("LaunchTime")
-        return cls(
-            id=response["InstanceId"],
-            instance_type=response["InstanceType"],
-            zone=response["Placement"]["AvailabilityZone"],
-            image=response.get("ImageId", ""),
-            state=response["State"]["Name"],
-            capacity_type=_capacity_type(response),
-            launched_at=launched.isoformat() if launched is not None else "",
-            tags={tag["Key"]: tag["Value"] for tag in response.get("Tags", ())},
-            state_code=(response.get("StateReason") or {}).get("Code", ""),
-            state_message=(response.get("StateReason") or {}).get("Message", ""),
-            subnet=response.get("SubnetId", ""),
-            security_groups=tuple(sorted(group["GroupId"] for group in response.get("SecurityGroups", ()))),
-            reservation=response.get("CapacityReservationId") or "",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +80,7 @@ class Ec2:
             {"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]},
             {"Name": "tag-key", "Values": [NODEPOOL]},
         ]
-        return self._instances([*_launched_for(cluster), *owned], ended=ended)
+        return self._instances([*launched_for(cluster), *owned], ended=ended)
 
     def instances_left_of_cluster(self, cluster: str) -> list[Instance]:
         """Return the instances, not terminated, that Joiner launched for a cluster, also those without the other tags
@@ -145,7 +88,7 @@ class Ec2:
 
         Used to check whether any instance remains before Joiner is removed.
         """
-        return self._instances(_launched_for(cluster))
+        return self._instances(launched_for(cluster))
 
     def instances(self, ids: Iterable[str]) -> list[Instance]:
         """Return those of `ids` that are not terminated, by id."""
@@ -288,7 +231,7 @@ class Ec2:
         Any principal with ec2:CreateLaunchTemplate may have made one of this name, with user data that would run under
         our node role. `TemplateDiffers` if version 1, which launches use, has other content.
         """
-        specifications = [{"ResourceType": "launch-template", "Tags": _tags(tags)}] if tags else []
+        specifications = [{"ResourceType": "launch-template", "Tags": list_tags(tags)}] if tags else []
         with translate_errors():
             try:
                 self._client.create_launch_template(
@@ -338,7 +281,7 @@ class Ec2:
         wanted = sorted(set(resources))
         with translate_errors():
             for start in range(0, len(wanted), TAGGED_AT_ONCE):
-                self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=_tags(tags))
+                self._client.create_tags(Resources=wanted[start : start + TAGGED_AT_ONCE], Tags=list_tags(tags))
 
     def terminate(self, instances: Iterable[str]) -> Terminated:
         """Terminate instances; return the result for each. No error of EC2 is raised.
@@ -396,18 +339,3 @@ class Parameters:
                 answer = self._client.get_parameters(Names=wanted[start : start + 10])
                 found |= {each["Name"]: each["Value"] for each in answer["Parameters"]}
         return found
-
-
-def _launched_for(cluster: str) -> list[Mapping[str, Any]]:
-    return [{"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]}, {"Name": "tag-key", "Values": [LAUNCH]}]
-
-
-def _capacity_type(response: Answer) -> str:
-    """Return the capacity type of an instance. EC2 reports a reservation also for instances that use an open one."""
-    if response.get("InstanceLifecycle") == "spot":
-        return "spot"
-    return "reserved" if response.get("CapacityReservationId") else "on-demand"
-
-
-def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]

@@ -6,7 +6,7 @@ first call records it.
 
 from datetime import datetime
 
-from joiner.adapters.ec2_client import Instance
+from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.retirements import Retirements

@@ -14,7 +14,6 @@ from joiner import item_keys
 from joiner.adapters.dynamodb_table import (
     TRANSACTION,
     ConditionFailed,
-    DynamoTable,
     is_condition_failure,
     write_with_retries,
 )
@@ -29,9 +28,9 @@ from joiner.adapters.ledger_items import (
     OfferingKey,
     Pairing,
     Unavailable,
-    Wave,
 )
 from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
+from joiner.adapters.wave_records import WaveRecords
 from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
@@ -39,10 +38,9 @@ SET_CLAIM: Final = "SET claim = :claim, launch = :launch"
 UNPAIRED: Final = "attribute_not_exists(claim) OR claim = :claim"
 ASSIGN: Final = "SET classes = :classes, leaseNumber = :number ADD version :one"
 NOT_LATER: Final = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
-WAVE_KEPT: Final = 24 * 3600  # the sweep finds an abandoned wave much earlier
 
 
-class Ledger(DynamoTable):
+class Ledger(WaveRecords):
     """The ledger of one deployment."""
 
     # The lease
@@ -321,82 +319,6 @@ class Ledger(DynamoTable):
             for key, each in listed
             if key.startswith(item_keys.OF_DISRUPTIONS)
         }
-
-    # Waves
-
-    def begin_wave(self, name: str, execution: str, claims: Iterable[str], now: int) -> None:
-        """Record that `execution` waits for `claims`. A second call, with more claims, keeps the rings that came
-        meanwhile.
-        """
-        self._update(
-            item_keys.WAVE,
-            name,
-            (
-                "SET execution = :execution, claims = :claims, rings = if_not_exists(rings, :none), seenAt = :now, "
-                "expires = :expires"
-            ),
-            {
-                ":execution": execution,
-                ":claims": tuple(sorted(claims)),
-                ":none": 0,
-                ":now": now,
-                ":expires": now + WAVE_KEPT,
-            },
-        )
-
-    def wave(self, name: str) -> Wave | None:
-        """Return one wave, or None when it ended."""
-        return self._get_one(item_keys.WAVE, name, Wave.of)
-
-    def waves(self) -> list[Wave]:
-        """Return all waves."""
-        return self._read(item_keys.WAVE, self._query(item_keys.WAVE), Wave.of)
-
-    def see_wave(self, name: str, now: int) -> Wave | None:
-        """Return the wave and record a check at `now`; None when it ended."""
-        try:
-            item = self._update(
-                item_keys.WAVE, name, "SET seenAt = :now", {":now": now}, condition="attribute_exists(execution)"
-            )
-        except ConditionFailed:
-            return None
-        return self._read_one(item_keys.WAVE, item, Wave.of)
-
-    def count_placed(self, name: str, planned: int, placed: int) -> None:
-        """Add the pods that one check placed, so that the last check can report the whole wave."""
-        counted = {":planned": planned, ":placed": placed}
-        self._try_update(
-            item_keys.WAVE,
-            name,
-            "ADD planned :planned, placed :placed",
-            counted,
-            condition="attribute_exists(execution)",
-        )
-
-    def ring_wave(self, name: str, at: float) -> str:
-        """Count one ring `at` a moment (epoch) and take the task token of the waiting execution, in one write. Return
-        an empty token if no execution waits, or if the wave ended.
-        """
-        try:
-            answer = write_with_retries(
-                self._client.update_item,
-                TableName=self._table,
-                Key=item_keys.item_key(item_keys.WAVE, name),
-                UpdateExpression="ADD rings :one SET rungAt = :at REMOVE #token",
-                ConditionExpression="attribute_exists(execution)",
-                ExpressionAttributeNames={"#token": "token"},
-                ExpressionAttributeValues={":one": written(1), ":at": written(round(at * 1000))},
-                ReturnValues="ALL_OLD",
-            )
-        except ClientError as reason:
-            if is_condition_failure(reason):
-                return ""
-            raise
-        return text(answer.get("Attributes", {}), "token")
-
-    def end_wave(self, name: str) -> None:
-        """Delete a wave that no execution waits for any more."""
-        self._client.delete_item(TableName=self._table, Key=item_keys.item_key(item_keys.WAVE, name))
 
     # The doorbell
 

@@ -2,17 +2,8 @@
 same state gives the same plan."""
 
 from joiner.planning.inputs.snapshot import LISTED, Snapshot
-from joiner.planning.plan import (
-    Ceilings,
-    ExistingNode,
-    Offer,
-    PendingPod,
-    Plan,
-    PlannedNode,
-    PlanPolicies,
-    PlanTolerances,
-    Reason,
-)
+from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
+from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.planner import Planner, plan
 
 __all__ = [

@@ -256,34 +256,7 @@ class PendingPod:
         return cls(fields["pod"], tuple(Reason.from_json(one) for one in fields["reasons"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Ceilings:
-    """The maximum over all pools of the cluster: number of managed nodes, and their price in $/h. None means no
-    ceiling."""
-
-    nodes: int | None = None
-    price_per_hour: float | None = None
-
-
 PRICE_PARTS: Final = ("instance", "volumes", "address", "running")
-
-
-@dataclass(frozen=True, slots=True)
-class PlanTolerances:
-    """By which shares a plan may cost more than the cheapest one that was found: for fewer and larger nodes and fewer
-    instance types, and for nodes in more zones."""
-
-    fewer_nodes: float = 0.005
-    zones: float = 0.01
-
-
-@dataclass(frozen=True, slots=True)
-class PlanPolicies:
-    """``preferences``: plans satisfy the preferences of pods where that costs nothing. ``best_effort``: minValues are
-    kept as far as possible instead of strictly."""
-
-    preferences: bool = True
-    best_effort: bool = False
 
 
 @dataclass(frozen=True, slots=True)

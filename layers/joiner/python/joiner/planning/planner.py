@@ -22,7 +22,8 @@ from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.plan import UNCHANGED, Ceilings, Plan, PlanPolicies, PlanTolerances
+from joiner.planning.plan import UNCHANGED, Plan
+from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.state.build import build_state
 from joiner.planning.state.plan_state import PlanState
 from joiner.pools import InvalidManifest, ResolvedNodeClass

@@ -6,14 +6,15 @@ Where one more node could take all remaining pods, that node is recorded, and us
 more expensive.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
 from joiner import names
-from joiner.cluster.resources import CPU, MEMORY
+from joiner.cluster.resources import CPU
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.placement.group_order import order_groups
 from joiner.planning.placement.preferences import preference_score
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.free_capacity import FreeCapacity
@@ -379,26 +380,3 @@ class SequentialPlacer:
         ):  # A pod was placed there because of another pod that has now moved elsewhere.
             self.state.close(last)
             restore_layout(self.state, kept)
-
-
-def order_groups(state: PlanState, shares: Mapping[int, float], order: str) -> list[PodGroup]:
-    """Return the pending groups in order.
-
-    Highest priority first; then groups that require existing capacity; then groups with rules about other pods,
-    because they determine the node; then the largest. With ``scarce``, groups with the fewest offers come first.
-    """
-    offers = {group: state.offers(group) for group in state.left}
-    sizes: dict[str, Callable[[PodGroup], float]] = {
-        "scarce": lambda group: -offers[group],
-        "worth": lambda group: shares[group.index],
-        "cpu": lambda group: group.constraints.requests.get(CPU, 0),
-        "memory": lambda group: group.constraints.requests.get(MEMORY, 0),
-    }
-    size = sizes[order]
-
-    def key(group: PodGroup) -> tuple[float, ...]:
-        own = state.rules[group.index]
-        ties = 0 if order == "scarce" or own.selected_groups else 2 if own.free else 1
-        return (-group.constraints.priority, offers[group] > 0, ties, -size(group), group.index)
-
-    return sorted(state.left, key=key)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
-from joiner.planning.relaxation.resource_lp import LARGE_SLACK, TIGHT, ResourceLp, worth_to_price_ratio
+from joiner.planning.relaxation.resource_lp import LARGE_SLACK, TIGHT, ResourceLp
+from joiner.planning.relaxation.worth_scaling import worth_to_price_ratio
 
 TURNS: Final = 8
 ROUGH_TURNS: Final = 3

@@ -5,13 +5,11 @@ the same domain if they were assigned (``domain_assignment``). *Offers* are the 
 cannot express are checked by the exact placement, which decides about every pod: the packing is only a proposal.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
-from joiner import names
 from joiner.cluster.resources import CPU, MEMORY, PODS
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import PoolOffers
@@ -23,9 +21,9 @@ from joiner.planning.relaxation.offer_table import (
     tabulate_offers,
     undominated_offers,
 )
+from joiner.planning.relaxation.packing_items import HostRow, ItemDraft, draft_items
 from joiner.planning.state.domain_assignment import DomainAssignment
 from joiner.planning.state.plan_state import PlanState
-from joiner.planning.state.pod_topology import DomainCounts, GroupRules
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +133,7 @@ def compile_problem(
     """
     table = tabulate_offers(state, [group for group in state.groups.pending if not group.refused], assignment.keys)
     kept = _useful_offers(table, groups)
-    items = _items(state, assignment, groups, table.kind_of)
+    items = draft_items(state, assignment, groups, table.kind_of)
     free = _narrowed(state, table, kept) if narrowed else table.free[kept]
     vectors = np.array([one.group.vector for one in items], float).reshape(len(items), free.shape[1])
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(free < UNBOUNDED_AMOUNT, axis=0)
@@ -299,81 +297,6 @@ def _coarse_units(need: Floats) -> Floats:
     unit = np.array([np.gcd.reduce(whole[:, resource]) for resource in range(need.shape[1])], float)
     least: Floats = np.maximum(unit, 1)
     return least
-
-
-@dataclass(slots=True)
-class ItemDraft:
-    """An item that is being collected: a sample group, its assigned domain, its rules about other pods on its node,
-    the rules that count it, and its members."""
-
-    group: PodGroup
-    key: str
-    value: str
-    kind: int
-    rows: tuple["HostRow", ...]
-    counted: tuple["HostRow", ...]
-    members: list[tuple[PodGroup, int]]
-
-
-ANY: Final = "*"
-EVERY: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - addresses that pods take ports on, not one to listen on
-
-PRECISE_RULES_PODS: Final = 6000
-"""Up to this number of pods, a pod that conflicts with others on its node costs a part of a node, so pods with a host
-rule and pods that it counts are distinguished. With more pods, such a pod finds another node, and fewer items
-matter more: a pod with a rule is then also counted by it."""
-PRECISE_RULES_GROUPS: Final = 60
-"""Up to this number of groups, they are distinguished for any number of pods."""
-
-HostRow = tuple[object, int, bool]
-"""A rule about hosts (its counts, or a port), how many of its pods may share a node, and whether it must hold in every
-plan."""
-
-
-def _items(
-    state: PlanState, assignment: DomainAssignment, groups: Sequence[PodGroup], kind_of: Mapping[PodGroup, int]
-) -> list[ItemDraft]:
-    found: dict[object, ItemDraft] = {}
-    addresses: dict[tuple[int, str], set[str]] = {}
-    for group in groups:
-        for port in group.constraints.host_ports:
-            addresses.setdefault((port.port, port.protocol), set()).add(ANY if port.ip in EVERY else port.ip)
-    precise = state.pods_left <= PRECISE_RULES_PODS or len(groups) <= PRECISE_RULES_GROUPS
-    asked = _asked(state, groups) if precise else {}
-    for group in groups:
-        rows = tuple(row for row in host_rows(group, state.rules[group.index], addresses) if precise or row[1])
-        feeds = state.rules[group.index].feeds
-        counted = tuple(row for row in rows if not precise or not isinstance(row[0], DomainCounts) or row[0] in feeds)
-        counted += tuple(row for counts in feeds for row in asked.get(counts, ()) if row not in rows)
-        for key, value, number in assignment.shares(group, state.left[group]):
-            identity = (group.vector, kind_of[group], key, value, rows, counted)
-            if identity not in found:
-                found[identity] = ItemDraft(group, key, value, kind_of[group], rows, counted, [])
-            found[identity].members.append((group, number))
-    return list(found.values())
-
-
-def host_rows(
-    group: PodGroup, own: GroupRules, addresses: Mapping[tuple[int, str], Collection[str]]
-) -> tuple[HostRow, ...]:
-    """Return the rules that limit the pods of a group on one node. A port that is used on every address is used on
-    each of ``addresses``."""
-    rows: list[HostRow] = [(rule.counts, rule.spread.max_skew, False) for rule in own.spreads if rule.universe is None]
-    rows += [(counts, 1 if counts in own.feeds else 0, True) for counts in own.away if counts.key == names.HOSTNAME]
-    taken: set[tuple[int, str, str]] = set()
-    for port in group.constraints.host_ports:
-        known = (port.port, port.protocol)
-        taken |= {(*known, ip) for ip in (addresses.get(known, ()) if port.ip in EVERY else (port.ip,))}
-    return (*rows, *((one, 1, True) for one in sorted(taken)))
-
-
-def _asked(state: PlanState, groups: Sequence[PodGroup]) -> dict[object, tuple[HostRow, ...]]:
-    """Return, by counts, the rules about hosts of some of these groups."""
-    found: dict[object, dict[HostRow, None]] = {}
-    for group in groups:
-        for row in host_rows(group, state.rules[group.index], {}):
-            found.setdefault(row[0], {})[row] = None
-    return {counts: tuple(rows) for counts, rows in found.items()}
 
 
 def _caps(items: Sequence[ItemDraft]) -> tuple[Marks, Marks, Whole, Marks]:

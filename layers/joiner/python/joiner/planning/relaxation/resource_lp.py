@@ -20,6 +20,7 @@ from joiner.planning.relaxation.cuts import countable_resources, dual_feasible_s
 from joiner.planning.relaxation.lp_solver import INFINITE, quiet_solver, run_solver
 from joiner.planning.relaxation.lp_values import NO_OFFERS, LimitRows, Relaxation, SpareCapacity
 from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.relaxation.worth_scaling import worth_to_price_ratio
 
 MOST_ROUNDS: Final = 40
 TAKEN_A_ROUND: Final = 4
@@ -372,26 +373,6 @@ def _empty_program(classes: int) -> highspy.HighsLp:
     empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     empty.a_matrix_.start_ = [0]
     return empty
-
-
-def worth_to_price_ratio(
-    free: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
-) -> Floats:
-    """Return for each of these offers by how much the worth of its pods exceeds its price, with its capacity priced by
-    the best of ``rates``. Divided by the largest of these ratios, worths are such that no offer earns more than its
-    price."""
-    # Any prices give a valid proof; the prices of one resource alone are used if no others exist.
-    prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
-    whole, each = free @ prices.T, need @ prices.T
-    least: Floats = np.full(len(price), np.inf)
-    for position in range(len(prices)):
-        # An item without cost at these prices is worth more than that; prices at which the capacity costs nothing prove
-        # nothing.
-        ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
-        worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)
-        known = np.flatnonzero((whole[:, position] > 0) & np.isfinite(worst))
-        least[known] = np.minimum(least[known], worst[known] * whole[known, position] / price[known])
-    return least
 
 
 def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:

@@ -10,7 +10,7 @@ from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.pending_pods import placed_pods, select_pods
 from joiner.planning.model.pod_groups import group_pods
 from joiner.planning.model.pool_offers import compile_pool_offers
-from joiner.planning.plan import Ceilings
+from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import find_existing_capacity
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.static_pools import missing_static_nodes

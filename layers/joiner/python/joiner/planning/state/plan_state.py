@@ -13,7 +13,7 @@ from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.model.volume_constraints import UNLIMITED
-from joiner.planning.plan import Ceilings
+from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.limit_violations import (
     CeilingViolation,
     LimitViolation,
@@ -26,9 +26,7 @@ from joiner.planning.state.rule_compilation import compile_rules
 from joiner.pools import InvalidManifest, NodePool
 
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
-
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
-
 PORTS_TAKEN: Final = "its host ports are taken"
 
 
@@ -64,11 +62,7 @@ class PlanState:
         self.offered_pools = tuple(offered_pools)
         self.existing = tuple(existing)
         self.new: list[NodeState] = []
-        still_open = [
-            pool_offers
-            for pool_offers in offered_pools
-            if not _used_up(pool_offers.pool, used.get(pool_offers.pool.key, {}))
-        ]
+        still_open = [one for one in offered_pools if not _used_up(one.pool, used.get(one.pool.key, {}))]
         self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)
         self.assigned_spread = tuple(own.assigned_spread for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)

@@ -11,7 +11,7 @@ from typing import Final
 from joiner import names
 from joiner.planning.model.node_offers import OfferChoice, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
-from joiner.planning.plan import Ceilings
+from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import ExistingCapacity
 from joiner.planning.state.node_state import NodeState
 from joiner.pools import InvalidManifest, NodePool

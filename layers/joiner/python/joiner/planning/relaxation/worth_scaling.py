@@ -1,0 +1,25 @@
+"""Scale the worth of items such that no offer earns more than its price."""
+
+import numpy as np
+
+from joiner.planning.arrays import Floats, Marks
+
+
+def worth_to_price_ratio(
+    free: Floats, price: Floats, open_to: Marks, *, need: Floats, worth: Floats, rates: Floats
+) -> Floats:
+    """Return for each of these offers by how much the worth of its pods exceeds its price, with its capacity priced by
+    the best of ``rates``. Divided by the largest of these ratios, worths are such that no offer earns more than its
+    price."""
+    # Any prices give a valid proof; the prices of one resource alone are used if no others exist.
+    prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
+    whole, each = free @ prices.T, need @ prices.T
+    least: Floats = np.full(len(price), np.inf)
+    for position in range(len(prices)):
+        # An item without cost at these prices is worth more than that; prices at which the capacity costs nothing prove
+        # nothing.
+        ratio = np.divide(worth, each[:, position], out=np.full(len(worth), np.inf), where=each[:, position] > 0)
+        worst = np.where(open_to, ratio, 0.0).max(axis=1, initial=0.0)
+        known = np.flatnonzero((whole[:, position] > 0) & np.isfinite(worst))
+        least[known] = np.minimum(least[known], worst[known] * whole[known, position] / price[known])
+    return least
