@@ -12,7 +12,7 @@ def notes_on(world: SimulatedCluster, kind: str) -> list[str]:
     return [each["note"] for each in world.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == kind]
 
 
-def test_a_claim_that_a_person_wrote_says_that_nothing_is_launched(world: SimulatedCluster) -> None:
+def test_a_claim_that_a_person_wrote_reports_that_nothing_is_launched(world: SimulatedCluster) -> None:
     world.prepare()
     spec = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}
     metadata = {"name": "mine", "labels": {"karpenter.sh/nodepool": "default"}}
@@ -26,7 +26,7 @@ def test_a_claim_that_a_person_wrote_says_that_nothing_is_launched(world: Simula
     ]
 
 
-def test_an_invalid_node_overlay_says_what_is_wrong(world: SimulatedCluster) -> None:
+def test_an_invalid_node_overlay_reports_what_is_wrong(world: SimulatedCluster) -> None:
     world.prepare()
     spec = {"requirements": [{"key": "a.example/b", "operator": "Exists"}], "price": "cheap"}
     world.kube.put(
