@@ -132,6 +132,12 @@ def allow_naming_instances(settings: Settings, where: AccountRegion) -> iam.Poli
     return _allow(["ec2:CreateTags"], [where.ec2("instance")], named)
 
 
+def allow_reading_consoles(settings: Settings, where: AccountRegion) -> iam.PolicyStatement:
+    """Allow reading the console output of instances that carry the cluster's tags, and of no others."""
+    owned = _cluster_tag_conditions("aws:ResourceTag", settings.cluster)
+    return _allow(["ec2:GetConsoleOutput"], [where.ec2("instance")], owned)
+
+
 def allow_terminations(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
     """Allow terminating instances that carry the cluster's tags, and no others."""
     return [

@@ -174,6 +174,7 @@ class ClusterStack(Stack):
             # DescribeInstanceStatus: failing status checks and scheduled events; it has no resources
             aws_permissions.allow_describing(settings, "Instances", "InstanceStatus"),
             aws_permissions.allow_naming_instances(settings, self.account_region),
+            aws_permissions.allow_reading_consoles(settings, self.account_region),
             self._describe_executions(),
         )
         sweep["collect_garbage"].grant(*aws_permissions.allow_terminations(settings, self.account_region))

@@ -121,7 +121,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         updates_items=("ABSENT", "BACKOFF", "IMPAIRED", "LEASE", "RETIREMENT", "UNAVAILABLE"),
         deletes_items=("ABSENT", "IMPAIRED", "WAVE"),
         reads_documents=("surveys",),
-        writes_documents=("instances",),
+        writes_documents=("consoles", "instances"),
         reads_pause=True,
     ),
     "collect_garbage": FunctionConfiguration(

@@ -23,6 +23,7 @@ EXPIRING_PREFIXES: Final = (
     "plans/",
     "launches/",
     "surveys/",
+    "consoles/",
     "events/",
     "decisions/",
     "catalogue/2",

@@ -177,7 +177,9 @@ class RetirementStart:
         else:
             claim = self._delete(candidate.claim, request.reason)
             node, refusals = self._taint_if_allowed(candidate)
-        failure = find_boot_failure(claim, request.reason, noted.launch_failure) if claim is not None else None
+        failure = (
+            find_boot_failure(claim, request.reason, noted.launch_failure, noted.console) if claim is not None else None
+        )
         if claim is not None and failure is not None:
             claim = self._write_boot_failure(claim, failure, now)
         retiring = self._entry(candidate, claim, node, noted.since)
@@ -191,7 +193,8 @@ class RetirementStart:
             reason=str(request.reason),
         )
         reported = _events(claim, node, request.reason, noted.launch_failure, failure)
-        boot_failure = (claim, failure.reason) if claim is not None and failure is not None else None
+        counts = claim is not None and failure is not None and not failure.repeated
+        boot_failure = (claim, failure.reason) if counts and claim is not None and failure is not None else None
         return BegunRetirement(retiring, moving, (*reported, *refusals), boot_failure)
 
     def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules) -> str:

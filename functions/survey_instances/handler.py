@@ -19,6 +19,7 @@ from aws_lambda_powertools import Logger
 
 from functions.survey_instances.instance_names import name_instances
 from functions.survey_instances.status_checks import InstanceHealth
+from functions.survey_instances.unregistered_instances import ConsoleKeeping
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruptions import Disruptions
@@ -46,7 +47,8 @@ RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the next sweep retires
 COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the next sweep collects the others
 
 NAMING: Final = timedelta(seconds=5)
-"""Time for tagging instances in one survey; a call that is pending at the end is the last one."""
+"""Time for tagging instances in one survey, and for reading console outputs; a call that is pending at the end is the
+last one."""
 
 Asked = Mapping[str, Any]
 """``{"claim", "reason", "instance", "notBefore"}``: a claim to retire, as passed between states."""
@@ -123,6 +125,7 @@ class InstanceSurveying:
         unreadable = self._unreadable()
         if acting:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)
+            troubles = [*troubles, *self._keep_consoles(retire[:RETIRED_AT_ONCE], seen)]
         reasons = [*unreadable, *troubles, *_reasons(broken, dead, opened, freed, verdict)]
         return {
             "instances": len(instances),
@@ -189,6 +192,11 @@ class InstanceSurveying:
         until = self._clock() + NAMING
         claims = {claim.instance: claim.name for claim in seen.claims if claim.instance}
         name_instances(self._ec2, instances, claims, in_time=lambda: self._clock() < until)
+
+    def _keep_consoles(self, retire: Sequence[Asked], seen: KeptSurvey) -> list[str]:
+        now = self._clock()
+        keeping = ConsoleKeeping(self._ec2, self._retirements, self._store, lambda: self._clock() < now + NAMING)
+        return keeping.keep(retire, seen.claims, now)
 
     def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
         """Record instances that ended at their launch and whose claims exist: once for each claim, because its

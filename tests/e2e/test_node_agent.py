@@ -17,6 +17,7 @@ from joiner.cluster import Taint
 from joiner.cluster.quantities import parse_amount
 from joiner.launching.image_families import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.lifecycle.console_output import find_console_cause
 from joiner.pools.node_class import ImageFamily
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.control_plane.kube_api import KubeApi, Object
@@ -326,6 +327,28 @@ def test_injected_faults_have_their_effect(nodes: Nodes) -> None:
 
     nodes.agent("faults", fault="none", instanceId=sick)
     until(lambda: nodes.condition(sick) == "True", what="the sick node healed", limit=20)
+
+
+def test_the_api_server_refuses_a_node_with_another_name_and_the_console_has_its_words(nodes: Nodes) -> None:
+    nodes.agent("faults", fault="other-name", instanceType="c5.large")
+    (identity,) = nodes.launch(instance_type="c5.large")
+
+    def console() -> str:
+        return str(nodes.pad.ec2.get_console_output(InstanceId=identity, Latest=True).get("Output") or "")
+
+    output = until(console, what="a console output", limit=20)
+    assert f'is not allowed to modify node "worker-{identity}"' in output
+    assert "under a name that is not the private DNS name of its instance" in find_console_cause(output)
+    assert nodes.of(identity) is None
+
+
+def test_a_node_whose_device_plug_ins_register_nothing_is_ready_without_its_gpus(nodes: Nodes) -> None:
+    nodes.agent("faults", fault="no-devices", instanceType="g4dn.xlarge")
+    (identity,) = nodes.launch(instance_type="g4dn.xlarge")
+
+    node = nodes.joined(identity)
+
+    assert [name for name in node["status"]["allocatable"] if "/" in name] == []
 
 
 def test_a_running_node_can_stop_reporting(nodes: Nodes, kube: KubeApi) -> None:

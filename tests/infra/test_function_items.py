@@ -44,6 +44,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.disown": {"updates_items": "RETIREMENT"},
     "retirements.drop": {"updates_items": "RETIREMENT"},
     "retirements.explain": {"updates_items": "RETIREMENT"},
+    "retirements.note_console": {"updates_items": "RETIREMENT"},
     "retirements.forget": {"deletes_items": "RETIREMENT"},
     "retirements.give_up": {"updates_items": "RETIREMENT"},
     "retirements.hurry": {"updates_items": "RETIREMENT"},
@@ -107,6 +108,7 @@ PARTS = (*CLASSES, "ledger")
 
 DOCUMENTS = {
     "catalogue": "catalogue",
+    "console": "consoles",
     "events": "events",
     "instances": "instances",
     "launch": "launches",

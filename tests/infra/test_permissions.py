@@ -164,7 +164,12 @@ def test_only_one_function_creates_ec2_resources_and_only_with_the_tags_of_the_c
         for action in _listed(each["Action"])
         if action.startswith("ec2:")
     ]
-    assert sorted(surveying) == ["ec2:CreateTags", "ec2:DescribeInstanceStatus", "ec2:DescribeInstances"]
+    assert sorted(surveying) == [
+        "ec2:CreateTags",
+        "ec2:DescribeInstanceStatus",
+        "ec2:DescribeInstances",
+        "ec2:GetConsoleOutput",
+    ]
 
     making = [each for each in granted["launch_instances"] if "ec2:RunInstances" in _listed(each["Action"])]
     for statement in making:

@@ -24,6 +24,8 @@ test compares the record with this list::
         DynamoDBBackend.transact_write_items DynamoDBBackend.update_item
     ec2.capacity_pools
         EC2Response.get_spot_placement_scores
+    ec2.console_outputs
+        EC2Response.get_console_output
     ec2.ebs_volumes
         EC2Response.get_ebs_default_kms_key_id EC2Response.modify_ebs_default_kms_key_id
         EC2Response.reset_ebs_default_kms_key_id EC2Response.get_ebs_encryption_by_default
@@ -164,6 +166,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
 def _install_ec2(aws: LocalAws) -> None:
     from joiner_local.aws.ec2 import (
         capacity_pools,
+        console_outputs,
         ebs_volumes,
         ec2_prices,
         eventual_consistency,
@@ -194,4 +197,5 @@ def _install_ec2(aws: LocalAws) -> None:
     spot_role.install(aws)
     spot_interruptions.install(aws)
     instance_statuses.install(aws)
+    console_outputs.install(aws)
     fleets.install()

@@ -9,6 +9,8 @@ true}` all rules.
   slow                the boot takes ten times as long (or `factor` times)
   not-ready           the node joins, and is not ready
   silent              the node joins and becomes ready; then its kubelet stops reporting
+  other-name          the kubelet registers its node under another name than the private DNS name of its instance
+  no-devices          the node joins, and its device plug-ins register nothing
 
 `not-ready` and `silent` also apply to existing nodes, when the rule names their instance; `none` ends them.
 """
@@ -18,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-FAULTS: Final = ("never-boots", "stops-while-booting", "slow", "not-ready", "silent")
+FAULTS: Final = ("never-boots", "stops-while-booting", "slow", "not-ready", "silent", "other-name", "no-devices")
 NONE: Final = "none"
 
 

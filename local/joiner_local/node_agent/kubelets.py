@@ -16,6 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.delayed_actions import DelayedActions
+from joiner_local.knob_client import KnobRefused, turn_knob
 from joiner_local.node_agent import cloud_controller
 from joiner_local.node_agent.agent_faults import NodeFaults
 from joiner_local.node_agent.instance_source import InstanceReader
@@ -168,6 +169,10 @@ class SimulatedKubelets:
     def _say(self, kubelet: SimulatedKubelet, why: str) -> None:
         if why != kubelet.why:
             log.warning("%s does not join: %s", kubelet.instance.id, why)
+            try:
+                turn_knob(self.aws.endpoint, "console", {"instanceId": kubelet.instance.id, "text": f"kubelet: {why}"})
+            except KnobRefused as error:  # EC2 forgot the instance
+                log.warning("%s has no console: %s", kubelet.instance.id, error)
         kubelet.why = why
 
     # --- faults ---

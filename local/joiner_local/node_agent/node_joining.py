@@ -57,8 +57,13 @@ class NodeJoining:
         node = registered(
             instance, config.registration, capacity, software, ready_after=ready_after, now=datetime.now(UTC)
         )
-        if fault == "not-ready":
-            node["metadata"]["labels"][FAULT] = fault
+        match fault:
+            case "not-ready":
+                node["metadata"]["labels"][FAULT] = fault
+            case "other-name":
+                node["metadata"]["name"] = f"worker-{instance.id}"
+            case "no-devices":
+                _remove_devices(node["status"])
         session = assume_profile_role(self.aws, instance.profile_arn, instance.id)
         token = session.eks_token(self.aws.endpoint, self.aws.region, config.cluster)
         try:
@@ -86,6 +91,12 @@ def _software(image: ImageSoftware, facts: JoinedCluster) -> NodeSoftware:
     if _minor(version) > _minor(facts.version):
         raise Unbootable(f"a kubelet of {version} does not work with a control plane of {facts.version}")
     return NodeSoftware(image.os_image, f"v{version}.0-eks-local", image.labels)
+
+
+def _remove_devices(status: Object) -> None:
+    for amounts in (status["capacity"], status["allocatable"]):
+        for name in [name for name in amounts if "/" in name]:
+            del amounts[name]
 
 
 def _minor(version: str) -> int:

@@ -38,6 +38,7 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
     ),
     r"joiner-(retire|empty)-\S+ dynamodb:updateitem": "for pods that move: the pods here have no controller",
     r"survey_instances dynamodb:deleteitem": "an absence that has ended",
+    r"survey_instances ec2:getconsoleoutput": "for an instance whose node never registers; here all nodes register",
     r"handle_interruption sqs:.*": "Lambda reads the queue, not our code",
     r"ring_doorbell states:sendtasksuccess": "for a node that joins while an execution waits: boots here are too short",
     r"mark_nodes dynamodb:deleteitem": "for a pod that is bound to a node between the listing and the taint",

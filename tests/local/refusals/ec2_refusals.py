@@ -66,6 +66,14 @@ def pages_of_statuses_of_named_instances(aws: RunningAws) -> None:
     aws.client(EC2).describe_instance_status(InstanceIds=["i-0123456789abcdef0"], MaxResults=5)
 
 
+CONSOLE: Final = "EC2 API reference, GetConsoleOutput"
+
+
+@refuses(EC2, "GetConsoleOutput", "an instance that does not exist", code="InvalidInstanceID.NotFound", source=CONSOLE)
+def the_console_of_no_instance(aws: RunningAws) -> None:
+    aws.client(EC2).get_console_output(InstanceId="i-0123456789abcdef0")
+
+
 @refuses(EC2, "DescribeSubnets", "a filter that is none", code="InvalidParameterValue", source=FILTERS)
 def a_filter_of_subnets_that_is_none(aws: RunningAws) -> None:
     aws.client(EC2).describe_subnets(Filters=[{"Name": "colour", "Values": ["red"]}])

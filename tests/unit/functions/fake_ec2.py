@@ -38,6 +38,16 @@ class FakeEc2Client:
     """What DescribeInstanceStatus shows of instances in trouble."""
     asked: list[str] = field(default_factory=list)
     fault: Fault | None = None
+    consoles: dict[str, str] = field(default_factory=dict)
+    """Console outputs, by instance id."""
+
+    def get_console_output(self, **asked: Any) -> Answer:
+        return self._do("GetConsoleOutput", lambda: self._console(asked["InstanceId"]))
+
+    def _console(self, instance: str) -> Answer:
+        if instance not in self.instances:
+            raise refused("GetConsoleOutput", "InvalidInstanceID.NotFound")
+        return {"InstanceId": instance, "Output": self.consoles[instance]} if instance in self.consoles else {}
 
     def create_launch_template(self, **asked: Any) -> Answer:
         return self._do("CreateLaunchTemplate", lambda: self._template(asked))

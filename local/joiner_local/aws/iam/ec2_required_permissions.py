@@ -68,6 +68,12 @@ def _terminate_instances(params: Mapping[str, Any]) -> Iterator[RequiredPermissi
             yield RequiredPermission("ec2:TerminateInstances", arn("instance", each), resource_tag_keys(each))
 
 
+def _get_console_output(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
+    if account_lookups.has_instance(params["InstanceId"]):
+        tags = resource_tag_keys(params["InstanceId"])
+        yield RequiredPermission("ec2:GetConsoleOutput", arn("instance", params["InstanceId"]), tags)
+
+
 def _create_fleet(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
     yield from _created("ec2:CreateFleet", "fleet", _tags_of(params, "fleet"), "CreateFleet")
     complete = True
@@ -223,4 +229,5 @@ TABLE: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[RequiredPermiss
     "DeleteLaunchTemplate": _delete_launch_template,
     "RunInstances": _run_instances,
     "TerminateInstances": _terminate_instances,
+    "GetConsoleOutput": _get_console_output,
 }

@@ -38,6 +38,7 @@ PLANS: Final = "plans"
 LAUNCHES: Final = "launches"
 SURVEYS: Final = "surveys"
 EVENTS: Final = "events"
+CONSOLES: Final = "consoles"
 DECISIONS: Final = "decisions"
 INSTANCES: Final = "instances"
 
@@ -276,6 +277,13 @@ def get_instances(store: Store, key: str) -> dict[str, ObservedInstance]:
         )
         for name, stored in store.get(key).items()
     }
+
+
+def put_console(store: Store, claim: str, instance: str, lines: str) -> str:
+    """Store the console output of a claim's instance; return the key."""
+    key = f"{CONSOLES}/{claim}.json.gz"
+    store.put(key, {"instance": instance, "lines": lines.splitlines()})
+    return key
 
 
 def put_events(store: Store, task: Task, part: str, events: Iterable[Event]) -> list[str]:

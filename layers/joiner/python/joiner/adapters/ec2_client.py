@@ -27,6 +27,7 @@ from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStat
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
+NO_LATEST_OUTPUT: Final = "UnsupportedOperation"  # of GetConsoleOutput, for types without Nitro
 UNKNOWN_GROUP: Final = "InvalidPlacementGroup"  # the beginning of the codes for a group that does not exist
 TAGGED_AT_ONCE: Final = 500
 NAMED_AT_ONCE: Final = 200  # values of all filters of one call
@@ -165,6 +166,22 @@ class Ec2:
                 raise answer
             found |= {status.instance: status for status in map(InstanceStatus.from_ec2, answer)}
         return [found[each] for each in sorted(found)]
+
+    def console_output(self, instance: str) -> str:
+        """Return what an instance wrote to its console; empty if it has written nothing.
+
+        Only types on Nitro have the latest output; for others it is that of the last boot.
+        """
+        try:
+            return self._console_output(instance, Latest=True)
+        except Ec2Error as refusal:
+            if refusal.code != NO_LATEST_OUTPUT:
+                raise
+            return self._console_output(instance)
+
+    def _console_output(self, instance: str, **asked: bool) -> str:
+        with translate_errors():
+            return str(self._client.get_console_output(InstanceId=instance, **asked).get("Output") or "")
 
     def subnets(self, filters: Sequence[Mapping[str, Any]]) -> list[Answer]:
         """Return the answer of DescribeSubnets."""

@@ -195,7 +195,8 @@ class Retirement:
     without an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any
     case, 0 for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its
     launch, written by handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption,
-    0 if none, and `instance` is the instance of that interruption.
+    0 if none, and `instance` is the instance of that interruption. `console` is where survey_instances stored the
+    console output of an instance whose node never registered, and the cause that it gives.
     """
 
     claim: str
@@ -210,6 +211,7 @@ class Retirement:
     launch_failure: str = ""
     noted_at: int = 0
     instance: str = ""
+    console: str = ""
 
     def attended(self, now: int) -> bool:
         """Return whether an owner attends to the retirement at `now`.
@@ -238,6 +240,7 @@ class Retirement:
             launch_failure=text(item, "launchFailure"),
             noted_at=number(item, "notedAt"),
             instance=text(item, "instance"),
+            console=text(item, "console"),
         )
 
 

@@ -99,6 +99,15 @@ class Retirements(DynamoTable):
             {":reason": reason, ":expires": now + KEPT},
         )
 
+    def note_console(self, claim: str, found: str, now: int) -> None:
+        """Record where the console output of a claim's instance is stored, and the cause that it gives."""
+        self._update(
+            RETIREMENT,
+            claim,
+            "SET console = :found, expires = :expires",
+            {":found": found, ":expires": now + KEPT},
+        )
+
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
         """Record that `owner` checked its claims at `now`. Claims of other owners stay unchanged."""
         condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}
