@@ -103,9 +103,7 @@ class LambdaFunction(Construct):
         self.name = name
         self.configuration: FunctionConfiguration = CONFIGURATIONS[name]
         settings = dependencies.settings
-        self.log_group = logs.LogGroup(
-            self, "Logs", retention=log_retention(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
-        )
+        self.log_group = self._log_group(settings)
         self.role = self._role(settings, role_name)
         self.function = lambda_.Function(
             self,
@@ -128,6 +126,11 @@ class LambdaFunction(Construct):
         if self.configuration.calls is CalledApi.KUBERNETES and settings.vpc is not None:
             self._place_in_vpc(settings.vpc.subnets, settings.vpc.security_group)
         dependencies.storage.grant(self.role, self.configuration)
+
+    def _log_group(self, settings: Settings) -> logs.LogGroup:
+        return logs.LogGroup(
+            self, "Logs", retention=log_retention(settings.logs.retention_days), removal_policy=RemovalPolicy.DESTROY
+        )
 
     @property
     def published(self) -> lambda_.IVersion:

@@ -79,27 +79,17 @@ class ManifestInstallation(Construct):
         settings = dependencies.settings
         self._cluster_name = settings.cluster
         self.describer = LambdaFunction(self, "DescribeCluster", name="describe_cluster", dependencies=dependencies)
-        self.installer = LambdaFunction(
-            self,
-            "InstallManifests",
-            name="install_manifests",
-            dependencies=dependencies,
-            files={"manifests": MANIFESTS},
-            role_name=installer_role_name(settings.cluster, settings.region) if settings.uses_aws_auth else None,
-        )
+        self.installer = self._create_installer(dependencies)
         self.elevator: LambdaFunction | None = None
         digest = manifests_digest(MANIFESTS)
         rotation = rotation_digest(settings, str(self.node.try_get_context("rotate") or ""))
         parameter = settings.doorbell.ca_parameter
         self.cluster = self._describe_cluster(settings, digest, rotation)
         installed = {
-            "Cluster": settings.cluster,
-            "Endpoint": self.cluster.get_att_string("Endpoint"),
-            "CertificateAuthority": self.cluster.get_att_string("CertificateAuthority"),
+            **self._described(settings, with_ca=bool(parameter)),
             "DoorbellUrl": doorbell_url,
             "Manifests": digest,
             "Rotation": rotation,
-            **({"DoorbellCa": self.cluster.get_att_string("DoorbellCa")} if parameter else {}),
         }
         mappings = {"Mappings": self._mappings(settings, admitted, node_roles)} if settings.uses_aws_auth else {}
         self.manifests = create_custom_resource(
@@ -111,6 +101,22 @@ class ManifestInstallation(Construct):
             self.first, self.last = self._elevate(self.elevator, installed)
         self._grant_describing(settings.cluster, parameter)
         self._schedule("Describing", self.describer, "The cluster's endpoint and CA").node.add_dependency(self.cluster)
+
+    def _create_installer(self, dependencies: FunctionDependencies) -> LambdaFunction:
+        settings = dependencies.settings
+        return LambdaFunction(
+            self,
+            "InstallManifests",
+            name="install_manifests",
+            dependencies=dependencies,
+            files={"manifests": MANIFESTS},
+            role_name=installer_role_name(settings.cluster, settings.region) if settings.uses_aws_auth else None,
+        )
+
+    def _described(self, settings: Settings, *, with_ca: bool) -> dict[str, str]:
+        """Return the properties that come from the description of the cluster."""
+        attributes = ("Endpoint", "CertificateAuthority", *(["DoorbellCa"] if with_ca else []))
+        return {"Cluster": settings.cluster, **{name: self.cluster.get_att_string(name) for name in attributes}}
 
     def _mappings(self, settings: Settings, admitted: Sequence[LambdaFunction], node_roles: Sequence[str]) -> str:
         """Return what the installer maps in aws-auth, as JSON."""

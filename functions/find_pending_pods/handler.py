@@ -38,6 +38,7 @@ from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pod
 from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import (
+    PendingPodClass,
     describe_missing_replicas,
     describe_pending_classes,
     find_classes_to_plan,
@@ -150,11 +151,7 @@ class PendingPodSearch:
         short = self._short(now)
         pools = apply_schedules(world.pools, now)
         missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
-        asked = {
-            **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=short),
-            **describe_missing_replicas(missing, lists=lists, unavailable=short),
-            **describe_buffers(lists, bound=world.pods, nodes=world.nodes, unavailable=short),
-        }
+        asked = _describe_pending(pods, missing, lists, world, short)
         answers, at = self._answers.all(), int(now.timestamp())
         classes = find_classes_to_plan(asked, answers, at)
         found = {
@@ -162,16 +159,11 @@ class PendingPodSearch:
             "podsToPlan": self._pods_to_plan(pods, classes)
             + sum(number for pool, number in missing.items() if replicas_key(pool) in classes)
             + len(find_buffers_to_plan(asked, answers, at)),
-            "unfinished": sum(not launch.unreadable for launch in recorded.launches)
-            + len(progress.stale)
-            + _unreported(lists)
-            + count_outdated_overlays(lists.get("nodeoverlays") or ())
-            + _unsettled_classes(lists, world.claims)
-            + sum(closed_too_long(node, now) for node in world.nodes),
+            "unfinished": len(progress.stale) + _count_unfinished(recorded, lists, world, now),
             "unwatched": len(progress.unwatched),
         }
         key = ""
-        if found["podsToPlan"] or found["unfinished"] or found["unwatched"]:
+        if any(found[work] for work in ("podsToPlan", "unfinished", "unwatched")):
             key = documents.put_snapshot(
                 self._store,
                 task,
@@ -243,6 +235,32 @@ def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
     Users need the condition when they write the object, not at the first pending pod.
     """
     return count_unreported(_listed(lists, POOL_RESOURCES), _listed(lists, NODE_CLASS_RESOURCES))
+
+
+def _describe_pending(
+    pods: Sequence[Pod],
+    missing: Mapping[str, int],
+    lists: Mapping[str, Any],
+    world: Snapshot,
+    unavailable: Collection[str],
+) -> dict[str, PendingPodClass]:
+    """Describe the pending pods, the missing nodes of static pools, and the capacity buffers, for their back-offs."""
+    return {
+        **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable),
+        **describe_missing_replicas(missing, lists=lists, unavailable=unavailable),
+        **describe_buffers(lists, bound=world.pods, nodes=world.nodes, unavailable=unavailable),
+    }
+
+
+def _count_unfinished(recorded: "_Recorded", lists: Mapping[str, Any], world: Snapshot, now: datetime) -> int:
+    """Return the number of launches, status reports, finalizers and taints that a former execution left."""
+    return (
+        sum(not launch.unreadable for launch in recorded.launches)
+        + _unreported(lists)
+        + count_outdated_overlays(lists.get("nodeoverlays") or ())
+        + _unsettled_classes(lists, world.claims)
+        + sum(closed_too_long(node, now) for node in world.nodes)
+    )
 
 
 def _unsettled_classes(lists: Mapping[str, Sequence[Mapping[str, Any]]], claims: Sequence[NodeClaim]) -> int:

@@ -4,7 +4,7 @@ The function works from the ledger, so it also records launches of an execution 
 A launch counts as recorded only when all its claims have their result.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, Final
@@ -18,6 +18,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import Assignment
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
@@ -78,11 +79,9 @@ class LaunchRecording:
         recorded = {claim.name: claim for result in results for claim in result.launched}
         forgotten = {name for result in results for name in result.forgotten}
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
-
         waiting = self._await(task, standing, now)
         in_vain = {name for result in results if result.failed for name in result.forgotten}
-        classes = {key for name in in_vain if name in assigned for key in assigned[name].classes}
-        if classes := classes | {replicas_key(claim.pool_key) for claim in claims if claim.name in in_vain}:
+        if classes := _classes_in_vain(in_vain, assigned, claims):
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
         for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
@@ -149,6 +148,14 @@ class LaunchRecording:
         for (_, name, _), answer in call_each(patches, write, KubeError):
             if isinstance(answer, KubeError):
                 logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
+
+
+def _classes_in_vain(
+    in_vain: Collection[str], assigned: Mapping[str, Assignment], claims: Sequence[NodeClaim]
+) -> set[str]:
+    """Return the keys of the pod classes and of the missing replicas whose launch was refused."""
+    classes = {key for name in in_vain if name in assigned for key in assigned[name].classes}
+    return classes | {replicas_key(claim.pool_key) for claim in claims if claim.name in in_vain}
 
 
 def limit_names(names: Sequence[str], most: int) -> list[str]:

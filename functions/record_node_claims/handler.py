@@ -44,7 +44,7 @@ from joiner.lifecycle.progress import assess_progress
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
-from joiner.pools import InvalidManifest, ResolvedNodeClass
+from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
 
@@ -100,24 +100,18 @@ class ClaimRecording:
         if len(written) < len(selection.wanted):
             launches, _ = self._launches(written, task)
         key = documents.put_launches(self._store, task, [*opened, *launches])
-
         self._back_off(selection.refused, keys["snapshot"], now)
         problems = self._problems(kept, plan)
         self._write_statuses(kept, problems, classes, now)
         write_buffer_statuses(self._kube, buffers, now)
         refused = [*((intent.claim, refusal) for intent, refusal in selection.refused), *writer.failures]
-        for claim, refusal in refused:
-            logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
+        _log_missing_claims(refused, selection.postponed, len(launches), len(writer.left), len(written))
         events = [
             *_on_pods(plan, kept, written, task),
             *reporting.report_mistakes(_declared(kept), problems, refused),
             *_on_classes(kept, classes),
             *report_buffers(buffers),
         ]
-        if selection.postponed:
-            logger.warning("more launches than one pass records", postponed=selection.postponed, recorded=len(launches))
-        if writer.left:
-            logger.warning("no time was left to write all claims", postponed=len(writer.left), written=len(written))
         return {
             "launches": key,
             "groups": list(range(len(opened) + len(launches))),
@@ -250,6 +244,17 @@ def _on_classes(kept: KeptSnapshot, classes: Mapping[str, ResolvedNodeClass]) ->
         if node_class.key in classes
         for event in reporting.report_class_not_ready(node_class, classes[node_class.key])
     ]
+
+
+def _log_missing_claims(
+    refused: Sequence[tuple[NodeClaim, RefusedClaim]], postponed: int, launches: int, left: int, written: int
+) -> None:
+    for claim, refusal in refused:
+        logger.error("a claim was not made", nodeclaim=claim.name, nodepool=claim.pool, reason=refusal.message)
+    if postponed:
+        logger.warning("more launches than one pass records", postponed=postponed, recorded=launches)
+    if left:
+        logger.warning("no time was left to write all claims", postponed=left, written=written)
 
 
 def _declared(kept: KeptSnapshot) -> list[Mapping[str, Any]]:

@@ -159,6 +159,21 @@ def moto_application() -> "WSGIApplication":
     return app
 
 
+def _stop_on_signals(aws: LocalAws) -> None:
+    """Close everything, and end the process, after SIGTERM and SIGINT."""
+
+    def stop(*_: object) -> None:
+        for close in reversed(aws.closing):
+            try:
+                close()
+            except Exception:
+                log.exception("closing")
+        os._exit(0)  # daemon threads of moto and of executions may sleep for long
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
@@ -185,16 +200,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         endpoint=f"http://127.0.0.1:{server.port}", data=options.data.resolve(), python=options.python.absolute()
     )
 
-    def stop(*_: object) -> None:
-        for close in reversed(aws.closing):
-            try:
-                close()
-            except Exception:
-                log.exception("closing")
-        os._exit(0)  # daemon threads of moto and of executions may sleep for long
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    _stop_on_signals(aws)
     # moto and its dependencies print; stdout is for the ready line
     stdout, sys.stdout = sys.stdout, sys.stderr
     observers = install_services(aws)

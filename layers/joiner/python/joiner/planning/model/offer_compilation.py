@@ -115,18 +115,27 @@ class LabelMatcher:
         return True
 
 
+def _match_types(pool: NodePool) -> LabelMatcher:
+    """Return the requirements that the labels of instance types and the pool's own labels decide."""
+    return LabelMatcher(
+        Requirements(
+            {
+                key: values
+                for key, values in pool.requirements.items()
+                if key not in PLACE_KEYS and (INSTANCE_LABELS.fullmatch(key) or key in pool.labels)
+            }
+        )
+    )
+
+
+def _requirements_of_places(pool: NodePool) -> Requirements:
+    return Requirements({key: values for key, values in pool.requirements.items() if key in PLACE_KEYS})
+
+
 def _launchable(
     pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs
 ) -> Iterable[NodeOffer]:
-    of_type = Requirements({key: values for key, values in pool.requirements.items() if key not in PLACE_KEYS})
-    decided = LabelMatcher(
-        Requirements(
-            {key: values for key, values in of_type.items() if INSTANCE_LABELS.fullmatch(key) or key in pool.labels}
-        )
-    )
-    places = PoolPlaces(
-        Requirements({key: values for key, values in pool.requirements.items() if key not in of_type}), resolved
-    )
+    decided, places = _match_types(pool), PoolPlaces(_requirements_of_places(pool), resolved)
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])

@@ -140,12 +140,7 @@ def compile_problem(
     units = _coarse_units(vectors[:, used])
     need, free = vectors[:, used] / units, np.floor(np.minimum(free[:, used], UNBOUNDED_AMOUNT) / units)
     open_to = _fitting(table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy(), need, free)
-    refusing = [overflow and _may_refuse(state, pool_offers, joined=joined) for pool_offers in state.offered_pools]
-    required = _required_offers(open_to, table.tier[kept], np.array(refusing, bool)[table.pool[kept]])
-    if joined:
-        required = _join_offers(open_to, required, np.array([not state.rules[one.group.index].free for one in items]))
-    else:
-        open_to &= required
+    required = _narrow_by_weight(state, table, kept, items, open_to, overflow=overflow, joined=joined)
     asks, counts, caps, firm = _caps(items)
     whole = PackingProblem(
         need=need,
@@ -165,9 +160,28 @@ def compile_problem(
     )
     if not assignment.keys:
         return whole
-    pools = table.pool[kept]
     known = [tuple(map(str, value)) for value in table.domains]
-    return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=pools)
+    return _divided(whole, items, table.domain[kept], values=known, keys=assignment.keys, pools=table.pool[kept])
+
+
+def _narrow_by_weight(
+    state: PlanState,
+    table: OfferTable,
+    kept: Whole,
+    items: Sequence[ItemDraft],
+    open_to: Marks,
+    *,
+    overflow: bool,
+    joined: bool,
+) -> Marks:
+    """Return the offers that each item requires by the weights of pools. Close the others in ``open_to``; with
+    ``joined``, only those that no item requires."""
+    refusing = [overflow and _may_refuse(state, pool_offers, joined=joined) for pool_offers in state.offered_pools]
+    required = _required_offers(open_to, table.tier[kept], np.array(refusing, bool)[table.pool[kept]])
+    if joined:
+        return _join_offers(open_to, required, np.array([not state.rules[one.group.index].free for one in items]))
+    open_to &= required
+    return required
 
 
 def _useful_offers(table: OfferTable, groups: Sequence[PodGroup]) -> Whole:
