@@ -9,6 +9,7 @@ mostly wait, so three stacks at the same time take hardly longer than one.
 `make nightly`: they are left out unless `JOINER_LONG` is set.
 """
 
+import gc
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,7 +39,6 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_capacity_reservations.py",
             "test_interruptions.py",
             "test_launches_that_fail.py",
-            "test_many_at_once.py",
             "test_mixes.py",
             "test_services_in_trouble.py",
             "test_spot_storm.py",
@@ -67,6 +67,9 @@ PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
 LONG: Final = "JOINER_LONG" in os.environ
 """Run the long tests, too."""
 
+GARBAGE_AFTER: Final = 20_000
+"""New objects between two collections: tests build and forget many more than Python's 700."""
+
 SHOWN: Final = "shown at the end"
 """Name of a property of a test (`record_property`): text that is printed at the end of the run, also of one with
 several workers.
@@ -79,6 +82,13 @@ def pytest_report_header() -> list[str]:
     """For the end-to-end tests."""
     left_out = [] if LONG else ["long tests are left out: JOINER_LONG=1 runs them, or make long-test"]
     return [str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml"))), *left_out]
+
+
+def pytest_collection_finish() -> None:
+    """Exempt all modules from garbage collection: each full collection of a worker would read half a gigabyte."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AFTER)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

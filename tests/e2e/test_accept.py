@@ -165,6 +165,7 @@ def test_a_refused_dry_run_names_the_remedy_and_launches_no_node(classed: Actor,
     assert left(classed) == []
 
 
+@pytest.mark.long("an interrupted run in unit tests")
 def test_an_interrupted_run_removes_its_objects(classed: Actor, person: Mapping[str, str]) -> None:
     words, environment = command(classed, person)
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:

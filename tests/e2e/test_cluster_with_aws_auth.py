@@ -41,6 +41,7 @@ def roles(kube: KubeApi) -> list[str]:
     return [str(each["rolearn"]) for each in found]
 
 
+@pytest.mark.long("aws-auth in unit tests and in templates")
 def test_a_node_and_the_functions_get_in_by_aws_auth_only_and_leave_it_at_the_end(
     account: StackOwner, tmp_path: Path
 ) -> None:

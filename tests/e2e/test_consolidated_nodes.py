@@ -145,6 +145,7 @@ def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor:
     assert {"DisruptionLaunching", "DisruptionTerminating"} <= reasons(actor)
 
 
+@pytest.mark.long("executed state machines")
 def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor) -> None:
     an_oversized_node(actor)
     [before] = actor.pods("small")

@@ -68,6 +68,7 @@ def test_a_changed_pool_replaces_its_node_when_the_new_one_is_initialized(runnin
     assert "Drifted" in reasons
 
 
+@pytest.mark.long("a drifted node that is replaced; expiration in unit tests")
 def test_an_expired_node_of_a_graceful_pool_is_replaced_when_the_new_one_is_initialized(running: Actor) -> None:
     kube = running.world.kube
     node, claim, instance = only(running.nodes()), only(running.claims()), running.instances()[0]["InstanceId"]

@@ -105,6 +105,7 @@ def test_the_sweep_finds_scheduled_events_and_failing_checks(
     replaced(deployed, second["InstanceId"])
 
 
+@pytest.mark.long("events of AWS Health; the others in unit tests")
 def test_the_end_of_a_reservation_drains_and_a_recommendation_only_by_annotation(
     deployed: Actor, standing: Callable[[str], tuple[str, str]]
 ) -> None:

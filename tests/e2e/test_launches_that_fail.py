@@ -45,6 +45,7 @@ def notes(actor: Actor, kind: str, reason: str) -> list[str]:
     return [each["note"] for each in actor.events() if each["regarding"]["kind"] == kind and each["reason"] == reason]
 
 
+@pytest.mark.long("deaths at launch in unit tests")
 def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_off(failing: Actor) -> None:
     failing.knob("early-terminations", code="Client.VolumeLimitExceeded", afterSeconds=0.2)
     before = failing.instances_ever()

@@ -91,12 +91,12 @@ def test_a_call_at_any_moment_of_an_execution_needs_no_sweep(pool: Actor) -> Non
 
     known = pool.executions()
     pool.create(deployment("start", cpu="100m"))
-    with steadily(one_more, seconds=0.05) as acts:
+    with steadily(one_more, seconds=0.2) as acts:
         pool.wait_running(1, "start")
         time.sleep(1.5)
     pool.wait_running(len(acts) + 1)
     pool.rest()
-    assert len(acts) > 40
+    assert len(acts) > 10
     assert [e["name"] for e in pool.since(known) if e["name"].endswith("-sweep")] == []
     pool.assert_at_rest()
 
@@ -113,6 +113,7 @@ def test_an_execution_releases_the_lease_before_its_nodes_boot(pool: Actor) -> N
         assert names.index("Release the lease") < names.index("Check registration")
 
 
+@pytest.mark.long("nodes that register during launches, in executed state machines")
 def test_a_node_gets_its_pods_while_another_launch_has_no_answer(pool: Actor) -> None:
     known = pool.executions()
     pool.knob("mishaps/set", caller="launch_instances", call="ec2 CreateFleet", nth=2, how="slow", after=30)

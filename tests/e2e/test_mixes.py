@@ -131,7 +131,12 @@ def scene(deployed: Actor, request: pytest.FixtureRequest) -> Iterator[MixScenar
     deployed.clean()
 
 
-@pytest.mark.parametrize("scene", ["web", "batch", "constrained"], indirect=True)
+ALSO: Final = pytest.mark.long("the constrained mix") if NUMBER == 20 else ()
+
+
+@pytest.mark.parametrize(
+    "scene", [pytest.param("web", marks=ALSO), pytest.param("batch", marks=ALSO), "constrained"], indirect=True
+)
 def test_every_pod_of_a_mix_runs_within_its_constraints_on_nodes_at_the_planned_price(
     scene: MixScenario, request: pytest.FixtureRequest
 ) -> None:

@@ -189,6 +189,7 @@ def spec_of(node: Object) -> tuple[Any, ...]:
     return metadata["labels"], metadata.get("finalizers"), metadata.get("ownerReferences"), metadata["uid"], spec
 
 
+@pytest.mark.long("nodes of others in unit tests and in the tests of policies")
 def test_a_node_of_another_owner_is_used_and_never_changed(pool: Actor) -> None:
     pool.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 1}})
     pool.rest()

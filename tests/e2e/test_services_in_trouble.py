@@ -58,7 +58,7 @@ ONE_NODE: Final = {"node.kubernetes.io/instance-type": "c5.large"}
 def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
     troubled.knob("mishaps/pages", size=2)
 
-    go_up_and_down(troubled, pods=5)
+    go_up_and_down(troubled)
 
     paged = {(caller, call) for caller, call in troubled.knob("mishaps/pages", size=0)["paged"]}
     assert paged >= {
@@ -189,6 +189,7 @@ def test_an_api_server_that_is_restarted_during_a_scale_up_loses_no_pod_and_no_n
     complete_by_sweeps(troubled, known)
 
 
+@pytest.mark.long("each of the faults alone")
 def test_two_faults_at_once_launch_nothing_twice(troubled: Actor) -> None:
     """The answer of a launch is lost while the table is throttled and the claims cannot be written."""
     rules = [
@@ -203,6 +204,7 @@ def test_two_faults_at_once_launch_nothing_twice(troubled: Actor) -> None:
     assert all(troubled.knob("mishaps/set")["each"])
 
 
+@pytest.mark.long("functions that run twice, in unit tests")
 def test_an_express_execution_that_runs_twice_acts_once(troubled: Actor) -> None:
     arns = [troubled.outputs["SweepArn"], troubled.outputs["RetireEmptyArn"]]
     troubled.knob("mishaps/twice", machines=[arn.rpartition(":")[2] for arn in arns])

@@ -56,6 +56,7 @@ def interrupted_since(actor: Actor, known: set[str]) -> list[dict[str, Any]]:
     return [each for each in listed if each["executionArn"] not in known]
 
 
+@pytest.mark.long("150 warnings in unit tests, one on the stack")
 def test_ten_simultaneous_warnings_are_drained_by_a_few_executions(standing: Actor) -> None:
     instances = {each["InstanceId"] for each in standing.instances()}
     claims = {str(each["metadata"]["name"]) for each in standing.claims()}

@@ -28,9 +28,10 @@ ACTIONS = {
 }
 
 
-def reached_actions(function: str) -> set[str]:
+@cache
+def reached_actions(function: str) -> frozenset[str]:
     """Return the IAM actions of all calls that the function of this folder can make."""
-    return {action for name in _reached_names(function) for action in _actions().get(name, ())}
+    return frozenset(action for name in _reached_names(function) for action in _actions().get(name, ()))
 
 
 def _reached_names(function: str) -> set[str]:
@@ -62,15 +63,19 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _names(tree: ast.AST) -> Iterator[str]:
+@cache
+def _names(tree: ast.AST) -> frozenset[str]:
     """Return attributes, names and strings: paginators are named by strings."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
-            yield node.attr
-        elif isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-            yield node.value
+    return frozenset(name for node in ast.walk(tree) if (name := _name(node)))
+
+
+def _name(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.Constant(value=str(text)) if text.isidentifier():
+            return text
+    return ""
 
 
 def _imported(trees: Iterable[ast.Module]) -> set[Path]:
@@ -83,28 +88,42 @@ def _imported(trees: Iterable[ast.Module]) -> set[Path]:
     return found
 
 
-def _imports(tree: ast.Module) -> Iterator[Path]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "joiner":
-            for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names)):
-                path = LIBRARY / name.replace(".", "/")
-                yield from (each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file())
+@cache
+def _imports(tree: ast.Module) -> frozenset[Path]:
+    return frozenset(
+        path
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "joiner"
+        for name in (node.module, *(f"{node.module}.{each.name}" for each in node.names))
+        for path in _files(LIBRARY / name.replace(".", "/"))
+    )
+
+
+def _files(module: Path) -> Iterator[Path]:
+    yield from (each for each in (module.with_suffix(".py"), module / "__init__.py") if each.is_file())
 
 
 def _definitions(paths: Iterable[Path]) -> Mapping[str, list[ast.AST]]:
-    """Return functions and methods by name. A class stands for its body without its public methods, which are reached
-    by their own names.
-    """
+    """Return the definitions of these modules by name."""
     found: dict[str, list[ast.AST]] = {}
     for path in paths:
-        for node in ast.walk(_tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                found.setdefault(node.name, []).append(node)
-            elif isinstance(node, ast.ClassDef):
-                found.setdefault(node.name, []).extend(
-                    each for each in node.body if not _is_method(each) or _is_special(each)
-                )
+        for name, node in _defined(path):
+            found.setdefault(name, []).append(node)
     return found
+
+
+@cache
+def _defined(path: Path) -> tuple[tuple[str, ast.AST], ...]:
+    """Return functions and methods with their names. A class stands for its body without its public methods, which are
+    reached by their own names.
+    """
+    found: list[tuple[str, ast.AST]] = []
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            found.append((node.name, node))
+        elif isinstance(node, ast.ClassDef):
+            found.extend((node.name, each) for each in node.body if not _is_method(each) or _is_special(each))
+    return tuple(found)
 
 
 def _is_method(node: ast.AST) -> bool:

@@ -58,7 +58,11 @@ REPLACED = {**MARKED, "plan": "plans/x/2.json.gz", "replacements": 1}
 @pytest.fixture(scope="module")
 def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptedWorld]]:
     with staged(DisruptedWorld, (*FUNCTIONS, *OF_SCALE_UPS), SMOOTH, local_aws) as made:
-        yield made
+        local_aws.knob("mishaps/pace", factor=0.1)  # pods settle for 15 s in each execution
+        try:
+            yield made
+        finally:
+            local_aws.knob("mishaps/pace", factor=1)
 
 
 def test_nodes_without_replacement_are_marked_and_retired(stage: ScriptedAccount[DisruptedWorld]) -> None:

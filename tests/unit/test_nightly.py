@@ -1,7 +1,11 @@
 """`make nightly` runs every long target to its end, says how long each took, and fails if one failed."""
 
 import re
+import subprocess
 import sys
+from importlib.util import find_spec
+
+import pytest
 
 from tests.conftest import PATIENT, STACKS, TESTS
 from tests.nightly import REPOSITORY, TARGETS, Ended, exit_code, run_all
@@ -52,6 +56,18 @@ def test_the_targets_run_in_full() -> None:
 
     assert set(full) == set(TARGETS)
     assert [name for name, said in full.items() if said not in recipes[name]] == []
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_programs_and_tests_of_a_target_exist(target: str) -> None:
+    shown = subprocess.run(
+        ["make", "--dry-run", "--no-print-directory", target], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+    (modules, paths) = (re.findall(pattern, shown) for pattern in (r"-m (tests\.\S+)", r"(?<!\S)(tests/\S+)"))
+
+    assert [each for each in modules if find_spec(each) is None] == []
+    assert [each for each in paths if not (REPOSITORY / each).exists()] == []
+    assert modules or paths or "-m long" in shown
 
 
 def test_each_file_that_is_assigned_to_a_stack_exists_and_is_assigned_once() -> None:

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.restless("most executions here fail, 
 
 SEED = 20261121
 SHOWN_SECONDS = 300.0
-ENOUGH = 8
+ENOUGH = 6
 """Cases of SCALE UP and RETIRE that must be struck each time."""
 
 BUDGET = 180.0  # seconds for them; they take half a minute

@@ -118,6 +118,7 @@ def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(
     assert [len(each) for each in begun["waves"]] == waves
 
 
+@pytest.mark.long("300 groups in executed state machines")
 def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(
     world: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,7 @@ def test_calls_grow_with_launches_and_not_with_nodes_but_for_their_tags(
     assert sum(each["launched"] for each in answers) == nodes
 
 
+@pytest.mark.long("calls of a hundred nodes")
 def test_a_thousand_nodes_are_asked_for_in_less_than_a_minute(world: SimulatedCluster) -> None:
     calls, table, answers = send_all(world, 1000)
 
