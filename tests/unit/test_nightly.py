@@ -61,7 +61,7 @@ def test_the_targets_run_in_full() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_programs_and_tests_of_a_target_exist(target: str) -> None:
     shown = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", target], cwd=REPOSITORY, capture_output=True, text=True, check=True
+        ["make", "--dry-run", target], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout
     (modules, paths) = (re.findall(pattern, shown) for pattern in (r"-m (tests\.\S+)", r"(?<!\S)(tests/\S+)"))
 
