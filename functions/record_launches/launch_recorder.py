@@ -69,11 +69,7 @@ class LaunchRecorder:
     def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
         """Write the outcome to the launch's claims; a refused write raises, and the whole recording is tried again."""
         (launch, outcome), known = content, index_by_name(claims)
-        with_instance = [
-            (each, known[each.claim], launch.zone_ids.get(each.zone, ""))
-            for each in outcome.launched
-            if each.claim in known
-        ]
+        with_instance = [(each, known[each.claim], launch) for each in outcome.launched if each.claim in known]
         launched = [claim for claim in call_all(with_instance, self._write_launched, KubeError) if claim is not None]
         for lost in outcome.launched:
             if (
@@ -97,8 +93,8 @@ class LaunchRecorder:
             events=[*reporting.report_outcome(outcome, launched, pool), *reporting.report_few_choices(launch, pool)],
         )
 
-    def _write_launched(self, each: tuple[PairedInstance, NodeClaim, str]) -> NodeClaim | None:
-        instance, claim, zone_id = each
+    def _write_launched(self, each: tuple[PairedInstance, NodeClaim, Launch]) -> NodeClaim | None:
+        instance, claim, launch = each
         if claim.launched:
             return claim
         kind = self._catalogue.types.get(instance.instance_type)
@@ -108,11 +104,11 @@ class LaunchRecorder:
         after = launched_claim(
             claim,
             instance,
-            labels={**(kind.labels if kind else {}), **family_labels(node_class)},
+            labels={**(kind.labels if kind else {}), **family_labels(node_class), **launch.labels},
             capacity=compute_capacity(kind, node_class, pool, efa=efa) if kind else None,
             allocatable=compute_allocatable(kind, node_class, pool, efa=efa) if kind else None,
             at=self._now,
-            zone_id=zone_id,
+            zone_id=launch.zone_ids.get(instance.zone, ""),
         )
         try:
             write_metadata(self._kube, after)

@@ -174,7 +174,9 @@ class InstanceSurveying:
 
     def _describe(self, task: Task, found: Iterable[Instance]) -> str:
         living = {
-            each.id: ObservedInstance(each.image, each.subnet, frozenset(each.security_groups), each.reservation)
+            each.id: ObservedInstance(
+                each.image, each.subnet, frozenset(each.security_groups), each.reservation, each.placement_group
+            )
             for each in found
             if each.works
         }

@@ -31,6 +31,7 @@ from joiner.pools import (
 )
 from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.drift_hashes import build_hash_annotations
+from joiner.pools.resolved_node_class import PlacementGroup
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ARM, AMD = ("kubernetes.io/arch", "arm64"), ("kubernetes.io/arch", "amd64")
@@ -148,6 +149,31 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
 )
 def test_each_difference_has_its_reason_and_names_what_differs(world: DesiredNodes, message: str) -> None:
     assert drift(world) == message
+
+
+@pytest.mark.parametrize(
+    ("seen", "message"),
+    [
+        ("pg-1", ""),
+        ("pg-0", "PlacementGroupDrift: its placement group is pg-0, and EC2NodeClass/default selects pg-1 now"),
+        ("", "PlacementGroupDrift: its placement group is missing, and EC2NodeClass/default selects pg-1 now"),
+        (None, ""),  # a former version of the survey did not record it
+    ],
+)
+def test_a_node_in_another_placement_group_than_that_of_its_class_is_drifted(seen: str | None, message: str) -> None:
+    selecting = resolved(placement_group=PlacementGroup("pg-1", "together", "spread"))
+    world = replace(selecting, instances={"i-1": replace(INSTANCE, placement_group=seen)})
+
+    assert drift(world) == message
+
+
+def test_a_node_of_a_class_whose_placement_group_is_gone_stays_as_it_is() -> None:
+    problem = NodeClassProblem("PlacementGroupReady", "PlacementGroupNotFound", "no placement group is available")
+    world = replace(resolved(problems=(problem,)), instances={"i-1": replace(INSTANCE, placement_group="pg-0")})
+
+    found = find_drift(claim(), world, NOON)
+
+    assert found == NotCompared("the placement group of EC2NodeClass/default is not known")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from joiner.launching import Launch
 from joiner.pools.conditions import Conditions
 from joiner.pools.node_class import PlacementGroupTerm
 from joiner.pools.resolved_node_class import PlacementGroup, ResolvedNodeClass
@@ -34,6 +35,15 @@ def test_only_a_cluster_group_limits_the_zone(strategy: str, zones: list[str], e
     assert set(found.zones) == expected
     assert found.placement_group == PlacementGroup("pg-1", "together", strategy)
     assert ResolvedNodeClass.from_json(found.to_json()) == found
+
+
+def test_the_nodes_of_a_launch_in_a_group_have_its_id_as_a_label() -> None:
+    inside, outside = resolved(SELECTING, placement_groups=[group("spread")]), resolved(TEMPLATE)
+
+    (launch,), (other,) = launches(wanted("x", resolved=inside)), launches(wanted("y", resolved=outside))
+
+    assert (dict(launch.labels), dict(other.labels)) == ({"karpenter.k8s.aws/placement-group-id": "pg-1"}, {})
+    assert Launch.from_json(launch.to_json()) == launch
 
 
 def test_a_group_that_does_not_exist_is_a_condition_of_the_class() -> None:

@@ -29,6 +29,7 @@ NODECLAIM: Final = "karpenter.sh/nodeclaim"
 INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
 TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 RESERVATION: Final = "karpenter.k8s.aws/capacity-reservation-id"
+PLACEMENT_GROUP: Final = "karpenter.k8s.aws/placement-group-id"
 RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
 RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
 

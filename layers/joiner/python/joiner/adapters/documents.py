@@ -260,6 +260,7 @@ def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInst
                 "subnet": one.subnet,
                 "securityGroups": sorted(one.security_groups),
                 "reservation": one.reservation,
+                "placementGroup": one.placement_group,
             }
             for name, one in instances.items()
         },
@@ -269,11 +270,15 @@ def put_instances(store: Store, task: Task, instances: Mapping[str, ObservedInst
 
 def get_instances(store: Store, key: str) -> dict[str, ObservedInstance]:
     """Return the stored instances, by id. A former version, which may still run during a deployment, stored no
-    reservations.
+    reservations and no placement groups.
     """
     return {
         name: ObservedInstance(
-            stored["image"], stored["subnet"], frozenset(stored["securityGroups"]), stored.get("reservation")
+            stored["image"],
+            stored["subnet"],
+            frozenset(stored["securityGroups"]),
+            stored.get("reservation"),
+            stored.get("placementGroup"),
         )
         for name, stored in store.get(key).items()
     }

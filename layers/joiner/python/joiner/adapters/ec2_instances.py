@@ -28,6 +28,8 @@ class Instance:
     security_groups: tuple[str, ...] = ()
     reservation: str = ""
     """The capacity reservation in which it runs; empty if it runs in none."""
+    placement_group: str = ""
+    """The id of its placement group; empty if it has none."""
 
     @property
     def launch(self) -> str:
@@ -62,6 +64,7 @@ class Instance:
             subnet=response.get("SubnetId", ""),
             security_groups=tuple(sorted(group["GroupId"] for group in response.get("SecurityGroups", ()))),
             reservation=response.get("CapacityReservationId") or "",
+            placement_group=response["Placement"].get("GroupId") or "",
         )
 
 

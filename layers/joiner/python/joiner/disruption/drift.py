@@ -4,6 +4,7 @@ Source: Karpenter, core `pkg/controllers/nodeclaim/disruption/drift.go`, provide
 first difference in this order is the reason:
 
     the pool's digest ▸ its requirements ▸ the instance type ▸ the class's digest ▸ image ▸ security groups ▸ subnet
+    ▸ capacity reservation ▸ placement group
 
 Digests are compared only if both are of the same version. Claims that another version wrote, such as Karpenter's, get
 the present digests instead (``stamp_digests``), so taking over a cluster replaces no node. A comparison whose input is
@@ -33,17 +34,20 @@ DriftReason = Literal[
     "SecurityGroupDrift",
     "SubnetDrift",
     "CapacityReservationDrift",
+    "PlacementGroupDrift",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedInstance:
-    """What EC2 shows of an instance. ``reservation`` is None if it was not recorded."""
+    """What EC2 shows of an instance. ``reservation`` and ``placement_group`` are None if they were not
+    recorded."""
 
     image: str
     subnet: str
     security_groups: frozenset[str]
     reservation: str | None = ""
+    placement_group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
         _compare_security_groups(resolved, seen),
         _compare_subnet(resolved, seen),
         _compare_reservation(claim, resolved, seen),
+        _compare_placement_group(resolved, seen),
     )
     differing = (one for one in found if isinstance(one, Drift))
     return next(differing, None) or next((one for one in found if one is not None), None)
@@ -227,6 +232,21 @@ def _compare_reservation(
         return NotCompared(f"the capacity reservations of {resolved.key} are not known")
     message = f"{resolved.key} selects no active capacity reservation {seen.reservation} any more"
     return Drift("CapacityReservationDrift", message)
+
+
+def _compare_placement_group(resolved: ResolvedNodeClass, seen: ObservedInstance) -> Drift | NotCompared | None:
+    """Find out whether the instance is in the group that the class selects now: a new group may have the same name."""
+    if seen.placement_group is None:
+        return None
+    if not _is_known(resolved, "PlacementGroupReady"):
+        return NotCompared(f"the placement group of {resolved.key} is not known")
+    if resolved.placement_group is None:
+        return None
+    wanted = resolved.placement_group.id
+    if seen.placement_group == wanted:
+        return None
+    shown = f"is {seen.placement_group}" if seen.placement_group else "is missing"
+    return Drift("PlacementGroupDrift", f"its placement group {shown}, and {resolved.key} selects {wanted} now")
 
 
 def _compare_subnet(resolved: ResolvedNodeClass, seen: ObservedInstance) -> Drift | NotCompared | None:

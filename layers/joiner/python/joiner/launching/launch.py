@@ -38,6 +38,8 @@ class Launch:
     images: Mapping[str, str]
     prices: Mapping[str, float]
     zone_ids: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of all its nodes that their class determines: the placement group."""
 
     def request_json(self) -> str:
         """Return the bytes to store and to send."""
@@ -65,6 +67,7 @@ class Launch:
             "images": dict(self.images),
             "prices": dict(self.prices),
             "zoneIds": dict(self.zone_ids),
+            "labels": dict(self.labels),
         }
 
     @classmethod
@@ -82,4 +85,5 @@ class Launch:
             images=raw["images"],
             prices=raw["prices"],
             zone_ids=raw.get("zoneIds", {}),
+            labels=raw.get("labels", {}),
         )

@@ -236,6 +236,7 @@ def _launch(
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
+        labels=first.resolved.placement_labels,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from joiner import names
 from joiner.cluster import Requirements
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 from joiner.pools.capacity_reservations import CapacityReservation
@@ -94,6 +95,11 @@ class ResolvedNodeClass:
     costs: NodeCosts | None = None
     reservations: tuple[CapacityReservation, ...] = ()
     placement_group: PlacementGroup | None = None
+
+    @property
+    def placement_labels(self) -> Mapping[str, str]:
+        """Return the label of the placement group of its nodes, if they have one."""
+        return {names.PLACEMENT_GROUP: self.placement_group.id} if self.placement_group else {}
 
     @property
     def ref(self) -> NodeClassRef:

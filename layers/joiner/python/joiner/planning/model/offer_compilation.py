@@ -139,11 +139,12 @@ def _launchable(
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
-    number, of_family, efa = 0, family_labels(node_class), EFA in inputs.groups.resources
+    number, efa = 0, EFA in inputs.groups.resources
+    of_class = {**family_labels(node_class), **resolved.placement_labels}
     strategy = resolved.placement_group.strategy if resolved.placement_group else ""
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
-        labels = {**type_labels(known, of_pool), **of_family}
+        labels = {**type_labels(known, of_pool), **of_class}
         if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(
             resolved, known
         ):

@@ -1,0 +1,32 @@
+"""Pods that select the placement group of nodes by its label."""
+
+from dataclasses import replace
+
+import pytest
+
+from joiner import names
+from joiner.catalogue import Catalogue
+from joiner.planning import Plan, Snapshot, plan
+from joiner.pools.resolved_node_class import PlacementGroup
+from tests.unit.planning.checked import world
+from tests.unit.planning.worlds import CATALOGUE, CLASSES, node_pool, pods
+
+TOGETHER = PlacementGroup("pg-1", "together", "spread")
+
+
+def planned(group: PlacementGroup | None, selected: str) -> Plan:
+    """Plan for one pod that selects a placement group; the class of the pool has `group`."""
+    lists = world(pods(1, nodeSelector={names.PLACEMENT_GROUP: selected}), node_pool())
+    classes = {key: replace(one, placement_group=group) for key, one in CLASSES.items()}
+    return plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)
+
+
+@pytest.mark.parametrize(
+    ("group", "selected", "nodes"), [(TOGETHER, "pg-1", 1), (TOGETHER, "pg-2", 0), (None, "pg-1", 0)]
+)
+def test_a_pod_that_selects_a_placement_group_gets_a_node_of_a_class_in_it(
+    group: PlacementGroup | None, selected: str, nodes: int
+) -> None:
+    found = planned(group, selected)
+
+    assert (len(found.nodes), len(found.pending)) == (nodes, 1 - nodes)
