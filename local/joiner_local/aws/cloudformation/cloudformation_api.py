@@ -7,7 +7,6 @@ retries for 50 s.
 
 import logging
 import threading
-import urllib.parse
 import uuid
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -19,6 +18,7 @@ from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.cloudformation import resources
 from joiner_local.aws.cloudformation.custom_resources import PATH, CustomResources
 from joiner_local.aws.cloudformation.intrinsic_functions import resolve_parameters
+from joiner_local.aws.cloudformation.object_urls import bucket_and_key
 from joiner_local.aws.cloudformation.resource_types import ResourceTypeRegistry, ServiceClients
 from joiner_local.aws.cloudformation.stack_descriptions import (
     change_set_summary,
@@ -115,6 +115,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     # -- stacks
 
     def create_stack(self) -> ActionResult:
+        """Create a stack. CloudFormation refuses a name in use, and a template or parameters with mistakes."""
         name, wish = self._get_param("StackName"), self._wish(None)
         if self.engine.living(name) is not None:
             raise CloudFormationError("AlreadyExistsException", f"Stack [{name}] already exists")
@@ -133,6 +134,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         return ActionResult({"StackId": stack.stack_id})
 
     def update_stack(self) -> ActionResult:
+        """Update a stack. An unchanged template with unchanged parameters is refused."""
         stack = self._stack()
         wish = self._wish(stack)
         self._note_options(stack)
@@ -140,6 +142,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         return ActionResult({"StackId": stack.stack_id})
 
     def delete_stack(self) -> ActionResult:
+        """Delete a stack. A stack that does not exist is no error; one with termination protection is refused."""
         try:
             stack = self._stack()
         except OperationRefused:
@@ -148,42 +151,50 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         return EmptyResult()
 
     def update_termination_protection(self) -> ActionResult:
+        """Switch the termination protection of a stack."""
         stack = self._stack()
         stack.protected = bool(self._get_bool_param("EnableTerminationProtection"))
         return ActionResult({"StackId": stack.stack_id})
 
     def describe_stacks(self) -> ActionResult:
+        """Return one stack, or all that are not deleted."""
         if self._get_param("StackName"):
             return ActionResult({"Stacks": [stack_description(self._stack())]})
         living = [stack for stack in self.engine.stacks.values() if stack.status != "DELETE_COMPLETE"]
         return ActionResult({"Stacks": [stack_description(stack) for stack in living]})
 
     def list_stacks(self) -> ActionResult:
+        """Return summaries of stacks, deleted ones included."""
         wanted = self._get_param("StackStatusFilter") or []
         stacks = [stack for stack in self.engine.stacks.values() if not wanted or stack.status in wanted]
         return ActionResult({"StackSummaries": [stack_summary(stack) for stack in stacks]})
 
     def describe_stack_events(self) -> ActionResult:
+        """Return the events of a stack, newest first."""
         stack = self._stack()
         return ActionResult({"StackEvents": [event_description(stack, event) for event in reversed(stack.events)]})
 
     def describe_stack_resources(self) -> ActionResult:
+        """Return all resources of a stack, or the named one."""
         stack, name = self._stack(), self._get_param("LogicalResourceId")
         return ActionResult(
             {"StackResources": [resource_description(stack, each) for each in stack.resources if name in (None, each)]}
         )
 
     def describe_stack_resource(self) -> ActionResult:
+        """Return one resource of a stack; one that does not exist is refused."""
         stack, name = self._stack(), self._get_param("LogicalResourceId")
         if name not in stack.resources:
             raise OperationRefused(f"Resource {name} does not exist for stack {stack.name}")
         return ActionResult({"StackResourceDetail": resource_description(stack, name)})
 
     def list_stack_resources(self) -> ActionResult:
+        """Return summaries of the resources of a stack."""
         stack = self._stack()
         return ActionResult({"StackResourceSummaries": [resource_description(stack, name) for name in stack.resources]})
 
     def list_exports(self) -> ActionResult:
+        """Return the exported outputs of all stacks."""
         exports = self.engine.exports()
         found = [
             {"Name": name, "Value": value, "ExportingStackId": stack.stack_id}
@@ -194,11 +205,13 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     # -- templates
 
     def get_template(self) -> ActionResult:
+        """Return the template of a stack as it was sent."""
         stack = self._stack()
         text = stack.wish.template.text if stack.wish is not None else "{}"
         return ActionResult({"TemplateBody": text, "StagesAvailable": ["Original", "Processed"]})
 
     def get_template_summary(self) -> ActionResult:
+        """Return the parameters and resource types of a stack's template, or of one in the request."""
         stack = self._stack() if self._get_param("StackName") else None
         template = stack.wish.template if stack is not None and stack.wish is not None else self._template(None)
         parameters = parameter_slots(template)
@@ -206,6 +219,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         return ActionResult({"Parameters": parameters, "ResourceTypes": types, "Description": template.description})
 
     def validate_template(self) -> ActionResult:
+        """Check a template, and return its parameters."""
         template = self._template(None)
         template.check(self.engine.registry)
         return ActionResult({"Parameters": parameter_slots(template), "Description": template.description})
@@ -213,6 +227,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
     # -- change sets
 
     def create_change_set(self) -> ActionResult:
+        """Create a change set. Changes of type IMPORT are refused here."""
         kind, name = self._get_param("ChangeSetType") or "UPDATE", self._get_param("StackName")
         if kind == "IMPORT":
             raise OperationRefused("the local AWS imports no resources")
@@ -251,6 +266,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         return change_set
 
     def describe_change_set(self) -> ActionResult:
+        """Return the changes of a change set, and whether it can be executed."""
         stack, change_set = self._found_change_set()
         changes = [
             {"Type": "Resource", "ResourceChange": {"Action": action, "LogicalResourceId": name, "ResourceType": type_}}
@@ -267,12 +283,14 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         )
 
     def list_change_sets(self) -> ActionResult:
+        """Return summaries of the change sets of a stack."""
         stack = self._stack()
         return ActionResult(
             {"Summaries": [change_set_summary(stack, change_set) for change_set in stack.change_sets.values()]}
         )
 
     def delete_change_set(self) -> ActionResult:
+        """Delete a change set; one that does not exist is no error."""
         try:
             stack, change_set = self._found_change_set()
         except CloudFormationError:
@@ -281,6 +299,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         return EmptyResult()
 
     def execute_change_set(self) -> ActionResult:
+        """Execute a change set. One that is not available is refused."""
         stack, change_set = self._found_change_set()
         if change_set.execution_status != "AVAILABLE":
             raise CloudFormationError(
@@ -364,20 +383,3 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         if len(text.encode()) > LARGEST_TEMPLATE:
             raise OperationRefused(f"Template may not exceed {LARGEST_TEMPLATE} bytes in size.")
         return text
-
-
-def bucket_and_key(url: str) -> tuple[str, str]:
-    """Return bucket and key of the URL of an object.
-
-    >>> bucket_and_key("http://127.0.0.1:4566/cdk-assets/a/b.json")
-    ('cdk-assets', 'a/b.json')
-    >>> bucket_and_key("https://cdk-assets.s3.us-east-1.amazonaws.com/b.json")
-    ('cdk-assets', 'b.json')
-    """
-    parsed = urllib.parse.urlsplit(url)
-    path = urllib.parse.unquote(parsed.path.lstrip("/"))
-    host = parsed.hostname or ""
-    if ".s3." in host:
-        return host.split(".s3.")[0], path
-    bucket, _, key = path.partition("/")
-    return bucket, key

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 
 def install(aws: LocalAws) -> None:
+    """Add CloudTrail to the local AWS."""
     aws.add_service("cloudtrail", answer)
 
 
 def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+    """Answer LookupEvents with no events, and refuse every other operation."""
     if environ.get("HTTP_X_AMZ_TARGET", "").endswith(".LookupEvents"):
         status, body = "200 OK", b'{"Events": []}'
     else:

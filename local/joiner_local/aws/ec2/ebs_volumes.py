@@ -179,35 +179,42 @@ def _true(text: object) -> bool:
 
 
 def get_ebs_default_kms_key_id(_response: Any) -> ActionResult:
+    """Return the key that encrypts volumes without a key of their own."""
     return ActionResult({"KmsKeyId": DEFAULTS.key})
 
 
 def modify_ebs_default_kms_key_id(response: Any) -> ActionResult:
+    """Set the account's default key for volumes."""
     response.error_on_dryrun()
     DEFAULTS.key = str(response.ec2_backend.modify_ebs_default_kms_key_id(response._get_param("KmsKeyId")))
     return ActionResult({"KmsKeyId": DEFAULTS.key})
 
 
 def reset_ebs_default_kms_key_id(_response: Any) -> ActionResult:
+    """Make the key of AWS the default key again."""
     DEFAULTS.key = AWS_MANAGED_KEY
     return ActionResult({"KmsKeyId": DEFAULTS.key})
 
 
 def get_ebs_encryption_by_default(_response: Any) -> ActionResult:
+    """Return whether every new volume is encrypted."""
     return ActionResult({"EbsEncryptionByDefault": DEFAULTS.encrypted})
 
 
 def enable_ebs_encryption_by_default(_response: Any) -> ActionResult:
+    """Encrypt every new volume."""
     DEFAULTS.encrypted = True
     return ActionResult({"EbsEncryptionByDefault": True})
 
 
 def disable_ebs_encryption_by_default(_response: Any) -> ActionResult:
+    """Encrypt only the volumes that ask for it."""
     DEFAULTS.encrypted = False
     return ActionResult({"EbsEncryptionByDefault": False})
 
 
 def install() -> None:
+    """Install the actions in moto."""
     for action in (
         get_ebs_default_kms_key_id,
         modify_ebs_default_kms_key_id,

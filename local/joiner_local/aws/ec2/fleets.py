@@ -121,6 +121,7 @@ class ClientTokens:
     answers: dict[tuple[str, str], FleetAnswer] = field(default_factory=dict)
 
     def earlier(self, operation: str, token: str, request: str) -> dict[str, Any] | None:
+        """Return the answer to the same request with this token. EC2 refuses the token with another request."""
         found = self.answers.get((operation, token))
         if found is not None and found.request != request:
             raise EC2ClientError(
@@ -134,6 +135,8 @@ TOKENS: Final = ClientTokens()
 
 
 def create_fleet(response: Any) -> ActionResult:
+    """Launch an instant fleet. EC2 refuses a client token with another request, and a target that the request cannot
+    have."""
     if response._get_param("Type", "maintain") != "instant":
         raise EC2ClientError("UnsupportedOperation", "the local EC2 has fleets of type instant only")
     params = {key: value for key, value in response.params.items() if key not in ("DryRun", "ClientToken")}
@@ -153,6 +156,7 @@ def create_fleet(response: Any) -> ActionResult:
 
 
 def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, access_key: str) -> dict[str, Any]:
+    """Launch the instances of a request; return them with the errors of the pools that had no capacity."""
     request = FleetRequest.read(params, backend)
     fleet_id = random_fleet_id()
     with POOLS.lock:
@@ -297,5 +301,6 @@ def describe_fleets(response: Any) -> ActionResult:
 
 
 def install() -> None:
+    """Install the actions in moto."""
     replace_attribute(EC2Response, "create_fleet", create_fleet)
     replace_attribute(EC2Response, "describe_fleets", describe_fleets)

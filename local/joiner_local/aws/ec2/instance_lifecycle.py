@@ -51,6 +51,8 @@ PACE: Final = TransitionTimes()
 
 @dataclass(frozen=True, slots=True)
 class EndReason:
+    """Why an instance ends: the code and the message of its StateReason."""
+
     code: str
     message: str
 
@@ -88,6 +90,7 @@ def booted(instances: Iterable[Any]) -> None:
 
 
 def terminate(instance: Any, reason: EndReason) -> None:
+    """Shut the instance down, with its reason; no effect if it is ending."""
     if instance.state in ("shutting-down", "terminated"):
         return
     instance.state_reason = StateReason(reason.message, reason.code)  # EC2 shows the reason from the first event on
@@ -170,6 +173,7 @@ def _backend_terminate(backend: Any, ids: list[str]) -> list[tuple[Any, Instance
 
 
 def stop_instances(response: Any) -> ActionResult:
+    """Stop instances. EC2 refuses terminated ones."""
     ids = response._get_param("InstanceIds", [])
     response.error_on_dryrun()
     asked = response.ec2_backend.get_multi_instances_by_id(ids)
@@ -182,6 +186,7 @@ def stop_instances(response: Any) -> ActionResult:
 
 
 def start_instances(response: Any) -> ActionResult:
+    """Start stopped instances. EC2 refuses those that are stopping or terminated."""
     ids = response._get_param("InstanceIds", [])
     response.error_on_dryrun()
     asked = response.ec2_backend.get_multi_instances_by_id(ids)
@@ -201,6 +206,7 @@ def _check_states(instances: Iterable[Any], allowed: set[str], verb: str) -> Non
 
 
 def set_pace(asked: dict[str, Any]) -> dict[str, Any]:
+    """Set how long instances are pending, stopping, and shown after their end."""
     if unknown := asked.keys() - {"pendingSeconds", "stoppingSeconds", "shownSeconds"}:
         raise ValueError(f"instances: {sorted(unknown)} is not known")
     PACE.pending = float(asked.get("pendingSeconds", PACE.pending))
@@ -210,6 +216,7 @@ def set_pace(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
+    """Install the actions in moto, and the knob `instances`."""
     run = EC2Response.run_instances
 
     def run_instances(response: Any) -> ActionResult:

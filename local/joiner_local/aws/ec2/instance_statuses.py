@@ -113,6 +113,7 @@ def _instance(identifier: str) -> Any:
 
 
 def impair(asked: dict[str, Any]) -> dict[str, Any]:
+    """Set the status of a check of an instance."""
     instance = _instance(asked["instanceId"])
     check, status = str(asked.get("check", "instance")), str(asked.get("status", "impaired"))
     if check not in CHECKS or status not in STATUSES:
@@ -122,6 +123,7 @@ def impair(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def schedule_event(asked: dict[str, Any]) -> dict[str, Any]:
+    """Schedule an event of an instance, or remove its events."""
     instance = _instance(asked["instanceId"])
     shown = SHOWN.setdefault(instance.id, ShownHealth())
     if asked.get("clear"):
@@ -143,6 +145,7 @@ def schedule_event(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def send_health_event(asked: dict[str, Any]) -> dict[str, Any]:
+    """Send an event of AWS Health about instances."""
     instances = [_instance(each).id for each in asked["instanceIds"]]
     starts = datetime.now(UTC) + timedelta(seconds=float(asked.get("startsIn", 86_400)))
     code = str(asked.get("eventTypeCode", "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED"))
@@ -166,5 +169,6 @@ def send_health_event(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
+    """Install the action in moto, and its knobs."""
     replace_attribute(EC2Response, "describe_instance_status", describe_instance_status)
     aws.add_knobs({"impair": impair, "schedule-event": schedule_event, "health": send_health_event})

@@ -40,6 +40,7 @@ class Group:
     tags: Mapping[str, str] = field(default_factory=dict)
 
     def shown(self, region: str) -> dict[str, Any]:
+        """Return the group as EC2 describes it."""
         return {
             "GroupName": self.name,
             "GroupId": self.id,
@@ -55,6 +56,7 @@ GROUPS: Final[dict[str, Group]] = {}
 
 
 def create_placement_group(response: Any) -> ActionResult:
+    """Create a placement group. EC2 refuses a name in use, and partitions of another strategy."""
     name, strategy = response._get_param("GroupName"), response._get_param("Strategy") or "cluster"
     partitions = int(response._get_param("PartitionCount") or 0)
     if not name:
@@ -73,6 +75,7 @@ def create_placement_group(response: Any) -> ActionResult:
 
 
 def delete_placement_group(response: Any) -> ActionResult:
+    """Delete a placement group. EC2 refuses one that has instances."""
     found = _find({"GroupName": response._get_param("GroupName")})
     if found is None:
         raise unknown(str(response._get_param("GroupName")))
@@ -83,6 +86,7 @@ def delete_placement_group(response: Any) -> ActionResult:
 
 
 def describe_placement_groups(response: Any) -> ActionResult:
+    """Return placement groups by name or id. EC2 refuses unknown ones."""
     names, ids = response._get_param("GroupNames", []), response._get_param("GroupIds", [])
     if response._get_param("Filters", []):
         raise EC2ClientError("InvalidParameterValue", "the local EC2 has no filters of placement groups")
@@ -94,6 +98,7 @@ def describe_placement_groups(response: Any) -> ActionResult:
 
 
 def unknown(name: str) -> EC2ClientError:
+    """Return EC2's error for a group that does not exist."""
     return EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
 
 
@@ -156,6 +161,7 @@ def describe_on(instance: Any, data: Mapping[str, Any], backend: Any) -> None:
 
 
 def install() -> None:
+    """Install the actions in moto."""
     replace_attribute(EC2Response, "create_placement_group", create_placement_group)
     replace_attribute(EC2Response, "delete_placement_group", delete_placement_group)
     replace_attribute(EC2Response, "describe_placement_groups", describe_placement_groups)

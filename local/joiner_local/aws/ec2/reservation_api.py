@@ -54,6 +54,7 @@ class Reservation:
         return BLOCK if self.kind == BLOCK else INTERRUPTIBLE if self.interruptible else ""
 
     def fits(self, pool: CapacityPool) -> bool:
+        """Return whether instances of the pool may use the reservation."""
         return (self.instance_type, self.zone, ON_DEMAND) == (pool.instance_type, pool.zone, pool.lifecycle)
 
 
@@ -65,6 +66,7 @@ class Reservations:
     cancelled: set[str] = field(default_factory=set)
 
     def active(self, identifier: str) -> bool:
+        """Return whether the reservation exists, and is neither cancelled nor over."""
         found = self.known.get(identifier)
         ended = found is not None and found.ends_at is not None and found.ends_at <= utcnow()
         return found is not None and identifier not in self.cancelled and not ended
@@ -77,6 +79,7 @@ class Reservations:
                 instance.capacity_reservation_id = None
 
     def free(self, reservation: Reservation, backend: Any) -> int:
+        """Return how many of its instances are free."""
         held = [getattr(instance, "capacity_reservation_id", None) for instance in _instances(backend)]
         return reservation.count - held.count(reservation.id) if self.active(reservation.id) else 0
 
@@ -119,6 +122,7 @@ RESERVATIONS: Final = Reservations()
 
 
 def is_targeted(data: Mapping[str, Any]) -> bool:
+    """Return whether a launch names a reservation."""
     specification = data.get("CapacityReservationSpecification") or {}
     return bool(specification.get("CapacityReservationTarget"))
 
@@ -130,6 +134,7 @@ def _instances(backend: Any) -> Iterator[Any]:
 
 
 def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
+    """Add, cancel or remove reservations."""
     if asked.get("clear"):
         RESERVATIONS.known.clear()
         RESERVATIONS.cancelled.clear()
@@ -160,6 +165,7 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
+    """Return reservations. EC2 refuses unknown ids."""
     ids = response._get_param("CapacityReservationIds", [])
     if missing := [each for each in ids if each not in RESERVATIONS.known]:
         raise EC2ClientError(
@@ -211,6 +217,7 @@ def _shown(one: Reservation, backend: Any) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
+    """Install the action in moto, and the knob."""
     describe = EC2Response.describe_instances
 
     def describe_instances(response: Any) -> ActionResult:

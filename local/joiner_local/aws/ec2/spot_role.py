@@ -25,6 +25,7 @@ class SpotRole:
     given: bool = True
 
     def exists(self) -> bool:
+        """Return whether the account has the service-linked role for Spot Instances."""
         return self.given or bool(_created())
 
 
@@ -36,6 +37,7 @@ def _created() -> list[Any]:
 
 
 def set_spot_role(asked: dict[str, Any]) -> dict[str, Any]:
+    """Set whether the role exists."""
     if unknown := asked.keys() - {"exists"}:
         raise ValueError(f"spot-role: {sorted(unknown)} is not known; there is exists")
     if "exists" in asked:
@@ -47,4 +49,5 @@ def set_spot_role(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def install(aws: LocalAws) -> None:
+    """Add the knob."""
     aws.add_knobs({"spot-role": set_spot_role})

@@ -37,16 +37,20 @@ POLICIES: Final = (
 
 
 def policy_arn(name: str) -> str:
+    """Return the ARN of an access policy of EKS."""
     return f"arn:aws:eks::aws:cluster-access-policy/{name}"
 
 
 @dataclass(slots=True)
 class AssociatedPolicy:
+    """An access policy of an entry, with its scope."""
+
     policy_arn: str
     scope: Mapping[str, Any]
     since: datetime = field(default_factory=utcnow)
 
     def describe(self) -> dict[str, Any]:
+        """Return the association as EKS describes it."""
         scope = {"type": self.scope.get("type", "cluster"), "namespaces": list(self.scope.get("namespaces") or [])}
         return {
             "policyArn": self.policy_arn,
@@ -58,6 +62,8 @@ class AssociatedPolicy:
 
 @dataclass(slots=True)
 class AccessEntry:
+    """The access entry of a principal in a cluster."""
+
     cluster: str
     principal: str
     arn: str
@@ -69,6 +75,7 @@ class AccessEntry:
     policies: dict[str, AssociatedPolicy] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
+        """Return the entry as EKS describes it."""
         return {
             "clusterName": self.cluster,
             "principalArn": self.principal,
@@ -184,6 +191,7 @@ class AccessEntries:
         return entry
 
     def find(self, cluster: str, principal: str) -> AccessEntry:
+        """Return an entry; ResourceNotFoundException if the cluster or the entry does not exist."""
         self._cluster(cluster)
         if (entry := self._entries.get((cluster, principal))) is None:
             raise ResourceNotFoundException(
@@ -195,10 +203,12 @@ class AccessEntries:
         return entry
 
     def of(self, cluster: str) -> list[AccessEntry]:
+        """Return the entries of a cluster."""
         self._cluster(cluster)
         return [entry for (name, _), entry in list(self._entries.items()) if name == cluster]
 
     def update(self, cluster: str, principal: str, asked: Mapping[str, Any]) -> AccessEntry:
+        """Change groups and user name. EKS refuses this for entries that are not of type STANDARD."""
         entry = self.find(cluster, principal)
         if entry.type != "STANDARD":
             raise InvalidRequestException(**_message(f"Access entries of type {entry.type} cannot be changed."))
@@ -207,10 +217,12 @@ class AccessEntries:
         return entry
 
     def delete(self, cluster: str, principal: str) -> None:
+        """Delete an entry."""
         self.find(cluster, principal)
         self._entries.pop((cluster, principal), None)
 
     def associate(self, cluster: str, principal: str, policy: str, scope: Mapping[str, Any]) -> AssociatedPolicy:
+        """Associate an access policy. EKS refuses entries of node types, and unknown policies."""
         entry = self.find(cluster, principal)
         if entry.type in NODE_TYPES:
             raise InvalidRequestException(**_message(f"Access entries of type {entry.type} take no access policies."))
@@ -222,6 +234,7 @@ class AccessEntries:
         return entry.policies[policy]
 
     def disassociate(self, cluster: str, principal: str, policy: str) -> None:
+        """Remove an access policy of an entry. EKS refuses one that is not associated."""
         if self.find(cluster, principal).policies.pop(policy, None) is None:
             raise ResourceNotFoundException(**_message(f"No associated access policy found for: {policy}."))
 
@@ -243,23 +256,28 @@ class CloudFormationAccessEntry(CloudFormationModel):  # type: ignore[misc] # mo
 
     @staticmethod
     def cloudformation_name_type() -> str:
+        """Return nothing: no property is the name."""
         return ""
 
     @staticmethod
     def cloudformation_type() -> str:
+        """Return the name of the resource type."""
         return "AWS::EKS::AccessEntry"
 
     @classmethod
     def has_cfn_attr(cls, attr: str) -> bool:
+        """Return whether Fn::GetAtt may name the attribute."""
         return attr == "AccessEntryArn"
 
     def get_cfn_attribute(self, _attribute_name: str) -> str:
+        """Return the ARN, its only attribute."""
         return self.entry.arn
 
     @classmethod
     def create_from_cloudformation_json(
         cls, _resource_name: str, cloudformation_json: Mapping[str, Any], account_id: str, region_name: str, **_: Any
     ) -> "CloudFormationAccessEntry":
+        """Create the entry and associate its policies."""
         properties = cloudformation_json["Properties"]
         store = access_entries(account_id, region_name)
         cluster, principal = properties["ClusterName"], properties["PrincipalArn"]
@@ -306,6 +324,7 @@ class CloudFormationAccessEntry(CloudFormationModel):  # type: ignore[misc] # mo
         return original_resource
 
     def delete(self, account_id: str, region_name: str) -> None:
+        """Delete the entry, unless another one took its place."""
         store = access_entries(account_id, region_name)
         if any(entry is self.entry for entry in store.of(self.entry.cluster)):
             store.delete(self.entry.cluster, self.entry.principal)

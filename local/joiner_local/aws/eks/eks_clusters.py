@@ -35,6 +35,7 @@ STANDARD_SUPPORT: Final = 4  # the number of newest versions
 
 
 def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
+    """Change what EKS reports of a cluster."""
     if unknown := asked.keys() - FIELDS:
         raise ValueError(f"eks: {sorted(unknown)} is not known")
     cluster = eks_backends[ACCOUNT][REGION].clusters.get(asked["name"])
@@ -70,11 +71,13 @@ def _set_authentication(cluster: Cluster, mode: str) -> None:
 
 
 def list_addons(response: Any) -> ActionResult:
+    """Return no add-ons. EKS refuses an unknown cluster."""
     _must_exist(response)
     return ActionResult({"addons": []})
 
 
 def list_pod_identity_associations(response: Any) -> ActionResult:
+    """Return no associations. EKS refuses an unknown cluster."""
     _must_exist(response)
     return ActionResult({"associations": []})
 
@@ -84,6 +87,7 @@ def _must_exist(response: Any) -> None:
 
 
 def describe_cluster_versions(_response: Any) -> ActionResult:
+    """Return the versions of Kubernetes, with their support."""
     found = [
         {
             "clusterVersion": version,
@@ -97,6 +101,7 @@ def describe_cluster_versions(_response: Any) -> ActionResult:
 
 
 def install(aws: LocalAws) -> None:
+    """Install the actions in moto, and the knob."""
     access_entry_actions.install()
     paths = (
         *access_entry_actions.PATHS,

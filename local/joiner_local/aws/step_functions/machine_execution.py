@@ -36,6 +36,8 @@ LONGEST_EXPRESS = 300.0  # seconds
 
 
 class MachineExecution:
+    """An execution: its input, its history, its status and its output."""
+
     def __init__(
         self,
         identity: ExecutionIdentity,
@@ -67,6 +69,7 @@ class MachineExecution:
         self._timer: threading.Timer | None = None
 
     def start(self) -> None:
+        """Write ExecutionStarted, and run the machine in a thread."""
         details = {"input": self.input_text, "inputDetails": NOT_TRUNCATED, "roleArn": self.identity.role}
         self._root.add("ExecutionStarted", **details)
         limit = self.machine.timeout
@@ -79,10 +82,12 @@ class MachineExecution:
         threading.Thread(target=self._run, name=self.identity.name, daemon=True).start()
 
     def stop(self, error: str | None, cause: str | None) -> None:
+        """End the execution as ABORTED; no effect after its end."""
         details = {key: value for key, value in (("error", error), ("cause", cause)) if value is not None}
         self._end("ABORTED", "ExecutionAborted", details)
 
     def time_out(self) -> None:
+        """End the execution as TIMED_OUT; no effect after its end."""
         self._end("TIMED_OUT", "ExecutionTimedOut", {"error": "States.Timeout"})
 
     def _run(self) -> None:

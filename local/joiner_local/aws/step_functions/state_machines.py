@@ -52,10 +52,12 @@ class StateMachine:
 
     @property
     def express(self) -> bool:
+        """Return whether executions are Express."""
         return self.type == "EXPRESS"
 
 
 def check_name(name: str) -> str:
+    """Return the name; ServiceRefused for a length or a character that the service does not take."""
     if not 1 <= len(name) <= LONGEST_NAME or _FORBIDDEN.search(name):
         raise ServiceRefused("InvalidName", f"Invalid Name: '{name}'")
     return name
@@ -99,6 +101,7 @@ class StateMachines:
             return machine
 
     def update(self, arn: str, changes: Mapping[str, object]) -> StateMachine:
+        """Change a machine; later executions use the change. The service refuses an invalid definition."""
         if "role" in changes:
             self.check_role(str(changes["role"]))
         with self._lock:
@@ -135,6 +138,7 @@ class StateMachines:
         raise ServiceRefused("StateMachineDoesNotExist", f"State Machine Does Not Exist: '{arn}'")
 
     def all(self) -> list[StateMachine]:
+        """Return all machines."""
         with self._lock:
             return list(self._machines.values())
 
@@ -154,16 +158,19 @@ class StateMachines:
             return version
 
     def versions(self, arn: str) -> list[StateMachine]:
+        """Return the published versions of a machine, newest first."""
         with self._lock:
             self._find(arn)
             return list(reversed(self._versions.get(arn, [])))
 
     def delete_version(self, arn: str) -> None:
+        """Delete a published version; running executions go on."""
         with self._lock:
             source = arn.rpartition(":")[0]
             self._versions[source] = [each for each in self._versions.get(source, []) if each.arn != arn]
 
     def start(self, arn: str, name: str | None, input_text: str) -> MachineExecution:
+        """Start an execution. The service refuses an invalid name or input, and a name in use."""
         machine = self.describe(arn)
         name = check_name(name or str(uuid.uuid4()))
         _check_input(input_text)
@@ -232,6 +239,7 @@ class StateMachines:
 
 
 def parse(definition: str, machine_type: str) -> MachineDefinition:
+    """Return the parsed definition; ServiceRefused (InvalidDefinition) with all mistakes."""
     try:
         return parse_machine(definition, express=machine_type == "EXPRESS")
     except InvalidDefinition as error:

@@ -36,6 +36,7 @@ Asked = Mapping[str, Any]
 
 
 def install(aws: LocalAws, functions: FunctionInvoker, logs: LogShipper) -> StateMachines:
+    """Install Step Functions; return its machines."""
     services = TaskServices(functions, RoleClients(aws.endpoint))
     machines = StateMachines(services, LogDelivery(logs).ship, _check_role)
     services.machines = machines
@@ -105,6 +106,7 @@ class StepFunctionsApi:
     # -- state machines
 
     def create_state_machine(self, asked: Asked) -> Answer:
+        """Create a machine. The service refuses an invalid definition, and a description of no version."""
         if asked.get("versionDescription") and not asked.get("publish"):
             raise ServiceRefused("ValidationException", "Version description can only be set when publish is true")
         kind = asked.get("type") or "STANDARD"
@@ -132,6 +134,7 @@ class StepFunctionsApi:
         return answer
 
     def update_state_machine(self, asked: Asked) -> Answer:
+        """Change a machine; with `publish`, publish it as a version."""
         names = {
             "definition": "definition",
             "roleArn": "role",
@@ -154,13 +157,16 @@ class StepFunctionsApi:
         return answer
 
     def delete_state_machine(self, asked: Asked) -> Answer:
+        """Delete a machine; one that does not exist is no error."""
         self.machines.delete(asked["stateMachineArn"])
         return {}
 
     def describe_state_machine(self, asked: Asked) -> Answer:
+        """Return a machine, or a version of it."""
         return describe_machine(self.machines.describe(asked["stateMachineArn"]))
 
     def describe_state_machine_for_execution(self, asked: Asked) -> Answer:
+        """Return the machine with which an execution started."""
         machine = self.machines.describe(self.machines.execution(asked["executionArn"]).identity.machine_arn)
         answer = describe_machine(machine)
         return {key: answer[key] for key in ("stateMachineArn", "name", "definition", "roleArn")} | {
@@ -168,6 +174,7 @@ class StepFunctionsApi:
         }
 
     def list_state_machines(self, asked: Asked) -> Answer:
+        """Return a page of the machines."""
         listed = [
             {
                 "stateMachineArn": machine.arn,
@@ -180,6 +187,7 @@ class StepFunctionsApi:
         return _page(listed, asked, "stateMachines")
 
     def validate_state_machine_definition(self, asked: Asked) -> Answer:
+        """Return the mistakes of a definition, without creating a machine."""
         try:
             parse_machine(asked["definition"], express=asked.get("type") == "EXPRESS")
         except InvalidDefinition as error:
@@ -188,10 +196,12 @@ class StepFunctionsApi:
         return {"result": "OK", "diagnostics": []}
 
     def publish_state_machine_version(self, asked: Asked) -> Answer:
+        """Publish the machine as it is now."""
         version = self.machines.publish(asked["stateMachineArn"], asked.get("description", ""))
         return {"stateMachineVersionArn": version.arn, "creationDate": version.created}
 
     def list_state_machine_versions(self, asked: Asked) -> Answer:
+        """Return a page of the published versions, newest first."""
         versions = self.machines.versions(asked["stateMachineArn"])
         return _page(
             [{"stateMachineVersionArn": each.arn, "creationDate": each.created} for each in versions],
@@ -200,16 +210,19 @@ class StepFunctionsApi:
         )
 
     def delete_state_machine_version(self, asked: Asked) -> Answer:
+        """Delete a published version."""
         self.machines.delete_version(asked["stateMachineVersionArn"])
         return {}
 
     # -- executions
 
     def start_execution(self, asked: Asked) -> Answer:
+        """Start an execution. A Standard name in use with another input is refused."""
         execution = self.machines.start(asked["stateMachineArn"], asked.get("name"), asked.get("input") or "{}")
         return {"executionArn": execution.identity.arn, "startDate": execution.started}
 
     def start_sync_execution(self, asked: Asked) -> Answer:
+        """Run an Express execution to its end. Standard machines are refused."""
         if not self.machines.describe(asked["stateMachineArn"]).express:
             raise ServiceRefused(
                 "StateMachineTypeNotSupported", "This operation is not supported by this type of state machine"
@@ -227,14 +240,17 @@ class StepFunctionsApi:
         return answer
 
     def stop_execution(self, asked: Asked) -> Answer:
+        """End an execution as ABORTED."""
         execution = self.machines.execution(asked["executionArn"])
         execution.stop(asked.get("error"), asked.get("cause"))
         return {"stopDate": execution.stopped}
 
     def describe_execution(self, asked: Asked) -> Answer:
+        """Return an execution with its status, input and output."""
         return describe_execution(self.machines.execution(asked["executionArn"]))
 
     def list_executions(self, asked: Asked) -> Answer:
+        """Return a page of a machine's executions. Express machines are refused."""
         machine = self.machines.describe(asked["stateMachineArn"])
         if machine.express:
             raise ServiceRefused(
@@ -247,6 +263,7 @@ class StepFunctionsApi:
         return _page(listed, asked, "executions")
 
     def get_execution_history(self, asked: Asked) -> Answer:
+        """Return a page of the events of an execution."""
         events = [event.to_api() for event in self.machines.execution(asked["executionArn"]).history.events()]
         if asked.get("reverseOrder"):
             events.reverse()
@@ -255,6 +272,7 @@ class StepFunctionsApi:
     # -- task tokens
 
     def send_task_success(self, asked: Asked) -> Answer:
+        """Answer a task that waits for a token. An output that is too large or no JSON is refused."""
         if exceeds(asked["output"]):
             raise ServiceRefused(
                 "InvalidOutput", f"Invalid Output: 'the output is longer than {LARGEST_PAYLOAD} bytes'"
@@ -266,11 +284,13 @@ class StepFunctionsApi:
         return self._settle(asked["taskToken"], output)
 
     def send_task_failure(self, asked: Asked) -> Answer:
+        """Fail a task that waits for a token."""
         return self._settle(
             asked["taskToken"], StateFailure(asked.get("error") or "States.TaskFailed", asked.get("cause") or "")
         )
 
     def send_task_heartbeat(self, asked: Asked) -> Answer:
+        """Restart the heartbeat timeout of a task."""
         return self._with_token(lambda: self.machines.tokens.beat(asked["taskToken"]))
 
     def _settle(self, token: str, outcome: Any) -> Answer:
@@ -288,17 +308,20 @@ class StepFunctionsApi:
     # -- tags, knobs
 
     def tag_resource(self, asked: Asked) -> Answer:
+        """Add tags to a machine."""
         self.machines.tags.setdefault(asked["resourceArn"], {}).update(
             {tag["key"]: tag["value"] for tag in asked["tags"]}
         )
         return {}
 
     def untag_resource(self, asked: Asked) -> Answer:
+        """Remove tags of a machine."""
         for key in asked["tagKeys"]:
             self.machines.tags.get(asked["resourceArn"], {}).pop(key, None)
         return {}
 
     def list_tags_for_resource(self, asked: Asked) -> Answer:
+        """Return the tags of a machine."""
         tags = self.machines.tags.get(asked["resourceArn"], {})
         return {"tags": [{"key": key, "value": value} for key, value in tags.items()]}
 

@@ -28,6 +28,7 @@ class TaskServices:
     machines: StateMachines = None  # type: ignore[assignment] # set by install: each needs the other
 
     def invoke_function(self, name: str, qualifier: str | None, payload: bytes) -> FunctionAnswer:
+        """Invoke a function, and return its answer with the error of a failed invocation."""
         try:
             result = self.functions.invoke(name, qualifier, payload)
         except FunctionNotFound as missing:
@@ -37,25 +38,31 @@ class TaskServices:
         return FunctionAnswer(result.payload, result.version, result.request_id, result.error)
 
     def refusal(self, role: str, permission: RequiredPermission) -> str | None:
+        """Return IAM's refusal of a call by the machine's role; None if it is allowed."""
         principal = AssumedRoleSession(role, "states")
         decision = ACCESS_CONTROL.first_denial(principal, [permission])
         return None if decision is None else denial_message(principal.arn, decision)
 
     def client(self, service: str, role: str) -> "BaseClient":
+        """Return a client with the credentials of the role."""
         return self.clients.client(service, role)
 
     def start_execution(self, machine: str, name: str | None, input_text: str) -> tuple[str, dt.datetime]:
+        """Start an execution; return its ARN and its start."""
         execution = self.machines.start(machine, name, input_text)
         return execution.identity.arn, execution.started
 
     def await_execution(self, arn: str) -> Mapping[str, Any]:
+        """Wait for the end of an execution, and return its description."""
         execution = self.machines.execution(arn)
         execution.ended.wait(None)
         return {pascal_case(name): in_milliseconds(value) for name, value in describe_execution(execution).items()}
 
     def stop_execution(self, arn: str) -> None:
+        """Stop an execution whose starting task has ended."""
         self.machines.execution(arn).stop(None, "The task that started it has ended.")
 
 
 def in_milliseconds(value: Any) -> Any:
+    """Return a time as epoch milliseconds, and every other value as it is."""
     return int(value.timestamp() * 1000) if isinstance(value, dt.datetime) else value
