@@ -36,6 +36,7 @@ PATHS = {
     "NodePool": "/apis/karpenter.sh/v1/nodepools",
     "NodeClaim": "/apis/karpenter.sh/v1/nodeclaims",
     "NodeOverlay": "/apis/karpenter.sh/v1alpha1/nodeoverlays",
+    "CapacityBuffer": "/apis/autoscaling.x-k8s.io/v1beta1/namespaces/default/capacitybuffers",
     "Provisioner": "/apis/karpenter.sh/v1alpha5/provisioners",
     "Machine": "/apis/karpenter.sh/v1alpha5/machines",
     "EC2NodeClass": "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
@@ -133,6 +134,41 @@ def test_a_mistake_is_refused_with_its_remedy(api: KubeApi, case: dict[str, Any]
 )
 def test_the_api_server_accepts_mistakes_that_no_schema_can_express(api: KubeApi, case: dict[str, Any]) -> None:
     assert tried(api, case["manifest"])["spec"] is not None
+
+
+def buffer(version: str = "v1beta1", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"autoscaling.x-k8s.io/{version}",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "spare"},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+def test_a_capacity_buffer_is_stored_in_both_versions_with_its_default_strategy(api: KubeApi, version: str) -> None:
+    spec = {"podTemplateRef": {"name": "chunk"}, "replicas": 5, "limits": {"cpu": "20", "memory": "40Gi"}}
+    path = PATHS["CapacityBuffer"].replace("v1beta1", version)
+
+    stored = api.call("POST", path + DRY, buffer(version, **spec))["spec"]
+
+    assert stored == {**spec, "provisioningStrategy": "buffer.x-k8s.io/active-capacity"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        ({"replicas": 1}, "give exactly one of podTemplateRef and scalableRef"),
+        ({"podTemplateRef": {"name": "chunk"}}, "with a podTemplateRef give replicas or limits"),
+        ({"podTemplateRef": {"name": "chunk"}, "replicas": -1}, "spec.replicas"),
+        ({"podTemplateRef": {"name": "chunk"}, "limits": {"cpu": "a lot"}}, "spec.limits.cpu"),
+    ],
+)
+def test_a_capacity_buffer_that_cannot_be_planned_is_refused(api: KubeApi, spec: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        tried(api, buffer(**spec))
+
+    assert refused.value.status == 422 and remedy in str(refused.value)
 
 
 def test_defaults_are_filled_in(api: KubeApi) -> None:
