@@ -269,8 +269,9 @@ def test_kubectl_prints_the_columns(api: KubeApi) -> None:
     assert columns["NodeClaim"][:6] == columns["Machine"][:6] == claim
     assert columns["NodePool"][:4] == ["NodeClass", "Nodes", "Ready", "Age"]
     assert columns["Provisioner"][:4] == ["Template", "Nodes", "Ready", "Age"]
+    assert columns["CapacityBuffer"] == ["Strategy", "Replicas", "Provisioning", "Reason", "Age"]
     assert all(
         "karpenter" in crd["spec"]["names"]["categories"]
         for crd in api.items(CRDS)
-        if crd["spec"]["names"]["kind"] in columns
+        if crd["spec"]["names"]["kind"] in columns and crd["spec"]["group"].startswith("karpenter")
     )

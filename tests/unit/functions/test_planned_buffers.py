@@ -1,5 +1,6 @@
 """CapacityBuffers in a cluster: nodes are launched for their virtual pods and stay, and pods displace them."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,10 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import NotFound
 from joiner.pools import Conditions
+from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import NODEPOOL, SimulatedCluster, pending
+from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.sweeping import WHEN_EMPTY, claims, end_pods, looked, node_of, retired
 
 BUFFER = ("capacitybuffers", "default", "spare")
@@ -346,3 +350,45 @@ def test_a_real_pod_with_a_similar_name_is_no_virtual_pod(world: SimulatedCluste
     world.scale_up("up-1")
 
     assert node_of(world, "capacity-buffer-spare-0")
+
+
+def with_a_pod_and_a_buffer(make_world: MakeWorld) -> SimulatedCluster:
+    world = make_world().prepare(pending("web-1"))
+    put_template(world)
+    put_buffer(world, replicas=2)
+    return world
+
+
+def calls_for_buffers(calls: Sequence[str]) -> list[int]:
+    """Return the positions of the calls that only a buffer causes: its lists, its template, its record of nodes (the
+    last update before the first claim) and its status."""
+    created = next(number for number, call in enumerate(calls) if call.startswith("POST") and "nodeclaims" in call)
+    record = max(number for number, call in enumerate(calls[:created]) if call == "update_item")
+    own = [number for number, call in enumerate(calls) if "autoscaling.x-k8s.io" in call or "podtemplates" in call]
+    return sorted({record, *own})
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
+def test_whatever_call_for_a_buffer_fails_it_gets_its_nodes_and_no_more(make_world: MakeWorld, fault: Fault) -> None:
+    with Trouble(clean := with_a_pod_and_a_buffer(make_world)) as recorded:
+        clean.scale_up("up-1")
+    numbers = calls_for_buffers(recorded.calls)
+    assert {recorded.calls[number].partition(" ")[0] for number in numbers} == {"GET", "update_item", "PATCH"}
+    assert len(claims(clean)) == 3
+
+    wrong = []
+    for number in numbers:
+        world = with_a_pod_and_a_buffer(make_world)
+        world.stop_after = "nothing" if fault.kills else ""
+        with Trouble(world, fault, number) as trouble:
+            world.scale_up("up-1")
+        world.stop_after = ""
+        settle(world)
+        try:
+            nothing_is_left(world)
+            assert len(claims(world)) == len(world.ec2.instances) == 3
+            assert conditions(world)["Provisioning"] == "True FitsExistingCapacity: 2 pods fit on running nodes"
+        except AssertionError as reason:
+            wrong.append(f"{number} {trouble.calls[number]}: {reason}")
+
+    assert wrong == []
