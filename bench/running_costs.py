@@ -2,8 +2,10 @@
 
 A deployment is scaled from zero to 1, 10, 100 nodes and back. State transitions, Lambda GB-seconds and requests to
 each service are counted. The cost of a scale-up and of the removal of its nodes is interpolated linearly between
-two counts, at the number of nodes that a scale-up of that cluster adds. Together with the sweep of every minute,
-that gives a month of a small, a medium and a large cluster.
+two counts, at the number of nodes that a scale-up of that cluster adds. It includes the pass of SCALE UP that sets
+or removes the finalizer of the node class. Together with the sweep of every minute, and the detection of drift of every
+five minutes, which resolves all node classes, that gives a month of a cluster at rest, and of a small, a medium and a
+large one.
 
 Prices are those of us-east-1, arm64, without any free tier. Lambda times are those of this machine: a function of
 256 MB has a seventh of a core on AWS, so computing times (not waiting times) are longer there. So are the seconds
@@ -27,6 +29,7 @@ from rich.table import Table
 
 from bench.lambda_reports import reports
 from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
+from joiner.item_keys import DRIFT, LAST_DETECTION
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances, until
 from joiner_local.demo.cost_report import (
@@ -48,6 +51,8 @@ S3_READ: Final = 0.4e-6
 
 WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
 SWEEPS_A_MONTH: Final = 43_800
+DETECTIONS_A_MONTH: Final = SWEEPS_A_MONTH / 5
+"""Sweeps that resolve the node classes and detect drift (`joiner.disruption.drift_schedule`)."""
 DAYS: Final = 30.4
 
 DISRUPTIONS_AT_REST_A_DAY: Final = 24
@@ -224,10 +229,31 @@ class Counter:
         self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
         until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
 
-    def disrupt(self) -> None:
-        """Run one sweep, and the DISRUPT execution that it starts."""
+    def sweep_and_rest(self) -> None:
+        """Run one sweep, and what it starts."""
         self.sweep()
         self._rest()
+
+    def settle(self, sweep: Use) -> tuple[Use, Use]:
+        """Run sweeps until one starts no scale-up; return what the scale-ups used, and what the last sweep started: a
+        DISRUPT execution if there are nodes. `sweep` is an idle one.
+        """
+        settling, known = Use(), self._scale_ups()
+        while True:
+            found = self.of(self.sweep_and_rest) + sweep * -1
+            if (now := self._scale_ups()) == known:
+                return settling, found
+            settling, known = settling + found, now
+
+    def detect_drift(self) -> None:
+        """Run one sweep that detects drift, as if the last detection were five minutes old."""
+        key = {"kind": {"S": DRIFT}, "id": {"S": LAST_DETECTION}}
+        self.world.client("dynamodb").delete_item(TableName=self.outputs["TableName"], Key=key)
+        self.sweep_and_rest()
+
+    def _scale_ups(self) -> int:
+        pages = self.world.client("stepfunctions").get_paginator("list_executions")
+        return sum(len(page["executions"]) for page in pages.paginate(stateMachineArn=self.outputs["ScaleUpArn"]))
 
     def _running(self) -> int:
         pods = self.world.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
@@ -271,19 +297,32 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
     return less * (1 - part) + more * part
 
 
-def month(one: Month, counts: Sequence[int], uses: Sequence[Use], sweep: Use, disruption: Use) -> float:
+@dataclass(frozen=True, slots=True)
+class Recurring:
+    """What recurs whatever the scale-ups: an idle sweep, what a detection of drift adds to one, and a DISRUPT."""
+
+    sweep: Use = Use()
+    detection: Use = Use()
+    disruption: Use = Use()
+
+
+def month(one: Month, counts: Sequence[int], uses: Sequence[Use], recurring: Recurring) -> float:
     """Return the cost of a month in $: its scale-ups with the removal of their nodes (the sizes in `counts` cost
-    `uses`), `sweep` each minute, and `disruption` as often as nodes change.
+    `uses`), a sweep each minute, a detection each five minutes, and a DISRUPT as often as nodes change.
 
     >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
-    >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Use(), Use()), 3)
+    >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Recurring()), 3)
     0.038
-    >>> round(month(Month("at rest", 0, 0, 2.0), (1,), [Use()], Use(), Use(transitions=14)), 3)
+    >>> rest = Month("at rest", 0, 0, 2.0)
+    >>> round(month(rest, (1,), [Use()], Recurring(disruption=Use(transitions=14))), 3)
     0.255
+    >>> round(month(rest, (1,), [Use()], Recurring(detection=Use(calls=2))), 5)
+    0.0035
     """
     scale_up = between(one.nodes / one.scale_ups, counts, uses) if one.scale_ups else Use()
     disruptions = min(MOST_DISRUPTIONS_A_DAY, DISRUPTIONS_AT_REST_A_DAY + DISRUPTIONS_A_SCALE_UP * one.scale_ups)
-    return DAYS * (one.scale_ups * scale_up.dollars + disruptions * disruption.dollars) + SWEEPS_A_MONTH * sweep.dollars
+    daily = one.scale_ups * scale_up.dollars + disruptions * recurring.disruption.dollars
+    return DAYS * daily + SWEEPS_A_MONTH * recurring.sweep.dollars + DETECTIONS_A_MONTH * recurring.detection.dollars
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -302,25 +341,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stack.kube().apply_manifests(manifests())
         counter.sweep()  # warm the functions; the pools' status is then current
         sweep = counter.of(counter.sweep)
-        ups, downs, disruption = [], [], Use()
+        ups, downs, recurring = [], [], Recurring(sweep)
         counts = sorted(set(options.nodes))
         for count in counts:
-            ups.append(counter.of(partial(counter.scale, count)))
+            up = counter.of(partial(counter.scale, count))
             time.sleep(EMPTY_SECONDS)
-            disruption = disruption if disruption.calls else counter.of(counter.disrupt) + sweep * -1
+            settling, disruption = counter.settle(sweep)
+            ups.append(up + settling)
+            if not recurring.disruption.calls:
+                recurring = Recurring(sweep, counter.of(counter.detect_drift) + sweep * -1, disruption)
             swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
-            downs.append(down + sweep * (swept - len(counter.sweeps())))  # these sweeps would have run in any case
-    report(console, counts, [ups, downs], sweep, disruption)
+            ended = len(counter.sweeps())
+            settling, _ = counter.settle(sweep)
+            downs.append(down + settling + sweep * (swept - ended))  # these sweeps would have run in any case
+    report(console, counts, [ups, downs], recurring)
     return 0
 
 
-def report(
-    console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Use]], sweep: Use, disruption: Use
-) -> None:
+def report(console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Use]], recurring: Recurring) -> None:
     """Print the counts, and the months; `scaled` are the uses of scaling up, and those of scaling down."""
     ups, downs = scaled
-    rows = [("one idle sweep", sweep), ("one DISRUPT", disruption)]
+    rows = [
+        ("one idle sweep", recurring.sweep),
+        ("a detection of drift", recurring.detection),
+        ("one DISRUPT", recurring.disruption),
+    ]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]
     columns = (
@@ -344,7 +390,7 @@ def report(
     heads = ("cluster", "scale-ups a day", "nodes a day", "$ a month", "goal")
     bill = Table(*heads, title="a month", title_justify="left", box=None, padding=(0, 2))
     for one in MONTHS:
-        cost = month(one, counts, uses, sweep, disruption)
+        cost = month(one, counts, uses, recurring)
         bill.add_row(one.name, str(one.scale_ups), str(one.nodes), f"{cost:.2f}", f"<= {one.goal:.0f}")
     console.print(bill)
 

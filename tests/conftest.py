@@ -31,6 +31,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_crash_table.py",
             "test_stopped_executions.py",
             "test_chaos.py",
+            "test_soak.py",
             "test_stack_lifecycle.py",
             "test_other_autoscalers.py",
             "test_reported_mistakes.py",
@@ -47,6 +48,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
     "leaving": frozenset(
         {
             "test_retired_nodes.py",
+            "test_rollout_drain.py",
             "test_sweep.py",
             "test_full_plans.py",
             "test_scenarios_as_nodepools.py",

@@ -369,6 +369,14 @@ class Actor:
                 if error.status != 404:
                     raise
 
+    def forget(self, *kinds: str) -> None:
+        """Delete the table's items of these kinds."""
+        client, table = self.world.client("dynamodb"), self.outputs["TableName"]
+        for page in client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True):
+            for item in page["Items"]:
+                if item["kind"]["S"] in kinds:
+                    client.delete_item(TableName=table, Key={"kind": item["kind"], "id": item["id"]})
+
     def _forget(self) -> None:
         client, table = self.world.client("dynamodb"), self.outputs["TableName"]
         for page in client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True):

@@ -2,29 +2,27 @@
 deleted.
 
 Afterwards every invariant holds; no node was retired within its first minute without a reason, and none without having
-run a pod, unless its pods ended or were placed elsewhere meanwhile. The test takes 15 seconds;
-`JOINER_CHAOS_SECONDS=600` (`make chaos-test`) ten minutes. `JOINER_CHAOS_SEED` changes the random numbers.
+run a pod, unless its pods ended or were placed elsewhere meanwhile. Nodes with pods are not disrupted: `test_soak` adds
+that. The test takes 15 seconds; `JOINER_CHAOS_SECONDS=300` (`make chaos-test`) five minutes. `JOINER_CHAOS_SEED`
+changes the random numbers.
 """
 
-import json
 import os
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
-import urllib3
 
-from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import instances
-from joiner_local.demo.execution_listing import execution, executions
-from tests.e2e.stack_actions import CAPACITY_TYPE, DEPLOYMENTS, Actor, deployment, node_class, node_pool
+from tests.e2e.pod_witness import PodWitness
+from tests.e2e.random_changes import RandomChanges
+from tests.e2e.retirement_listing import retirements_since
+from tests.e2e.stack_actions import CAPACITY_TYPE, Actor, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
@@ -57,93 +55,43 @@ NODE_POOL: Final = node_pool(
 
 @dataclass
 class Chaos:
-    """The random actions, and those that may retire a young node."""
+    """A time of random changes, and what was observed of it."""
 
-    actor: Actor
-    chance: random.Random
+    changes: RandomChanges
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
-    done: Counter[str] = field(default_factory=Counter)
     known: list[dict[str, Any]] = field(default_factory=list)  # scale-ups before it began
-    seen: "Witness" = field(init=False)
-    struck: set[str] = field(default_factory=set)
-    """Instances that were hit, and names of claims and nodes that were deleted."""
+    seen: PodWitness = field(init=False)
 
     def __post_init__(self) -> None:
-        self.seen = Witness(self.actor)
+        self.seen = PodWitness(self.actor)
+
+    @property
+    def actor(self) -> Actor:
+        return self.changes.actor
 
     def rage(self, seconds: float) -> None:
+        changes, chance = self.changes, self.changes.chance
         end, next_trouble = time.monotonic() + seconds, time.monotonic() + 5
         while time.monotonic() < end:
-            self._act(self.chance.choice([self.scale, self.scale, self.scale, self.roll_out]))
+            changes.act(changes.scale, changes.scale, changes.scale, changes.roll_out)
             if time.monotonic() > next_trouble:
-                self._act(
-                    self.chance.choice(
-                        [self.lose, self.interrupt, self.delete_node, self.delete_claim, self.sweep, self.doom]
-                    )
+                changes.act(
+                    changes.lose,
+                    changes.interrupt,
+                    changes.delete_node,
+                    changes.delete_claim,
+                    changes.sweep,
+                    changes.doom,
                 )
-                next_trouble = time.monotonic() + self.chance.uniform(2, 8)
-            time.sleep(self.chance.uniform(0.1, 1.5))
-
-    def _act(self, act: Callable[[], object]) -> None:
-        self.done[act.__name__] += 1
-        act()
-
-    def scale(self) -> None:
-        app = self.chance.choice(list(SIZES))
-        self.actor.scale(app, self.chance.choice([0, 0, self.chance.randint(0, MOST), self.chance.randint(0, MOST)]))
-
-    def roll_out(self) -> None:
-        app = self.chance.choice(list(SIZES))
-        anew = {"spec": {"template": {"metadata": {"annotations": {"rolled-out": str(self.chance.random())}}}}}
-        self.actor.world.kube.merge(f"{DEPLOYMENTS}/{app}", anew)
-
-    def _an_instance(self, *, spot: bool = False) -> str | None:
-        alive = [each for each in self.actor.instances() if not spot or each.get("InstanceLifecycle") == "spot"]
-        return str(self.chance.choice(alive)["InstanceId"]) if alive else None
-
-    def lose(self) -> None:
-        """Terminate an instance without Joiner."""
-        if instance := self._an_instance():
-            self.struck.add(instance)
-            self.actor.world.client("ec2").terminate_instances(InstanceIds=[instance])
-
-    def interrupt(self) -> None:
-        if instance := self._an_instance(spot=True):
-            self.struck.add(instance)
-            self.actor.knob("interrupt", instanceId=instance, grace=10)
-
-    def delete_node(self) -> None:
-        """Delete a registered Node: a kubelet does not register a deleted name again, and its claim has 15 minutes."""
-        if nodes := [
-            node for node in self.actor.nodes() if node["metadata"]["labels"].get("karpenter.sh/registered") == "true"
-        ]:
-            node = self.chance.choice(nodes)
-            self.struck.add(node["spec"].get("providerID", "").rpartition("/")[2])
-            self.actor.world.kube.delete(f"/api/v1/nodes/{node['metadata']['name']}", missing_ok=True)
-
-    def delete_claim(self) -> None:
-        if claims := self.actor.claims():
-            name = self.chance.choice(claims)["metadata"]["name"]
-            self.struck.add(name)
-            self.actor.world.kube.delete(f"/apis/karpenter.sh/v1/nodeclaims/{name}", missing_ok=True)
-
-    def sweep(self) -> None:
-        """Run a sweep in addition to the scheduled ones, at any time."""
-        self.actor.knob("schedules/fire", name=self.actor.outputs["SweepScheduleName"])
-
-    def doom(self) -> None:
-        """Let one of the next instances fail while it boots."""
-        self.actor.world.stack.agent_knob("faults", {"clear": True})
-        self.actor.world.stack.agent_knob(
-            "faults", {"fault": "stops-while-booting", "every": self.chance.randint(2, 6)}
-        )
+                next_trouble = time.monotonic() + chance.uniform(2, 8)
+            time.sleep(chance.uniform(0.1, 1.5))
 
     # --- afterwards
 
     def calm(self) -> None:
         """Wait until all desired pods run and everything else is removed, by doorbell calls and sweeps only."""
         self.actor.world.stack.agent_knob("faults", {"clear": True})
-        wanted = {app: self.chance.randint(0, 2) for app in SIZES}
+        wanted = {app: self.changes.chance.randint(0, 2) for app in SIZES}
         for app, replicas in wanted.items():
             self.actor.scale(app, replicas)
         end = time.monotonic() + CALM_WITHIN
@@ -184,17 +132,21 @@ class Chaos:
         launched = {each["InstanceId"]: each for each in instances(self.actor.world.client("ec2"))}
         places = [(pod, place) for pod, place in self.actor.places_since(self.known) if place.instance_type]
         found, retired = [], set[str]()
-        retirements = sorted(self.retirements(), key=lambda each: each[0])
+        retirements = sorted(retirements_since(self.actor, self.began), key=lambda each: each[0])
         last = {claim["instance"]: begun for begun, claim in retirements if claim["reason"] == "empty"}
         for begun, claim in retirements:
             name, instance, reason = claim["claim"], claim["instance"], claim["reason"]
-            if (instance in retired and reason == "lost") or {instance, name} & self.struck or instance not in launched:
+            if (
+                (instance in retired and reason == "lost")
+                or {instance, name} & self.changes.struck
+                or instance not in launched
+            ):
                 continue
             retired.add(instance)
             since, node = launched[instance]["LaunchTime"], launched[instance]["PrivateDnsName"]
             planned = {pod for pod, place in places if name.endswith(place.claim)}
             why = ""
-            if reason == "lost" and not (self.done["doom"] and node not in self.seen.nodes):
+            if reason == "lost" and not (self.changes.done["doom"] and node not in self.seen.nodes):
                 why = "although nothing ended it"
             elif reason != "lost" and node not in self.seen.pods_of and not self._superfluous(planned, since, begun):
                 why = "although no pod ran on it, and none of its pods ended or was placed elsewhere"
@@ -219,57 +171,6 @@ class Chaos:
         room = any(since - PLANNED_BEFORE <= at <= begun for at in self.seen.left.values())
         return bool(planned) and (planned == ended or (planned <= ended | elsewhere and room))
 
-    def retirements(self) -> Iterator[tuple[datetime, dict[str, Any]]]:
-        """Return the start and the claims of each retirement."""
-        world = self.actor.world
-        for each in (*executions(world, world.retire_arn), *executions(world, world.retire_empty_arn)):
-            if each["startDate"] >= self.began:
-                described = execution(world, each["executionArn"])
-                yield from ((each["startDate"], claim) for claim in json.loads(described["input"])["claims"])
-
-
-class Witness:
-    """Watches pods and nodes: which pods were on each node, when pods ended, and which of them had a node."""
-
-    def __init__(self, actor: Actor) -> None:
-        self.pods_of: dict[str, set[str]] = {}
-        self.ended: dict[str, datetime] = {}
-        self.left: dict[str, datetime] = {}
-        """When pods that had a node ended."""
-        self.nodes: set[str] = set()
-        self._over = threading.Event()
-        self._kube = actor.world.kube
-        for path, note in (("/api/v1/namespaces/default/pods", self._pod), ("/api/v1/nodes", self._node)):
-            threading.Thread(target=self._watch, args=(path, note), daemon=True).start()
-
-    def close(self) -> None:
-        self._over.set()
-
-    def _watch(self, path: str, note: Callable[[str, Object], None]) -> None:
-        while not self._over.is_set():
-            with suppress(ApiError, urllib3.exceptions.HTTPError):
-                listed = self._kube.get(path)
-                for found in listed["items"]:
-                    note("ADDED", found)
-                for event, found in self._kube.watch(path, version=listed["metadata"]["resourceVersion"], seconds=900):
-                    note(event, found)
-                    if self._over.is_set():
-                        return
-
-    def _pod(self, event: str, found: Object) -> None:
-        pod, node = f"default/{found['metadata']['name']}", found["spec"].get("nodeName")
-        if node:
-            self.pods_of.setdefault(node, set()).add(pod)
-        if event == "DELETED" or "deletionTimestamp" in found["metadata"]:
-            now = datetime.now(UTC)
-            self.ended.setdefault(pod, now)
-            if node:
-                self.left.setdefault(pod, now)
-
-    def _node(self, event: str, found: Object) -> None:
-        if event != "DELETED":
-            self.nodes.add(found["metadata"]["name"])
-
 
 @pytest.fixture
 def chaos(deployed: Actor) -> Iterator[Chaos]:
@@ -281,7 +182,8 @@ def chaos(deployed: Actor) -> Iterator[Chaos]:
     deployed.knob("schedules/hold", held=False)
     before = deployed.knob("instances")
     deployed.knob("instances", shownSeconds=3600)  # the age of each is asked for at the end
-    made = Chaos(deployed, random.Random(SEED), known=deployed.executions())  # noqa: S311 - the same course each time
+    changes = RandomChanges(deployed, random.Random(SEED), SIZES, MOST)  # noqa: S311 - the same course each time
+    made = Chaos(changes, known=deployed.executions())
     yield made
     made.seen.close()
     deployed.knob("schedules/hold", held=True)
@@ -294,7 +196,7 @@ def test_after_random_changes_every_invariant_holds_and_no_node_was_retired_with
     chaos.rage(SECONDS)
     chaos.calm()
     assert chaos.needless() == []
-    reasons = Counter(claim["reason"] for _, claim in chaos.retirements())
+    reasons = Counter(claim["reason"] for _, claim in retirements_since(chaos.actor, chaos.began))
     assert chaos.seen.pods_of  # the watches worked
     assert chaos.seen.nodes >= chaos.seen.pods_of.keys()
-    print(f"done: {dict(chaos.done)}; retired: {dict(reasons)}; scale-ups: {len(chaos.actor.executions())}")
+    print(f"done: {dict(chaos.changes.done)}; retired: {dict(reasons)}; scale-ups: {len(chaos.actor.executions())}")

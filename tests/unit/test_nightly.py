@@ -46,7 +46,7 @@ def test_the_targets_run_in_full() -> None:
     recipes = dict(re.findall(r"^([a-z-]+):[^\n]*##[^\n]*\n((?:\t[^\n]*\n)+)", MAKEFILE, flags=re.MULTILINE))
     full = {
         "crash-test": "JOINER_CRASHES=all",
-        "chaos-test": "JOINER_CHAOS_SECONDS=600",
+        "chaos-test": "JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200",
         "full-plan-test": "JOINER_FULL_NODES=40",
         "mix-test": "JOINER_MIX_PODS=1000",
         "mutation-test": "JOINER_MUTATIONS=10000",
