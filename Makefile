@@ -42,7 +42,7 @@ crash-test: setup ## Every call of the state machines refused, timed out, its an
 
 chaos-test: setup ## Races of scale-ups and removals for five minutes, and twenty minutes of everything at once
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
-	@JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200 $(BIN)/python -m pytest -n 0 -s tests/e2e/test_chaos.py tests/e2e/test_soak.py
+	@JOINER_LONG=1 JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200 $(BIN)/python -m pytest -n 0 -s tests/e2e/test_chaos.py tests/e2e/test_soak.py
 
 full-plan-test: setup ## Forty nodes filled to 99 % by two hundred pods that are replaced, outranked, and lose their nodes
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null

@@ -3,7 +3,7 @@
 It prints p50 and p95 of many runs. Each run creates one pod that fits no existing node, and records when each stage
 occurs, observed from outside: by the clock of this process, the execution's history, and EC2. The first runs warm
 the functions and are reported separately. The local boot delay is subtracted, because Joiner does not influence how
-long EC2 takes to boot.
+long EC2 takes to boot. A last table has the times from a Spot interruption warning (`bench.spot_warnings`).
 """
 
 import argparse
@@ -21,6 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lambda_reports import Report, reports
+from bench.spot_warnings import STAGES as WARNING_STAGES
+from bench.spot_warnings import SpotWarnings
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
 from joiner_local.demo.demonstration import DemoStack
@@ -167,10 +169,10 @@ def _moments(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
     return found
 
 
-def table(title: str, runs: Sequence[Mapping[str, float]]) -> Table:
+def table(title: str, runs: Sequence[Mapping[str, float]], stages: Sequence[str] = STAGES[1:]) -> Table:
     """Return a table with p50 and p95 of each stage."""
     shown = Table("stage", "p50", "p95", title=title, title_justify="left", box=None, padding=(0, 2))
-    for stage in STAGES[1:]:
+    for stage in stages:
         times = sorted(run[stage] for run in runs if stage in run)
         if times:
             shown.add_row(stage, f"{statistics.median(times):.2f} s", f"{quantile(times, 0.95):.2f} s")
@@ -218,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--warm-up", type=int, default=3, help="runs that are reported apart: their functions start cold"
     )
+    parser.add_argument("--warnings", type=int, default=10, help="Spot interruption warnings; the first one is cold")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
     with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
@@ -235,6 +238,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
             )
             console.print(table(f"the first {len(cold)} runs after the deployment", cold))
+            warned = SpotWarnings(stack).run(options.warnings)[1:] if options.warnings > 1 else []
+            console.print(
+                table(f"warm: {len(warned)} Spot interruption warnings, after the warning", warned, WARNING_STAGES)
+            )
             console.print(functions(list(reports(stack.client("lambda"), stack.client("logs"), began))))
     return 0
 

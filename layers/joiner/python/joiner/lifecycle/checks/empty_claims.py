@@ -60,7 +60,8 @@ def find_empty_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     found = []
     for one in _due_claims(survey):
         pool = pools[one.claim.pool_key]
-        left.setdefault(pool.key, _may_go(pool, nodes, survey))
+        if pool.key not in left:
+            left[pool.key] = _may_go(pool, nodes, survey)
         if left[pool.key] > 0:
             left[pool.key] -= 1
             found.append(one)
