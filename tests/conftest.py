@@ -48,7 +48,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
     "leaving": frozenset(
         {
             "test_retired_nodes.py",
-            "test_rollout_drain.py",
+            "test_drain_by_rollout.py",
             "test_sweep.py",
             "test_full_plans.py",
             "test_scenarios_as_nodepools.py",
