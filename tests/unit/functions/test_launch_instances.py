@@ -2,6 +2,7 @@
 each refusal is reported.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,14 +10,16 @@ from botocore.exceptions import ParamValidationError
 
 from functions.launch_instances import handler as launch_instances
 from joiner.adapters import documents, environment
+from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Throttled, NoAnswer
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcome, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
+from joiner.pools.resolved_node_class import PlacementGroup
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
-from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, SimulatedCluster, arn
+from tests.unit.functions.scale_up import CATALOGUE, CLASS, CLUSTER, NOON, SimulatedCluster, arn, pending
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 NODE_CLASS = NodeClass("default", uid="class-1")
@@ -179,3 +182,14 @@ def test_the_fleet_is_asked_once_and_patiently(pad: LaunchOfTwoClaims) -> None:
     )
     assert fleets.asked == ["CreateFleet"]
     assert "CreateFleet" not in pad.world.ec2.asked
+
+
+def test_a_node_in_a_placement_group_has_its_label_from_its_claim(world: SimulatedCluster) -> None:
+    world.node_class = replace(world.node_class, placement_group=PlacementGroup("pg-1", "together", "spread"))
+    world.prepare(pending("web-1"))
+
+    world.scale_up("up-1")
+
+    (claim,), (node,) = world.kube.all(kinds.NODECLAIMS), world.kube.all(kinds.NODES)
+    labels = [each["metadata"]["labels"].get("karpenter.k8s.aws/placement-group-id") for each in (claim, node)]
+    assert labels == ["pg-1", "pg-1"]
