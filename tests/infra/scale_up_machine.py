@@ -114,14 +114,14 @@ class ScaleUpMachine(Scripted):
 
 def noting_rings(line: Line) -> Line:
     """Return a line that adds the rings, as functions that read pods do; a line with an effect adds them itself."""
-    return (lambda world, _event: {**line, "rings": world.rings()}) if isinstance(line, Mapping) else line
+    return (lambda machines, _event: {**line, "rings": machines.rings()}) if isinstance(line, Mapping) else line
 
 
 def ringing(then: Answer | str) -> Line:
     """Return a line that rings the doorbell while the function runs."""
 
-    def line(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer | str:
-        world.ring()
+    def line(machines: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer | str:
+        machines.ring()
         return then
 
     return line

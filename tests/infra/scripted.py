@@ -1,7 +1,7 @@
 """A state machine on the local Step Functions whose functions answer from a script.
 
-All functions have the same few lines, which get the answer from the `Prompter` in the test's process. A script belongs
-to the cluster in the function's payload, so tests that run at the same time do not share scripts.
+All functions have the same few lines, which get the answer from the `AnswerSource` in the test's process. A script
+belongs to the cluster in the function's payload, so tests that run at the same time do not share scripts.
 """
 
 import json
@@ -21,17 +21,17 @@ ACTOR = """
 import json, os, urllib.request
 
 def handler(event, context):
-    said = json.load(urllib.request.urlopen(os.environ["PROMPTER"], data=json.dumps(event).encode(), timeout=60))
-    if "raises" in said:
-        error, _, message = said["raises"].partition(": ")
+    answered = json.load(urllib.request.urlopen(os.environ["ANSWERS"], data=json.dumps(event).encode(), timeout=60))
+    if "raises" in answered:
+        error, _, message = answered["raises"].partition(": ")
         raise type(error, (Exception,), {})(message or "as the script says")
-    return said["answer"]
+    return answered["answer"]
 """
 
 Answer = Mapping[str, Any]
 Line = Answer | str | Callable[[Any, Mapping[str, Any]], Answer | str]
 """A function's answer, or the name of the error that it raises (with the message after a colon); or a callable that
-changes the world while the function runs and returns one of these.
+changes what the execution meets while the function runs and returns one of these.
 """
 
 MachinesT = TypeVar("MachinesT", bound="Scripted")
@@ -39,46 +39,46 @@ LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 
 @dataclass
-class Prompter:
+class AnswerSource:
     """The answers of the functions, by the cluster in their payload."""
 
-    worlds: dict[str, "Scripted"] = field(default_factory=dict)
+    machines: dict[str, "Scripted"] = field(default_factory=dict)
 
-    def say(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        line = self.worlds[event["cluster"]["name"]].next_line(name, event)
+    def answer(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        line = self.machines[event["cluster"]["name"]].next_line(name, event)
         return {"raises": line} if isinstance(line, str) else {"answer": line}
 
 
 @dataclass(frozen=True)
 class ScriptedAccount(Generic[MachinesT]):
-    """The local AWS and its functions, which stay warm for all tests; the class of its worlds, and their default
-    scripts.
+    """The local AWS and its functions, which stay warm for all tests; the class of the machines that tests run, and
+    their default scripts.
     """
 
     aws: RunningAws
-    prompter: Prompter
+    answers: AnswerSource
     functions: Mapping[str, CalledFunction]
     kind: type[MachinesT]
     usual: Mapping[str, Sequence[Line]]
 
-    def world(self, **scripts: Sequence[Line]) -> MachinesT:
-        """Return a world with a cluster of its own; the last line of a script repeats."""
+    def machines(self, **scripts: Sequence[Line]) -> MachinesT:
+        """Return machines with a cluster of their own; the last line of a script repeats."""
         made = self.kind(self.aws, self.functions, {**self.usual, **scripts})
-        self.prompter.worlds[made.cluster] = made
+        self.answers.machines[made.cluster] = made
         return made
 
 
 @contextmanager
-def staged(
+def scripted_account(
     kind: type[MachinesT], names: Sequence[str], usual: Mapping[str, Sequence[Line]], aws: RunningAws
 ) -> Iterator[ScriptedAccount[MachinesT]]:
     """Run these functions in the local AWS until the block ends."""
-    prompter = Prompter()
+    answers = AnswerSource()
 
     class Box(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             event = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            response = json.dumps(prompter.say(self.path.strip("/"), event)).encode()
+            response = json.dumps(answers.answer(self.path.strip("/"), event)).encode()
             self.send_response(200)
             self.send_header("content-length", str(len(response)))
             self.end_headers()
@@ -91,12 +91,12 @@ def staged(
     threading.Thread(target=box.serve_forever, daemon=True).start()
     try:
         role = aws.role("lambda.amazonaws.com")
-        executions = {name: {"Variables": {"PROMPTER": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
+        executions = {name: {"Variables": {"ANSWERS": f"http://127.0.0.1:{box.server_port}/{name}"}} for name in names}
         actors = {
             name: CalledFunction(aws.function(ACTOR, Role=role, Timeout=60, Environment=executions[name]), 60)
             for name in names
         }
-        yield ScriptedAccount(aws, prompter, actors, kind, usual)
+        yield ScriptedAccount(aws, answers, actors, kind, usual)
     finally:
         box.shutdown()
         box.server_close()

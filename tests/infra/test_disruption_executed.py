@@ -7,7 +7,7 @@ import pytest
 
 from infra.disruption_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import KARPENTER_RUNS
-from tests.infra.disruption_world import (
+from tests.infra.disruption_machines import (
     BOOTING,
     FOUND,
     JOINED,
@@ -17,9 +17,9 @@ from tests.infra.disruption_world import (
     REQUEST,
     SETTLED,
     SMOOTH,
-    DisruptedWorld,
+    DisruptionMachines,
 )
-from tests.infra.scripted import Answer, ScriptedAccount, staged
+from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -56,8 +56,8 @@ REPLACED = {**MARKED, "plan": "plans/x/2.json.gz", "replacements": 1}
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptedWorld]]:
-    with staged(DisruptedWorld, (*FUNCTIONS, *OF_SCALE_UPS), SMOOTH, local_aws) as made:
+def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptionMachines]]:
+    with scripted_account(DisruptionMachines, (*FUNCTIONS, *OF_SCALE_UPS), SMOOTH, local_aws) as made:
         local_aws.knob("mishaps/pace", factor=0.1)  # pods settle for 15 s in each execution
         try:
             yield made
@@ -65,16 +65,16 @@ def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptedWorld]]:
             local_aws.knob("mishaps/pace", factor=1)
 
 
-def test_nodes_without_replacement_are_marked_and_retired(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    world = stage.world()
+def test_nodes_without_replacement_are_marked_and_retired(account: ScriptedAccount[DisruptionMachines]) -> None:
+    machines = account.machines()
 
-    execution = world.start()
+    execution = machines.start()
 
-    summary = world.summary(execution)
+    summary = machines.summary(execution)
     assert (summary["retired"], summary["waiting"], summary["undone"]) == (1, 0, [])
     assert summary["marked"] == [{"reason": "Underutilized", "claims": ["a"]}]
     retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
-    assert world.states(execution) == [
+    assert machines.states(execution) == [
         *BEGINNING,
         *FIRST_LOOK,
         *SECOND_LOOK,
@@ -83,27 +83,31 @@ def test_nodes_without_replacement_are_marked_and_retired(stage: ScriptedAccount
         *retiring,
         *ENDING,
     ]
-    assert world.retired() == [[REQUEST]]
-    first, second = world.calls["propose_disruption"]
+    assert machines.retired() == [[REQUEST]]
+    first, second = machines.calls["propose_disruption"]
     assert (first["digest"], first.get("lease"), first["round"]) == ("abc", None, 1)
     assert (second["proposal"], second["lease"], second["round"]) == ("decisions/x/1.json.gz", {"number": 1}, 2)
-    assert world.calls["mark_nodes"][0]["lease"] == {"number": 1}
+    assert machines.calls["mark_nodes"][0]["lease"] == {"number": 1}
 
 
-def test_replacements_are_initialized_before_the_retirement_starts(stage: ScriptedAccount[DisruptedWorld]) -> None:
+def test_replacements_are_initialized_before_the_retirement_starts(
+    account: ScriptedAccount[DisruptionMachines],
+) -> None:
     before: list[int] = []
 
-    def settles(world: DisruptedWorld, _event: Mapping[str, Any]) -> Answer:
-        before.append(len(world.calls.get("check_registration", ())))
+    def settles(machines: DisruptionMachines, _event: Mapping[str, Any]) -> Answer:
+        before.append(len(machines.calls.get("check_registration", ())))
         return {**SETTLED, "waiting": 1} if before[-1] < 2 else {**SETTLED, "retire": [REQUEST]}
 
-    world = stage.world(mark_nodes=[REPLACED], settle_disruptions=[settles], check_registration=[BOOTING, JOINED])
+    machines = account.machines(
+        mark_nodes=[REPLACED], settle_disruptions=[settles], check_registration=[BOOTING, JOINED]
+    )
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.summary(execution)["retired"] == 1
+    assert machines.summary(execution)["retired"] == 1
     awaiting = ["Are replacements on their way?", "Check registration", "Has a replacement joined?"]
-    assert world.states(execution) == [
+    assert machines.states(execution) == [
         *BEGINNING,
         *FIRST_LOOK,
         *SECOND_LOOK,
@@ -120,83 +124,85 @@ def test_replacements_are_initialized_before_the_retirement_starts(stage: Script
         *ENDING,
     ]
     assert before == [0, 2]
-    assert world.calls["record_node_claims"][0]["plan"] == "plans/x/2.json.gz"
-    assert world.calls["check_registration"][0]["events"] == ["events/x/2-p"]
+    assert machines.calls["record_node_claims"][0]["plan"] == "plans/x/2.json.gz"
+    assert machines.calls["check_registration"][0]["events"] == ["events/x/2-p"]
 
 
 def test_a_replacement_without_capacity_is_undone_and_nothing_is_retired(
-    stage: ScriptedAccount[DisruptedWorld],
+    account: ScriptedAccount[DisruptionMachines],
 ) -> None:
     undone = {"claims": ["a"], "why": "replacement b could not be launched"}
-    world = stage.world(mark_nodes=[REPLACED], settle_disruptions=[{**SETTLED, "undone": [undone]}])
+    machines = account.machines(mark_nodes=[REPLACED], settle_disruptions=[{**SETTLED, "undone": [undone]}])
 
-    summary = world.summary(world.start())
+    summary = machines.summary(machines.start())
 
-    assert (summary["retired"], summary["undone"], world.retired()) == (0, [undone], [])
-    assert "check_registration" not in world.calls
-
-
-def test_a_cluster_where_nothing_is_proposed_is_not_locked(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    world = stage.world(propose_disruption=[NOTHING_TO_DO])
-
-    execution = world.start()
-
-    assert world.summary(execution)["retired"] == 0
-    assert world.states(execution) == [*BEGINNING, *FIRST_LOOK, *ENDING]
-    assert world.lease == {}
+    assert (summary["retired"], summary["undone"], machines.retired()) == (0, [undone], [])
+    assert "check_registration" not in machines.calls
 
 
-def test_an_action_that_the_second_proposal_does_not_confirm_is_dropped(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    world = stage.world(propose_disruption=[PROPOSED, NOTHING_TO_DO])
+def test_a_cluster_where_nothing_is_proposed_is_not_locked(account: ScriptedAccount[DisruptionMachines]) -> None:
+    machines = account.machines(propose_disruption=[NOTHING_TO_DO])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.summary(execution)["retired"] == 0
-    assert world.states(execution) == [*BEGINNING, *FIRST_LOOK, *SECOND_LOOK, *RELEASING, *ENDING]
-    assert "mark_nodes" not in world.calls
+    assert machines.summary(execution)["retired"] == 0
+    assert machines.states(execution) == [*BEGINNING, *FIRST_LOOK, *ENDING]
+    assert machines.lease == {}
 
 
-def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    def rings(world: DisruptedWorld, _event: Mapping[str, Any]) -> Answer:
-        world.ring()
+def test_an_action_that_the_second_proposal_does_not_confirm_is_dropped(
+    account: ScriptedAccount[DisruptionMachines],
+) -> None:
+    machines = account.machines(propose_disruption=[PROPOSED, NOTHING_TO_DO])
+
+    execution = machines.start()
+
+    assert machines.summary(execution)["retired"] == 0
+    assert machines.states(execution) == [*BEGINNING, *FIRST_LOOK, *SECOND_LOOK, *RELEASING, *ENDING]
+    assert "mark_nodes" not in machines.calls
+
+
+def test_a_ring_while_the_lease_is_held_starts_a_scale_up(account: ScriptedAccount[DisruptionMachines]) -> None:
+    def rings(machines: DisruptionMachines, _event: Mapping[str, Any]) -> Answer:
+        machines.ring()
         return MARKED
 
-    world = stage.world(mark_nodes=[rings])
+    machines = account.machines(mark_nodes=[rings])
 
-    world.summary(world.start())
+    machines.summary(machines.start())
 
-    assert [name.endswith("-disrupt") for name in world.started(world.scale_up_arn)] == [True]
+    assert [name.endswith("-disrupt") for name in machines.started(machines.scale_up_arn)] == [True]
 
 
-def test_left_over_disruptions_are_settled_before_the_next_look(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    world = stage.world(propose_disruption=[NOTHING_TO_DO])
+def test_left_over_disruptions_are_settled_before_the_next_look(account: ScriptedAccount[DisruptionMachines]) -> None:
+    machines = account.machines(propose_disruption=[NOTHING_TO_DO])
 
-    execution = world.start(unfinished=1)
+    execution = machines.start(unfinished=1)
 
-    assert world.summary(execution)["retired"] == 1
+    assert machines.summary(execution)["retired"] == 1
     retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
-    assert world.states(execution) == [*BEGINNING, *retiring, *FIRST_LOOK, *ENDING]
+    assert machines.states(execution) == [*BEGINNING, *retiring, *FIRST_LOOK, *ENDING]
 
 
 def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(
-    stage: ScriptedAccount[DisruptedWorld],
+    account: ScriptedAccount[DisruptionMachines],
 ) -> None:
-    world = stage.world(settle_disruptions=[{**SETTLED, "waiting": 1}])
+    machines = account.machines(settle_disruptions=[{**SETTLED, "waiting": 1}])
 
-    execution = world.start(unfinished=1)
+    execution = machines.start(unfinished=1)
 
-    assert world.summary(execution)["waiting"] == 1
-    assert world.states(execution) == [*BEGINNING, *SETTLING, "Are replacements on their way?", *ENDING]
+    assert machines.summary(execution)["waiting"] == 1
+    assert machines.states(execution) == [*BEGINNING, *SETTLING, "Are replacements on their way?", *ENDING]
 
 
-def test_a_second_execution_ends_at_once(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    world = stage.world()
-    world.put("LEASE", "disrupt", holder="arn", disruptUntil=9_999_999_999)
+def test_a_second_execution_ends_at_once(account: ScriptedAccount[DisruptionMachines]) -> None:
+    machines = account.machines()
+    machines.put("LEASE", "disrupt", holder="arn", disruptUntil=9_999_999_999)
 
-    ended = world.end(world.start())
+    ended = machines.end(machines.start())
 
     assert (ended["status"], ended["output"]) == ("SUCCEEDED", '{"joined":true}')
-    assert world.calls == {}
+    assert machines.calls == {}
 
 
 @pytest.mark.parametrize(
@@ -207,47 +213,49 @@ def test_a_second_execution_ends_at_once(stage: ScriptedAccount[DisruptedWorld])
     ],
 )
 def test_a_proposal_that_is_not_possible_gives_the_reason(
-    stage: ScriptedAccount[DisruptedWorld], scripts: Mapping[str, Any], end: str
+    account: ScriptedAccount[DisruptionMachines], scripts: Mapping[str, Any], end: str
 ) -> None:
-    world = stage.world(**scripts)
+    machines = account.machines(**scripts)
 
-    summary = world.summary(world.start())
+    summary = machines.summary(machines.start())
 
     assert summary[end] == scripts["find_candidates"][0][end]
-    assert "propose_disruption" not in world.calls
+    assert "propose_disruption" not in machines.calls
 
 
 @pytest.mark.parametrize("name", ["find_candidates", "propose_disruption", "settle_disruptions"])
 def test_a_function_that_fails_leaves_neither_the_turn_nor_the_lease(
-    stage: ScriptedAccount[DisruptedWorld], name: str
+    account: ScriptedAccount[DisruptionMachines], name: str
 ) -> None:
-    world = stage.world(**{name: ["Broken: as the script says"]})
+    machines = account.machines(**{name: ["Broken: as the script says"]})
 
-    ended = world.end(world.start())
-
-    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
-    assert "holder" not in world.item("LEASE", "disrupt")
-    assert "holder" not in world.lease
-
-
-def test_marked_nodes_of_a_failed_launch_are_left_to_the_next_execution(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    world = stage.world(mark_nodes=[REPLACED], record_node_claims=["Broken: as the script says"])
-
-    ended = world.end(world.start())
+    ended = machines.end(machines.start())
 
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
-    assert ("holder" in world.lease, world.retired()) == (False, [])
+    assert "holder" not in machines.item("LEASE", "disrupt")
+    assert "holder" not in machines.lease
 
 
-def test_a_lost_lease_marks_nothing_and_is_no_failure(stage: ScriptedAccount[DisruptedWorld]) -> None:
-    def loses(world: DisruptedWorld, _event: Mapping[str, Any]) -> str:
-        world.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=2, rings=0)
+def test_marked_nodes_of_a_failed_launch_are_left_to_the_next_execution(
+    account: ScriptedAccount[DisruptionMachines],
+) -> None:
+    machines = account.machines(mark_nodes=[REPLACED], record_node_claims=["Broken: as the script says"])
+
+    ended = machines.end(machines.start())
+
+    assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
+    assert ("holder" in machines.lease, machines.retired()) == (False, [])
+
+
+def test_a_lost_lease_marks_nothing_and_is_no_failure(account: ScriptedAccount[DisruptionMachines]) -> None:
+    def loses(machines: DisruptionMachines, _event: Mapping[str, Any]) -> str:
+        machines.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=2, rings=0)
         return "LeaseLost: another execution holds it"
 
-    world = stage.world(find_candidates=[FOUND, loses])
+    machines = account.machines(find_candidates=[FOUND, loses])
 
-    ended = world.end(world.start())
+    ended = machines.end(machines.start())
 
     assert ended["status"] == "SUCCEEDED"
-    assert (world.lease["holder"], "mark_nodes" in world.calls) == ({"S": "another"}, False)
-    assert "holder" not in world.item("LEASE", "disrupt")
+    assert (machines.lease["holder"], "mark_nodes" in machines.calls) == ({"S": "another"}, False)
+    assert "holder" not in machines.item("LEASE", "disrupt")

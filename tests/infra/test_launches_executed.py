@@ -16,21 +16,21 @@ from tests.infra.scale_up_machine import (
     TO_THE_END,
     ScaleUpMachine,
 )
-from tests.infra.scripted import Answer, ScriptedAccount, staged
+from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[ScaleUpMachine]]:
-    with staged(ScaleUpMachine, FUNCTIONS, SMOOTH, local_aws) as made:
+def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[ScaleUpMachine]]:
+    with scripted_account(ScaleUpMachine, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 
-def waited(world: ScaleUpMachine, execution: str) -> list[float]:
+def waited(machines: ScaleUpMachine, execution: str) -> list[float]:
     """Return how long each *Back off after throttling* took, in seconds."""
-    pages = world.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
+    pages = machines.aws.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=execution)
     events = [each for page in pages for each in page["events"]]
     entered = [
         each["timestamp"]
@@ -46,233 +46,237 @@ def waited(world: ScaleUpMachine, execution: str) -> list[float]:
 
 
 def test_a_launch_that_ec2_throttled_is_planned_again_after_a_growing_wait(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     throttled = {**RECORDED, "launched": 0, "short": 1, "again": True, "later": True}
-    world = stage.world(record_launches=[throttled, throttled, RECORDED])
+    machines = account.machines(record_launches=[throttled, throttled, RECORDED])
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert world.states(execution).count("Plan around them") == 2
-    first, second = waited(world, execution)
+    assert machines.states(execution).count("Plan around them") == 2
+    first, second = waited(machines, execution)
     assert 1 <= first < 3
     assert 2 <= second < 5
-    assert "holder" not in world.item("LEASE", "scale-up")
+    assert "holder" not in machines.item("LEASE", "scale-up")
 
 
-def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_launched_nodes_do_not_wait_for_the_backoff_after_throttling(account: ScriptedAccount[ScaleUpMachine]) -> None:
     """Ten seconds at most: the sweep finds the remaining pods."""
     throttled = {**RECORDED, "launched": 1, "short": 1, "again": True, "later": True}
-    world = stage.world(record_launches=[throttled])
+    machines = account.machines(record_launches=[throttled])
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    states = world.states(execution)
+    states = machines.states(execution)
     assert states[-3:] == TO_THE_END
-    assert sum(waited(world, execution)) < 30
+    assert sum(waited(machines, execution)) < 30
     assert states.count("Back off after throttling") < 6
 
 
-def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(account: ScriptedAccount[ScaleUpMachine]) -> None:
     short = {**RECORDED, "launched": 0, "short": 1, "again": True}
-    world = stage.world(record_launches=[short, RECORDED])
+    machines = account.machines(record_launches=[short, RECORDED])
 
-    execution = world.start()
-    summary = json.loads(world.end(execution)["output"])
+    execution = machines.start()
+    summary = json.loads(machines.end(execution)["output"])
 
-    assert "Plan around them" in world.states(execution)
+    assert "Plan around them" in machines.states(execution)
     assert (summary["launched"], summary["short"], summary["rounds"]) == (1, 1, 2)
 
 
-def test_a_group_that_cannot_be_launched_stops_no_other(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_a_group_that_cannot_be_launched_stops_no_other(account: ScriptedAccount[ScaleUpMachine]) -> None:
     claims = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2}
-    world = stage.world(record_node_claims=[claims], launch_instances=["Broken"])
+    machines = account.machines(record_node_claims=[claims], launch_instances=["Broken"])
 
-    execution = world.start()
+    execution = machines.start()
 
-    ended = world.end(execution)
+    ended = machines.end(execution)
     assert ended["status"] == "SUCCEEDED"
     assert json.loads(ended["output"])["failed"] == 2
-    states = world.states(execution)
+    states = machines.states(execution)
     assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
 
 
-def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(launch_instances=["Broken"])
+def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(
+    account: ScriptedAccount[ScaleUpMachine],
+) -> None:
+    machines = account.machines(launch_instances=["Broken"])
 
-    execution = world.start()
+    execution = machines.start()
 
-    ended = world.end(execution)
+    ended = machines.end(execution)
     assert (ended["status"], json.loads(ended["output"])["failed"]) == ("SUCCEEDED", 1)
-    assert "Record launches" in world.states(execution)
+    assert "Record launches" in machines.states(execution)
 
 
 TWO_GROUPS = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2, "postponed": 0, "events": ["planned"]}
 
 
-def recording(world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+def recording(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
     """Record one launch each time; as the function does, read from the lease whether launches run."""
-    ended = world.lease.get("launchesEnded") == {"S": f"{event['lease']['number']}/{event['round']}"}
+    ended = machines.lease.get("launchesEnded") == {"S": f"{event['lease']['number']}/{event['round']}"}
     return {**RECORDED, "launching": not ended, "events": [f"launched-{event.get('pass', 0)}"]}
 
 
-def test_a_node_gets_its_pods_while_another_launch_runs(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount[ScaleUpMachine]) -> None:
     checked = threading.Event()
     order: list[str] = []
 
-    def launch(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+    def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         if event["index"] == 1:
             assert checked.wait(40), "no node was checked while the second launch ran"
         order.append(f"launched {event['index']}")
         return LAUNCHED
 
-    def check(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+    def check(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         order.append("checked while launching" if event.get("launching") else "checked")
         checked.set()
         return {**JOINED, "done": not event.get("launching")}
 
-    world = stage.world(
+    machines = account.machines(
         record_node_claims=[TWO_GROUPS],
         launch_instances=[launch],
         record_launches=[recording],
         check_registration=[check],
     )
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
     assert order[:3] == ["launched 0", "checked while launching", "launched 1"]
     assert order[-1] == "checked"
-    first, *_, last = world.calls["check_registration"]
+    first, *_, last = machines.calls["check_registration"]
     assert (first["launching"], first["wave"], first["events"]) == (True, "up-1", ["launched-1"])
     assert first["seconds"] < last.get("seconds", 60)
     assert last["events"][0] == "planned"
-    written = [key for call in world.calls["check_registration"] for key in call["events"]]
+    written = [key for call in machines.calls["check_registration"] for key in call["events"]]
     assert sorted(written) == sorted(
-        ["planned", *(f"launched-{call.get('pass', 0)}" for call in world.calls["record_launches"])]
+        ["planned", *(f"launched-{call.get('pass', 0)}" for call in machines.calls["record_launches"])]
     )
     summary = json.loads(ended["output"])
-    assert (summary["launched"], summary["failed"]) == (len(world.calls["record_launches"]), 0)
-    assert world.lease["launchesEnded"] == {"S": "1/1"}
-    assert "holder" not in world.lease
+    assert (summary["launched"], summary["failed"]) == (len(machines.calls["record_launches"]), 0)
+    assert machines.lease["launchesEnded"] == {"S": "1/1"}
+    assert "holder" not in machines.lease
 
 
 def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     launched = threading.Event()
 
-    def launch(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+    def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         if event["index"] == 1:
             launched.wait(15)
         return LAUNCHED
 
-    def record(world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer | str:
+    def record(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer | str:
         if event.get("pass") == 2:
             launched.set()
             return "Broken"
-        return recording(world, event)
+        return recording(machines, event)
 
-    def check(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer | str:
+    def check(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer | str:
         return "Broken" if event.get("launching") else JOINED
 
-    world = stage.world(
+    machines = account.machines(
         record_node_claims=[TWO_GROUPS],
         launch_instances=[launch],
         record_launches=[record],
         check_registration=[check],
     )
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
     summary = json.loads(ended["output"])
     assert (summary["launched"], summary["failed"]) == (2, 0)
-    assert world.states(execution)[-6:] == [
+    assert machines.states(execution)[-6:] == [
         "Record launches",
         "Did offerings turn out short?",
         "Release the lease",
         *TO_THE_END,
     ]
-    assert set(world.calls["check_registration"][-1]["events"]) == {"planned", "launched-1", "launched-0"}
+    assert set(machines.calls["check_registration"][-1]["events"]) == {"planned", "launched-1", "launched-0"}
 
 
 def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_nodes(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
-    def launch(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer | str:
-        world.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=9, rings=0)
+    def launch(machines: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer | str:
+        machines.put("LEASE", "scale-up", holder="another", leaseUntil=9_999_999_999, leaseNumber=9, rings=0)
         return "LeaseLost"
 
-    world = stage.world(record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=["LeaseLost"])
+    machines = account.machines(
+        record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=["LeaseLost"]
+    )
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
-    states = world.states(execution)
+    assert machines.end(execution)["status"] == "SUCCEEDED"
+    states = machines.states(execution)
     assert "The lease is lost" in states
     assert states[-3:] == ["Record launches", "Are nodes on their way?", "Summarise"]
-    assert world.lease["holder"] == {"S": "another"}
+    assert machines.lease["holder"] == {"S": "another"}
 
 
 def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     recorded = threading.Event()
 
-    def launch(_world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+    def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         assert event["index"] == 0 or recorded.wait(40), "nothing was recorded while the second launch ran"
         return LAUNCHED
 
-    def record(world: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+    def record(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         first = event["round"] == 1 and event.get("pass") == 1
         recorded.set()
-        return {**recording(world, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
+        return {**recording(machines, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
 
-    world = stage.world(record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=[record])
+    machines = account.machines(record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=[record])
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED"
-    assert [each.get("pass") for each in world.calls["record_launches"]][:3] in ([1, 2, None], [1, 2, 3])
-    assert [each["round"] for each in world.calls["plan_capacity"]] == [1, 2]
+    assert [each.get("pass") for each in machines.calls["record_launches"]][:3] in ([1, 2, None], [1, 2, 3])
+    assert [each["round"] for each in machines.calls["plan_capacity"]] == [1, 2]
     assert json.loads(ended["output"])["short"] == 1
 
 
 def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     waiting = {**JOINED, "done": False, "waiting": 1}
 
-    def ring_between_the_look_and_the_wait(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
-        world.put("WAVE", "up-1", rings=1)
+    def ring_between_the_look_and_the_wait(machines: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
+        machines.put("WAVE", "up-1", rings=1)
         return {**waiting, "rings": 0}
 
     slept: list[str] = []
 
-    def look_after_a_sleep(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
-        slept.append(world.item("WAVE", "up-1")["token"]["S"])
+    def look_after_a_sleep(machines: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
+        slept.append(machines.item("WAVE", "up-1")["token"]["S"])
         return {**waiting, "rings": 1}
 
     sleeps = {**waiting, "rings": 1}
-    world = stage.world(
+    machines = account.machines(
         check_registration=[ring_between_the_look_and_the_wait, sleeps, look_after_a_sleep, {**JOINED, "rings": 1}]
     )
 
-    execution = world.start()
+    execution = machines.start()
     eventually(lambda: slept, 40)
-    token = eventually(lambda: new if (new := world.item("WAVE", "up-1")["token"]["S"]) not in slept else None)
-    stage.aws.client("stepfunctions").send_task_success(taskToken=token, output="{}")
+    token = eventually(lambda: new if (new := machines.item("WAVE", "up-1")["token"]["S"]) not in slept else None)
+    account.aws.client("stepfunctions").send_task_success(taskToken=token, output="{}")
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
-    states = world.states(execution)
+    assert machines.end(execution)["status"] == "SUCCEEDED"
+    states = machines.states(execution)
     assert states[-10:] == [
         "Await nodes",
         "Check registration",
@@ -285,16 +289,16 @@ def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
         "Have all nodes joined?",
         "Summarise",
     ]
-    assert [call["gather"] for call in world.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits
+    assert [call["gather"] for call in machines.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits
 
 
-def test_nodes_that_just_got_pods_are_checked_again_without_a_ring(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_nodes_that_just_got_pods_are_checked_again_without_a_ring(account: ScriptedAccount[ScaleUpMachine]) -> None:
     settles = {**JOINED, "done": False, "waiting": 2, "settling": 1}
-    world = stage.world(check_registration=[settles, settles, JOINED])
+    machines = account.machines(check_registration=[settles, settles, JOINED])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
+    assert machines.end(execution)["status"] == "SUCCEEDED"
     look = ["Check registration", "Have all nodes joined?"]
-    assert world.states(execution)[-7:] == [*look, *look, *look, "Summarise"]
-    assert [call["gather"] for call in world.calls["check_registration"]] == [0, 1, 1]  # seconds
+    assert machines.states(execution)[-7:] == [*look, *look, *look, "Summarise"]
+    assert [call["gather"] for call in machines.calls["check_registration"]] == [0, 1, 1]  # seconds

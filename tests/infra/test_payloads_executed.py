@@ -33,7 +33,7 @@ from infra.waits_and_limits import LEASE_SECONDS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_LIMIT
-from tests.infra.scripted import Line, Scripted, ScriptedAccount, staged
+from tests.infra.scripted import Line, Scripted, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -139,9 +139,9 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
 STARTED_BY_SWEEPS: Final = ("scale_up_arn", "retire_arn", "retire_empty_arn", "disrupt_arn", "sweep_arn")
 SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     "find_pending_pods": [
-        lambda world, _: {
+        lambda machines, _: {
             **dict.fromkeys(("pods", "podsToPlan", "unfinished", "unwatched"), 50_000),
-            "rings": world.rings(),
+            "rings": machines.rings(),
             "refused": "",
             "complete": True,
             "gathering": dict.fromkeys(("waited", "pods", "idle"), 50_000),
@@ -212,7 +212,7 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
 
 
 def drained(stage: str, following: str) -> Line:
-    def line(_world: Any, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def line(_machines: Any, event: Mapping[str, Any]) -> Mapping[str, Any]:
         moved = [{**each, "stage": following} if each["stage"] == stage else each for each in event["claims"]]
         return {"claims": moved, "pause": 1, "evicted": 400}
 
@@ -221,7 +221,7 @@ def drained(stage: str, following: str) -> Line:
 
 RETIRED: Final[Mapping[str, Sequence[Line]]] = {
     "begin_retirement": [
-        lambda _world, event: {
+        lambda _machines, event: {
             "refused": "",
             "waves": waves("draining") if event["lease"]["number"] == 0 else [],
             "begun": 100,
@@ -264,9 +264,9 @@ class AllMachines(Scripted):
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[AllMachines]]:
+def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[AllMachines]]:
     names = sorted({*SWEEP_FUNCTIONS, *SCALE_UP_FUNCTIONS, *RETIRE_FUNCTIONS})
-    with staged(AllMachines, names, {**SWEPT, **SCALED_UP, **RETIRED}, local_aws) as made:
+    with scripted_account(AllMachines, names, {**SWEPT, **SCALED_UP, **RETIRED}, local_aws) as made:
         yield made
 
 
@@ -286,9 +286,9 @@ def largest(title: str, ran: Mapping[str, Any]) -> int:
     return size
 
 
-def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
-    world = stage.world()
-    ran = world.run(world.sweep)
+def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(account: ScriptedAccount[AllMachines]) -> None:
+    machines = account.machines()
+    ran = machines.run(machines.sweep)
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
     assert json.loads(ran["output"])["due"] == dict.fromkeys(
@@ -297,22 +297,22 @@ def test_the_sweep_of_the_largest_cluster_stays_below_the_limit(stage: ScriptedA
     assert largest("sweep", ran) < MARGIN * LIMIT
 
 
-def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
-    world = stage.world()
-    ran = world.run(world.scale_up)
+def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(account: ScriptedAccount[AllMachines]) -> None:
+    machines = account.machines()
+    ran = machines.run(machines.scale_up)
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
-    assert len(world.calls["launch_instances"]) == 2 * RECORD.GROUPS_AT_ONCE
+    assert len(machines.calls["launch_instances"]) == 2 * RECORD.GROUPS_AT_ONCE
     assert largest("scale-up", ran) < MARGIN * LIMIT
 
 
-def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
-    world = stage.world(launch_instances=[f"Broken: {'x' * CAUSE}"])
-    world.aws.knob("mishaps/pace", factor=0.001)
+def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(account: ScriptedAccount[AllMachines]) -> None:
+    machines = account.machines(launch_instances=[f"Broken: {'x' * CAUSE}"])
+    machines.aws.knob("mishaps/pace", factor=0.001)
     try:
-        ran = world.run(world.scale_up)
+        ran = machines.run(machines.scale_up)
     finally:
-        world.aws.knob("mishaps/pace", factor=1)
+        machines.aws.knob("mishaps/pace", factor=1)
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
     assert json.loads(ran["output"])["failed"] == 2 * RECORD.GROUPS_AT_ONCE
@@ -320,9 +320,9 @@ def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(stage: Scri
     assert len(ran["events"]) < 25_000 / 2
 
 
-def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: ScriptedAccount[AllMachines]) -> None:
-    world = stage.world()
-    ran = world.run(world.retire, reason="sweep", claims=[*asked(INSTANCES.RETIRED_AT_ONCE), *asked(1, "empty")])
+def test_the_retirement_of_the_most_claims_stays_below_the_limit(account: ScriptedAccount[AllMachines]) -> None:
+    machines = account.machines()
+    ran = machines.run(machines.retire, reason="sweep", claims=[*asked(INSTANCES.RETIRED_AT_ONCE), *asked(1, "empty")])
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
     assert len(json.loads(ran["output"])["retired"]) == BEGIN.BEGUN_AT_ONCE
@@ -330,10 +330,10 @@ def test_the_retirement_of_the_most_claims_stays_below_the_limit(stage: Scripted
 
 
 def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(
-    stage: ScriptedAccount[AllMachines],
+    account: ScriptedAccount[AllMachines],
 ) -> None:
-    world = stage.world()
-    ran = world.run(world.retire, reason="interruption", claims=[], noted=True, notBefore=0, by="m-1")
+    machines = account.machines()
+    ran = machines.run(machines.retire, reason="interruption", claims=[], noted=True, notBefore=0, by="m-1")
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
     assert len(json.loads(ran["output"])["retired"]) == BEGIN.BEGUN_AT_ONCE
@@ -341,34 +341,34 @@ def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(
 
 
 def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it(
-    stage: ScriptedAccount[AllMachines],
+    account: ScriptedAccount[AllMachines],
 ) -> None:
-    world = stage.world(evict_pods=[f"Broken: {'x' * CAUSE}"])
-    world.aws.knob("mishaps/pace", factor=0.001)
+    machines = account.machines(evict_pods=[f"Broken: {'x' * CAUSE}"])
+    machines.aws.knob("mishaps/pace", factor=0.001)
     try:
-        ran = world.run(world.retire, reason="sweep", claims=asked(INSTANCES.RETIRED_AT_ONCE))
+        ran = machines.run(machines.retire, reason="sweep", claims=asked(INSTANCES.RETIRED_AT_ONCE))
     finally:
-        world.aws.knob("mishaps/pace", factor=1)
+        machines.aws.knob("mishaps/pace", factor=1)
 
     assert (ran["status"], ran["error"]) == ("FAILED", "Broken")
     assert largest("retirement that fails", ran) < MARGIN * LIMIT
 
 
-def test_a_lease_that_such_an_error_leaves_behind_expires(stage: ScriptedAccount[AllMachines]) -> None:
+def test_a_lease_that_such_an_error_leaves_behind_expires(account: ScriptedAccount[AllMachines]) -> None:
     """No Catch releases it. The sweep releases the lease of an execution that has ended; without a sweep the lease
     expires.
     """
-    world = stage.world(resolve_node_classes=[{"classes": "x" * LIMIT, "ready": 1, "refused": 0}])
+    machines = account.machines(resolve_node_classes=[{"classes": "x" * LIMIT, "ready": 1, "refused": 0}])
     begun = time.time()
-    ran = world.run(world.scale_up)
+    ran = machines.run(machines.scale_up)
     assert (ran["status"], ran["error"]) == ("FAILED", "States.DataLimitExceeded")
 
-    lease = world.lease
+    lease = machines.lease
     assert lease["holder"]["S"] == ran["executionArn"]
     assert begun < int(lease["leaseUntil"]["N"]) <= time.time() + LEASE_SECONDS
 
-    assert json.loads(world.run(world.scale_up)["output"]) == {"joined": True}
-    world.put("LEASE", "scale-up", holder=lease["holder"]["S"], leaseUntil=int(begun) - 1, leaseNumber=1, rings=0)
-    world.scripts = {**world.scripts, "resolve_node_classes": SCALED_UP["resolve_node_classes"]}
-    assert world.run(world.scale_up)["status"] == "SUCCEEDED"
-    assert "holder" not in world.lease
+    assert json.loads(machines.run(machines.scale_up)["output"]) == {"joined": True}
+    machines.put("LEASE", "scale-up", holder=lease["holder"]["S"], leaseUntil=int(begun) - 1, leaseNumber=1, rings=0)
+    machines.scripts = {**machines.scripts, "resolve_node_classes": SCALED_UP["resolve_node_classes"]}
+    assert machines.run(machines.scale_up)["status"] == "SUCCEEDED"
+    assert "holder" not in machines.lease

@@ -11,8 +11,8 @@ import pytest
 from infra.retirement_workflow import FUNCTIONS
 from infra.waits_and_limits import EXPRESS_LIMITS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
-from tests.infra.retirement_world import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
-from tests.infra.scripted import Answer, ScriptedAccount, staged
+from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
+from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
@@ -33,17 +33,17 @@ ONE_ROUND = [
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[RetirementMachines]]:
-    with staged(RetirementMachines, FUNCTIONS, SMOOTH, local_aws) as made:
+def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[RetirementMachines]]:
+    with scripted_account(RetirementMachines, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 
-def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world = stage.world()
+def test_deleted_claims_are_retired_at_once_and_without_the_lease(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines = account.machines()
 
-    execution = world.start(claim("a"), claim("b"))
+    execution = machines.start(claim("a"), claim("b"))
 
-    assert world.summary(execution) == {
+    assert machines.summary(execution) == {
         "refused": "",
         "retired": ["a", "b"],
         "waiting": [],
@@ -51,33 +51,39 @@ def test_deleted_claims_are_retired_at_once_and_without_the_lease(stage: Scripte
         "failures": [],
     }
     around = [*TO_THE_WAVES, "Begin retirement", "What has begun?", "Retire wave by wave"]
-    assert world.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
-    assert world.lease == {}
-    assert world.scale_ups == []
-    heard = world.calls["begin_retirement"][0]
+    assert machines.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
+    assert machines.lease == {}
+    assert machines.scale_ups == []
+    heard = machines.calls["begin_retirement"][0]
     assert (heard["lease"], [each["claim"] for each in heard["claims"]]) == ({"number": 0}, ["a", "b"])
     assert (heard["schema"], heard["execution"]["id"], heard["noted"]) == (1, execution, False)
-    assert world.calls["evict_pods"][0]["pause"] == 1
+    assert machines.calls["evict_pods"][0]["pause"] == 1
 
 
 @pytest.mark.parametrize(
     ("ahead", "waited"), [(0, 0.0), (2, 2.0), (60, 5.0)], ids=["now", "two seconds ahead", "too far ahead"]
 )
 def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
-    stage: ScriptedAccount[RetirementMachines], ahead: int, waited: float
+    account: ScriptedAccount[RetirementMachines], ahead: int, waited: float
 ) -> None:
     heard_at: list[float] = []
 
-    def begins_noted(_world: RetirementMachines, _event: Mapping[str, Any]) -> Answer:
+    def begins_noted(_machines: RetirementMachines, _event: Mapping[str, Any]) -> Answer:
         heard_at.append(time.time())
         return {"refused": "", "waves": [[entry("a")]], "begun": 1, "moving": 0, "later": 0, "skipped": []}
 
-    world, began = stage.world(begin_retirement=[begins_noted]), time.time()
+    machines, began = account.machines(begin_retirement=[begins_noted]), time.time()
     not_before = int(began) + ahead if ahead else 0
 
-    execution = world.start_for_notes(not_before)
+    execution = machines.start_for_notes(not_before)
 
-    assert world.summary(execution) == {"refused": "", "retired": ["a"], "waiting": [], "skipped": [], "failures": []}
+    assert machines.summary(execution) == {
+        "refused": "",
+        "retired": ["a"],
+        "waiting": [],
+        "skipped": [],
+        "failures": [],
+    }
     around = [
         *TO_THE_WAVES,
         "Wait for interruption notices",
@@ -85,18 +91,18 @@ def test_notes_of_interrupted_instances_are_read_from_the_second_of_the_request(
         "What has begun?",
         "Retire wave by wave",
     ]
-    assert world.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
-    [heard] = world.calls["begin_retirement"]
+    assert machines.states(execution) == [*around, *ONE_ROUND, "Summarise the group", "How did it end?", "Summarise"]
+    [heard] = machines.calls["begin_retirement"]
     assert (heard["noted"], heard["claims"], heard["lease"]) == (True, [], {"number": 0})
     assert heard_at[0] >= min(not_before, began + 5)
     assert heard_at[0] - began < waited + 5
-    assert world.lease == {}
+    assert machines.lease == {}
 
 
 def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_at_once(
-    stage: ScriptedAccount[RetirementMachines],
+    account: ScriptedAccount[RetirementMachines],
 ) -> None:
-    def begins_part(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
+    def begins_part(_machines: RetirementMachines, event: Mapping[str, Any]) -> Answer:
         claim, over_limit = ("a", 1) if event["execution"]["id"] == first else ("b", 0)
         return {
             "refused": "",
@@ -109,194 +115,196 @@ def test_more_interrupted_instances_than_one_execution_takes_start_the_next_one_
         }
 
     first = ""
-    world = stage.world(begin_retirement=[begins_part])
-    first = world.start_for_notes(int(time.time()) + 2)
+    machines = account.machines(begin_retirement=[begins_part])
+    first = machines.start_for_notes(int(time.time()) + 2)
 
-    assert world.summary(first)["retired"] == ["a"]
+    assert machines.summary(first)["retired"] == ["a"]
     begun = ["What has begun?", "Retire the other interrupted nodes", "Ring for the pods", "Start a scale-up"]
-    states = world.states(first)
+    states = machines.states(first)
     assert states[states.index("What has begun?") :][:4] == begun
-    [name] = sorted(set(world.started(world.arn)) - {"retire-1"})
+    [name] = sorted(set(machines.started(machines.arn)) - {"retire-1"})
     assert name.endswith("-interrupted")
-    second = world.arn.replace(":stateMachine:", ":execution:") + f":{name}"
-    assert world.summary(second)["retired"] == ["b"]
-    assert [each["noted"] for each in world.calls["begin_retirement"]] == [True, True]
+    second = machines.arn.replace(":stateMachine:", ":execution:") + f":{name}"
+    assert machines.summary(second)["retired"] == ["b"]
+    assert [each["noted"] for each in machines.calls["begin_retirement"]] == [True, True]
 
 
-def test_an_empty_node_begins_under_the_lease_when_it_is_due(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world, began = stage.world(), int(time.time())
+def test_an_empty_node_begins_under_the_lease_when_it_is_due(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines, began = account.machines(), int(time.time())
 
-    execution = world.start(claim("a", "empty", began + 3))
+    execution = machines.start(claim("a", "empty", began + 3))
 
-    assert world.summary(execution)["retired"] == ["a"]
+    assert machines.summary(execution)["retired"] == ["a"]
     assert time.time() >= began + 3
     middle = ["What has begun?", "Retire wave by wave"]
     ending = ["Summarise the group", "How did it end?", "Summarise"]
-    assert world.states(execution) == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
-    assert world.calls["begin_retirement"][0]["lease"] == {"number": 1}
-    assert "holder" not in world.lease
-    assert world.scale_ups == []
+    assert machines.states(execution) == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
+    assert machines.calls["begin_retirement"][0]["lease"] == {"number": 1}
+    assert "holder" not in machines.lease
+    assert machines.scale_ups == []
 
 
-def test_involuntary_retirements_do_not_wait_for_voluntary_ones(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world = stage.world()
-    world.hold_the_lease(until=9_999_999_999)
+def test_involuntary_retirements_do_not_wait_for_voluntary_ones(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines = account.machines()
+    machines.hold_the_lease(until=9_999_999_999)
 
-    execution = world.start(claim("empty", "empty"), claim("lost", "lost"))
-    eventually(lambda: [each["stage"] for call in world.calls.get("forget_nodes", ()) for each in call["claims"]], 30)
-    world.hold_the_lease(until=1)
+    execution = machines.start(claim("empty", "empty"), claim("lost", "lost"))
+    eventually(
+        lambda: [each["stage"] for call in machines.calls.get("forget_nodes", ()) for each in call["claims"]], 30
+    )
+    machines.hold_the_lease(until=1)
 
-    assert sorted(world.summary(execution)["retired"]) == ["empty", "lost"]
-    assert [(each["lease"]["number"], each["claims"][0]["claim"]) for each in world.calls["begin_retirement"]] == [
+    assert sorted(machines.summary(execution)["retired"]) == ["empty", "lost"]
+    assert [(each["lease"]["number"], each["claims"][0]["claim"]) for each in machines.calls["begin_retirement"]] == [
         (0, "lost"),
         (4, "empty"),
     ]
 
 
 def test_an_instance_lost_before_its_launch_is_recorded_is_retired_seconds_later(
-    stage: ScriptedAccount[RetirementMachines],
+    account: ScriptedAccount[RetirementMachines],
 ) -> None:
     left_out = [{"claim": "a", "why": "it may still be launched"}]
     too_early = {"refused": "", "waves": [], "begun": 0, "moving": 0, "later": 1, "skipped": left_out}
-    world = stage.world(begin_retirement=[too_early, begins()])
+    machines = account.machines(begin_retirement=[too_early, begins()])
 
-    assert world.summary(world.start(claim("a", "lost")))["retired"] == ["a"]
-    assert len(world.calls["begin_retirement"]) == 2
-
-
-def test_evicted_pods_start_a_scale_up(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world = stage.world(begin_retirement=[begins(moving=3)])
-
-    world.summary(world.start(claim("a")))
-
-    assert world.lease["rings"] == {"N": "1"}
-    assert [name.endswith("-retire") for name in world.scale_ups] == [True]
+    assert machines.summary(machines.start(claim("a", "lost")))["retired"] == ["a"]
+    assert len(machines.calls["begin_retirement"]) == 2
 
 
-def test_a_ring_while_the_lease_is_held_starts_a_scale_up(stage: ScriptedAccount[RetirementMachines]) -> None:
-    def rings(world: RetirementMachines, event: Mapping[str, Any]) -> Answer | str:
-        world.ring()
+def test_evicted_pods_start_a_scale_up(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines = account.machines(begin_retirement=[begins(moving=3)])
+
+    machines.summary(machines.start(claim("a")))
+
+    assert machines.lease["rings"] == {"N": "1"}
+    assert [name.endswith("-retire") for name in machines.scale_ups] == [True]
+
+
+def test_a_ring_while_the_lease_is_held_starts_a_scale_up(account: ScriptedAccount[RetirementMachines]) -> None:
+    def rings(machines: RetirementMachines, event: Mapping[str, Any]) -> Answer | str:
+        machines.ring()
         line = begins()
         assert callable(line)
-        return line(world, event)
+        return line(machines, event)
 
-    world = stage.world(begin_retirement=[rings])
+    machines = account.machines(begin_retirement=[rings])
 
-    world.summary(world.start(claim("a", "empty")))
+    machines.summary(machines.start(claim("a", "empty")))
 
-    assert len(world.scale_ups) == 1
-    assert "holder" not in world.lease
+    assert len(machines.scale_ups) == 1
+    assert "holder" not in machines.lease
 
 
-def test_an_execution_that_lost_the_lease_begins_nothing(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world = stage.world(begin_retirement=["LeaseLost"])
+def test_an_execution_that_lost_the_lease_begins_nothing(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines = account.machines(begin_retirement=["LeaseLost"])
 
-    assert world.summary(world.start(claim("a", "empty"))) == {
+    assert machines.summary(machines.start(claim("a", "empty"))) == {
         "refused": "",
         "retired": [],
         "waiting": [],
         "skipped": [{"claim": "a", "why": "the lease was taken"}],
         "failures": [],
     }
-    assert len(world.calls["begin_retirement"]) == 1
+    assert len(machines.calls["begin_retirement"]) == 1
 
 
-def test_a_failure_releases_the_lease_and_reports_what_failed(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world = stage.world(begin_retirement=["Broken"])
+def test_a_failure_releases_the_lease_and_reports_what_failed(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines = account.machines(begin_retirement=["Broken"])
 
-    ended = world.end(world.start(claim("a", "empty")))
+    ended = machines.end(machines.start(claim("a", "empty")))
 
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
     assert "as the script says" in ended["cause"]
-    assert "holder" not in world.lease
+    assert "holder" not in machines.lease
 
 
 def test_a_failure_is_reported_although_another_execution_holds_the_lease_by_then(
-    stage: ScriptedAccount[RetirementMachines],
+    account: ScriptedAccount[RetirementMachines],
 ) -> None:
-    def loses_the_lease_and_breaks(world: RetirementMachines, _event: Mapping[str, Any]) -> Answer | str:
-        world.hold_the_lease(until=9_999_999_999)
+    def loses_the_lease_and_breaks(machines: RetirementMachines, _event: Mapping[str, Any]) -> Answer | str:
+        machines.hold_the_lease(until=9_999_999_999)
         return "Broken"
 
-    world = stage.world(begin_retirement=[loses_the_lease_and_breaks])
+    machines = account.machines(begin_retirement=[loses_the_lease_and_breaks])
 
-    ended = world.end(world.start(claim("a", "empty")))
+    ended = machines.end(machines.start(claim("a", "empty")))
 
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
-    assert world.lease["holder"] == {"S": "arn"}
+    assert machines.lease["holder"] == {"S": "arn"}
 
 
-def test_a_retirement_ends_with_the_reason_while_karpenter_runs(stage: ScriptedAccount[RetirementMachines]) -> None:
+def test_a_retirement_ends_with_the_reason_while_karpenter_runs(account: ScriptedAccount[RetirementMachines]) -> None:
     left_out = [{"claim": "a", "why": "KarpenterRuns"}]
     refused = {"refused": "KarpenterRuns", "waves": [], "begun": 0, "moving": 0, "later": 0, "skipped": left_out}
-    world = stage.world(begin_retirement=[refused])
+    machines = account.machines(begin_retirement=[refused])
 
-    execution = world.start(claim("a"))
+    execution = machines.start(claim("a"))
 
-    assert world.summary(execution) == {"refused": "KarpenterRuns"}
-    assert world.states(execution)[-1] == "Refused: Karpenter is running"
-    assert "evict_pods" not in world.calls
+    assert machines.summary(execution) == {"refused": "KarpenterRuns"}
+    assert machines.states(execution)[-1] == "Refused: Karpenter is running"
+    assert "evict_pods" not in machines.calls
 
 
-def test_while_joiner_is_paused_nothing_begins(stage: ScriptedAccount[RetirementMachines]) -> None:
-    world = stage.world()
-    world.pause("true")
+def test_while_joiner_is_paused_nothing_begins(account: ScriptedAccount[RetirementMachines]) -> None:
+    machines = account.machines()
+    machines.pause("true")
 
-    execution = world.start(claim("a"))
+    execution = machines.start(claim("a"))
 
-    assert world.summary(execution) == {"paused": True}
-    assert world.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
-    assert world.calls == {}
+    assert machines.summary(execution) == {"paused": True}
+    assert machines.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
+    assert machines.calls == {}
 
 
 def test_empty_nodes_are_retired_by_the_same_states_in_an_express_execution(
-    stage: ScriptedAccount[RetirementMachines],
+    account: ScriptedAccount[RetirementMachines],
 ) -> None:
-    world = stage.world()
+    machines = account.machines()
 
-    ended = world.ran_for_empty(claim("a", "empty"))
+    ended = machines.ran_for_empty(claim("a", "empty"))
 
     assert (ended["status"], json.loads(ended["output"])["retired"]) == ("SUCCEEDED", ["a"])
     middle = ["What has begun?", "Retire wave by wave"]
     ending = ["Summarise the group", "How did it end?", "Summarise"]
     assert ended["states"] == [*TO_THE_WAVES, *UNDER_THE_LEASE, *middle, *ONE_ROUND, *ending]
-    heard = world.calls["begin_retirement"][0]["execution"]
+    heard = machines.calls["begin_retirement"][0]["execution"]
     assert (
         Execution(heard["name"], heard["id"], heard["startTime"]).ends_by == int(ended["startDate"]) + EXPRESS_SECONDS
     )
-    assert "holder" not in world.lease
+    assert "holder" not in machines.lease
 
 
 def test_an_express_execution_ends_before_aws_ends_it_and_reports_what_it_waited_for(
-    stage: ScriptedAccount[RetirementMachines], monkeypatch: pytest.MonkeyPatch
+    account: ScriptedAccount[RetirementMachines], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RetirementMachines, "limits_for_empty", replace(EXPRESS_LIMITS, last_round_after=0))
-    world = stage.world(confirm_termination=[STAYS])
+    machines = account.machines(confirm_termination=[STAYS])
 
-    ended = world.ran_for_empty(claim("a", "empty"))
+    ended = machines.ran_for_empty(claim("a", "empty"))
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Waiting for blocked nodes")
     assert [each["claim"] for each in json.loads(ended["output"])["waiting"]] == ["a"]
 
 
 def test_a_hundred_empty_nodes_are_one_execution_with_few_transitions(
-    stage: ScriptedAccount[RetirementMachines],
+    account: ScriptedAccount[RetirementMachines],
 ) -> None:
     """`begin_retirement` makes one wave of them. It needs a second look at their pods, because a pod may come until
     five seconds after the taint, and a second look at their instances.
     """
 
-    def drains(_world: RetirementMachines, event: Mapping[str, Any]) -> Answer:
+    def drains(_machines: RetirementMachines, event: Mapping[str, Any]) -> Answer:
         drained = [{**each, "stage": "drained"} for each in event["claims"]]
         return {"claims": event["claims"], "pause": 5} if event["round"] == 1 else {"claims": drained, "pause": 1}
 
     names = [f"n-{number:03}" for number in range(100)]
     gone = moves("terminating", "terminated")
     lines: Mapping[str, Any] = {"evict_pods": [drains], "confirm_termination": [STAYS, gone]}
-    world = stage.world(begin_retirement=[begins([entry(name) for name in names])], **lines)
+    machines = account.machines(begin_retirement=[begins([entry(name) for name in names])], **lines)
     began = time.monotonic()
 
-    ended = world.ran_for_empty(*(claim(name, "empty") for name in names))
+    ended = machines.ran_for_empty(*(claim(name, "empty") for name in names))
 
     assert (ended["status"], len(json.loads(ended["output"])["retired"])) == ("SUCCEEDED", 100)
     assert time.monotonic() - began < 60

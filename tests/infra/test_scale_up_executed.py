@@ -20,164 +20,168 @@ from tests.infra.scale_up_machine import (
     ScaleUpMachine,
     ringing,
 )
-from tests.infra.scripted import Answer, ScriptedAccount, staged
+from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[ScaleUpMachine]]:
-    with staged(ScaleUpMachine, FUNCTIONS, SMOOTH, local_aws) as made:
+def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[ScaleUpMachine]]:
+    with scripted_account(ScaleUpMachine, FUNCTIONS, SMOOTH, local_aws) as made:
         yield made
 
 
 def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
-    world = stage.world()
+    machines = account.machines()
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert world.states(execution) == [*UNDER_THE_LEASE, *TO_THE_END]
-    assert "holder" not in world.item("LEASE", "scale-up")
-    assert world.item("LEASE", "scale-up")["leaseNumber"] == {"N": "1"}
+    assert machines.states(execution) == [*UNDER_THE_LEASE, *TO_THE_END]
+    assert "holder" not in machines.item("LEASE", "scale-up")
+    assert machines.item("LEASE", "scale-up")["leaseNumber"] == {"N": "1"}
     summary = json.loads(ended["output"])
     assert (summary["pods"], summary["launched"], summary["rounds"], summary["nodes"]) == (3, 1, 1, [{"name": "n"}])
-    call = world.calls["launch_instances"][0]
+    call = machines.calls["launch_instances"][0]
     assert (call["schema"], call["round"], call["index"], call["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
     assert (call["lease"], call["execution"]["id"], call["execution"]["name"]) == ({"number": 1}, execution, "up-1")
     assert set(call["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 
 
-def test_a_batch_that_grows_is_looked_at_again_after_a_second(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_a_batch_that_grows_is_looked_at_again_after_a_second(account: ScriptedAccount[ScaleUpMachine]) -> None:
     growing = {**NOTHING, "complete": False, "gathering": {"waited": 1, "pods": 44, "idle": 0}}
-    world = stage.world(find_pending_pods=[growing, FOUND])
+    machines = account.machines(find_pending_pods=[growing, FOUND])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
+    assert machines.end(execution)["status"] == "SUCCEEDED"
     start = UNDER_THE_LEASE.index("Find pending pods")
     searches = ["Find pending pods", "Is there anything to do?", "Let pods gather"]
-    assert world.states(execution)[start : start + 4] == [*searches, "Find pending pods"]
-    asked = [(each["round"], each["gathering"]) for each in world.calls["find_pending_pods"]]
+    assert machines.states(execution)[start : start + 4] == [*searches, "Find pending pods"]
+    asked = [(each["round"], each["gathering"]) for each in machines.calls["find_pending_pods"]]
     assert asked == [(1, {"waited": 0, "pods": 0, "idle": 0}), (1, growing["gathering"])]
 
 
 def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
-    world = stage.world(find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(RECORDED)])
+    machines = account.machines(find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(RECORDED)])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
+    assert machines.end(execution)["status"] == "SUCCEEDED"
     again = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
-    assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
-    assert [each["round"] for each in world.calls["find_pending_pods"]] == [1, 2]
+    assert machines.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
+    assert [each["round"] for each in machines.calls["find_pending_pods"]] == [1, 2]
 
 
-def test_pods_that_come_after_a_launch_are_planned_by_another_execution(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_pods_that_come_after_a_launch_are_planned_by_another_execution(
+    account: ScriptedAccount[ScaleUpMachine],
+) -> None:
     """Also if their batch still grows. The nodes of this execution do not wait for it."""
     growing = {**FOUND, "complete": False, "gathering": {"waited": 2, "pods": 9, "idle": 0}}
     for later in (FOUND, growing):
-        world = stage.world(find_pending_pods=[FOUND, later, NOTHING], record_launches=[ringing(RECORDED)])
+        machines = account.machines(find_pending_pods=[FOUND, later, NOTHING], record_launches=[ringing(RECORDED)])
 
-        execution = world.start()
+        execution = machines.start()
 
-        assert world.end(execution)["status"] == "SUCCEEDED"
+        assert machines.end(execution)["status"] == "SUCCEEDED"
         search = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
         handed_over = ["Hand over", "Start the next scale-up", "Are nodes on their way?"]
-        assert world.states(execution) == [*UNDER_THE_LEASE, *search, *handed_over, *TO_THE_END]
-        assert [name.endswith("-again") for name in world.others(execution)] == [True]
+        assert machines.states(execution) == [*UNDER_THE_LEASE, *search, *handed_over, *TO_THE_END]
+        assert [name.endswith("-again") for name in machines.others(execution)] == [True]
 
 
 def test_a_ring_before_anything_is_launched_makes_the_same_execution_plan_again(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     nothing_launched = {**RECORDED, "launched": 0, "waiting": 0}
-    world = stage.world(
+    machines = account.machines(
         find_pending_pods=[FOUND, NOTHING], record_launches=[ringing(nothing_launched)], check_registration=[JOINED]
     )
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
+    assert machines.end(execution)["status"] == "SUCCEEDED"
     again = ["May it plan again?", "Let pods gather", "Find pending pods", "Is there anything to do?"]
-    assert world.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
+    assert machines.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
 
 
-def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(stage: ScriptedAccount[ScaleUpMachine]) -> None:
+def test_launched_nodes_do_not_wait_while_new_pods_keep_coming(account: ScriptedAccount[ScaleUpMachine]) -> None:
     calm = threading.Event()
 
-    def keeps_coming(world: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
-        rings = int(world.item("LEASE", "scale-up")["rings"]["N"])
+    def keeps_coming(machines: ScaleUpMachine, _event: Mapping[str, Any]) -> Answer:
+        rings = int(machines.item("LEASE", "scale-up")["rings"]["N"])
         if not calm.is_set():
-            world.ring()
+            machines.ring()
         return {**FOUND, "rings": rings}
 
-    world = stage.world(find_pending_pods=[keeps_coming])
+    machines = account.machines(find_pending_pods=[keeps_coming])
 
-    execution = world.start()
-    eventually(lambda: "Hand over" in world.states(execution), 40)
+    execution = machines.start()
+    eventually(lambda: "Hand over" in machines.states(execution), 40)
     calm.set()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-6:] == [
+    assert machines.end(execution)["status"] == "SUCCEEDED"
+    assert machines.states(execution)[-6:] == [
         "Hand over",
         "Start the next scale-up",
         "Are nodes on their way?",
         *TO_THE_END,
     ]
-    assert [name.endswith("-again") for name in world.others(execution)] == [True]
+    assert [name.endswith("-again") for name in machines.others(execution)] == [True]
 
 
-def test_a_second_scale_up_joins_the_one_that_runs(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world()
-    world.put("LEASE", "scale-up", holder="arn", leaseUntil=9_999_999_999, leaseNumber=1, rings=1)
+def test_a_second_scale_up_joins_the_one_that_runs(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines()
+    machines.put("LEASE", "scale-up", holder="arn", leaseUntil=9_999_999_999, leaseNumber=1, rings=1)
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert json.loads(world.end(execution)["output"]) == {"joined": True}
-    assert world.states(execution)[-3:] == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
-
-
-def test_a_paused_scale_up_takes_no_lease_and_succeeds(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world()
-    world.pause("true")
-
-    execution = world.start()
-
-    assert json.loads(world.end(execution)["output"]) == {"paused": True}
-    assert world.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
-    assert world.calls == {}
-    assert world.item("LEASE", "scale-up") == {}
+    assert json.loads(machines.end(execution)["output"]) == {"joined": True}
+    assert machines.states(execution)[-3:] == ["Describe the cluster", "Take the lease", "Joined the running scale-up"]
 
 
-def test_a_deleted_pause_parameter_pauses_no_scale_up(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(find_pending_pods=[NOTHING])
-    stage.aws.client("ssm").delete_parameter(Name=pause_parameter(world.cluster))
+def test_a_paused_scale_up_takes_no_lease_and_succeeds(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines()
+    machines.pause("true")
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-1] == "Summarise"
+    assert json.loads(machines.end(execution)["output"]) == {"paused": True}
+    assert machines.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
+    assert machines.calls == {}
+    assert machines.item("LEASE", "scale-up") == {}
+
+
+def test_a_deleted_pause_parameter_pauses_no_scale_up(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines(find_pending_pods=[NOTHING])
+    account.aws.client("ssm").delete_parameter(Name=pause_parameter(machines.cluster))
+
+    execution = machines.start()
+
+    assert machines.end(execution)["status"] == "SUCCEEDED"
+    assert machines.states(execution)[-1] == "Summarise"
 
 
 def test_a_pause_while_claims_are_created_prevents_launches_and_a_second_plan(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     left = {**RECORDED, "launched": 0, "again": True}
-    world = stage.world(launch_instances=[{"paused": True}], record_launches=[left], check_registration=[JOINED])
+    machines = account.machines(
+        launch_instances=[{"paused": True}], record_launches=[left], check_registration=[JOINED]
+    )
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert (ended["status"], json.loads(ended["output"])["paused"]) == ("SUCCEEDED", True)
-    assert world.states(execution).count("Plan capacity") == 1
-    assert "holder" not in world.item("LEASE", "scale-up")
+    assert machines.states(execution).count("Plan capacity") == 1
+    assert "holder" not in machines.item("LEASE", "scale-up")
 
 
 @pytest.mark.parametrize(
@@ -188,74 +192,78 @@ def test_a_pause_while_claims_are_created_prevents_launches_and_a_second_plan(
     ],
 )
 def test_a_scale_up_beside_another_autoscaler_releases_the_lease_and_names_the_autoscaler(
-    stage: ScriptedAccount[ScaleUpMachine], guard: str, ending: str
+    account: ScriptedAccount[ScaleUpMachine], guard: str, ending: str
 ) -> None:
-    world = stage.world(find_pending_pods=[{**NOTHING, "refused": guard}])
+    machines = account.machines(find_pending_pods=[{**NOTHING, "refused": guard}])
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert (ended["status"], json.loads(ended["output"])) == ("SUCCEEDED", {"refused": guard})
-    assert world.states(execution)[-5:] == [
+    assert machines.states(execution)[-5:] == [
         "Find pending pods",
         "Is there anything to do?",
         "Give up the lease",
         "Why was it refused?",
         ending,
     ]
-    assert "holder" not in world.item("LEASE", "scale-up")
-    assert set(world.calls) == {"find_pending_pods"}
+    assert "holder" not in machines.item("LEASE", "scale-up")
+    assert set(machines.calls) == {"find_pending_pods"}
 
 
-def test_pods_whose_reason_is_recorded_cause_no_plan(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(find_pending_pods=[{**FOUND, "podsToPlan": 0}])
+def test_pods_whose_reason_is_recorded_cause_no_plan(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines(find_pending_pods=[{**FOUND, "podsToPlan": 0}])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert json.loads(world.end(execution)["output"])["pods"] == 3
-    assert set(world.calls) == {"find_pending_pods"}
+    assert json.loads(machines.end(execution)["output"])["pods"] == 3
+    assert set(machines.calls) == {"find_pending_pods"}
 
 
-def test_a_lease_that_ran_out_is_taken_under_the_next_number(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(find_pending_pods=[NOTHING])
-    world.put("LEASE", "scale-up", holder="arn", leaseUntil=1, leaseNumber=7, rings=7)
+def test_a_lease_that_ran_out_is_taken_under_the_next_number(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines(find_pending_pods=[NOTHING])
+    machines.put("LEASE", "scale-up", holder="arn", leaseUntil=1, leaseNumber=7, rings=7)
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-2:] == ["Release the unused lease", "Summarise"]
-    assert world.calls["find_pending_pods"][0]["lease"] == {"number": 8}
+    assert machines.end(execution)["status"] == "SUCCEEDED"
+    assert machines.states(execution)[-2:] == ["Release the unused lease", "Summarise"]
+    assert machines.calls["find_pending_pods"][0]["lease"] == {"number": 8}
 
 
 def test_an_execution_that_lost_the_lease_writes_nothing_more_and_succeeds(
-    stage: ScriptedAccount[ScaleUpMachine],
+    account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
-    world = stage.world(plan_capacity=["LeaseLost"])
+    machines = account.machines(plan_capacity=["LeaseLost"])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "SUCCEEDED"
-    assert world.states(execution)[-3:] == ["Plan capacity", "Are nodes on their way?", "Summarise"]
-    assert len(world.calls["plan_capacity"]) == 1
+    assert machines.end(execution)["status"] == "SUCCEEDED"
+    assert machines.states(execution)[-3:] == ["Plan capacity", "Are nodes on their way?", "Summarise"]
+    assert len(machines.calls["plan_capacity"]) == 1
 
 
-def test_a_failure_releases_the_lease_and_reports_what_failed(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(plan_capacity=["Broken"])
+def test_a_failure_releases_the_lease_and_reports_what_failed(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines(plan_capacity=["Broken"])
 
-    execution = world.start()
-    ended = world.end(execution)
+    execution = machines.start()
+    ended = machines.end(execution)
 
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")
     assert "as the script says" in ended["cause"]
-    assert world.states(execution)[-3:] == ["Release after a failure", "Did it ring meanwhile?", "The scale-up failed"]
-    assert "holder" not in world.item("LEASE", "scale-up")
-    assert world.others(execution) == []
+    assert machines.states(execution)[-3:] == [
+        "Release after a failure",
+        "Did it ring meanwhile?",
+        "The scale-up failed",
+    ]
+    assert "holder" not in machines.item("LEASE", "scale-up")
+    assert machines.others(execution) == []
 
 
-def test_a_ring_during_a_failed_execution_starts_another_execution(stage: ScriptedAccount[ScaleUpMachine]) -> None:
-    world = stage.world(plan_capacity=[ringing("Broken"), "Broken"], find_pending_pods=[FOUND, NOTHING])
+def test_a_ring_during_a_failed_execution_starts_another_execution(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    machines = account.machines(plan_capacity=[ringing("Broken"), "Broken"], find_pending_pods=[FOUND, NOTHING])
 
-    execution = world.start()
+    execution = machines.start()
 
-    assert world.end(execution)["status"] == "FAILED"
-    assert [name.endswith("-again") for name in world.others(execution)] == [True]
+    assert machines.end(execution)["status"] == "FAILED"
+    assert [name.endswith("-again") for name in machines.others(execution)] == [True]

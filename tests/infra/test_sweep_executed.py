@@ -12,7 +12,7 @@ from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
-from tests.infra.scripted import Line, Scripted, ScriptedAccount, staged
+from tests.infra.scripted import Line, Scripted, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -69,77 +69,83 @@ BOTH_LOOKS = ["Survey the instances", "Is Joiner paused?", "Decide what is due",
 class Swept:
     """One cluster's machine, and the executions that it started."""
 
-    def __init__(self, stage: ScriptedAccount[Scripted], **scripts: Sequence[Line]) -> None:
-        self.world = stage.world(**scripts)
+    def __init__(self, account: ScriptedAccount[Scripted], **scripts: Sequence[Line]) -> None:
+        self.machines = account.machines(**scripts)
         self.scale_up, self.retire, self.empty, self.disrupt, self.again = (
-            self.world.machine(name) for name in ("scale-up", "retire", "empty", "disrupt", "again")
+            self.machines.machine(name) for name in ("scale-up", "retire", "empty", "disrupt", "again")
         )
         parts = SweepParts(
             integrations=ServiceIntegrations("aws"),
-            cluster=self.world.cluster,
+            cluster=self.machines.cluster,
             scale_up_arn=self.scale_up,
             retire_arn=self.retire,
             retire_empty_arn=self.empty,
             disrupt_arn=self.disrupt,
             sweep_arn=self.again,
-            table=self.world.table,
-            functions=stage.functions,
+            table=self.machines.table,
+            functions=account.functions,
         )
-        self.arn = self.world.machine("sweep", sweep_definition(parts), kind="EXPRESS")
+        self.arn = self.machines.machine("sweep", sweep_definition(parts), kind="EXPRESS")
 
     def run(self, **request: Any) -> Mapping[str, Any]:
-        ended = self.world.ran_express(self.arn, request)
-        assert "holder" not in self.world.item("LEASE", "sweep"), "whichever way a sweep ends, the next one may look"
+        ended = self.machines.ran_express(self.arn, request)
+        assert "holder" not in self.machines.item("LEASE", "sweep"), "whichever way a sweep ends, the next one may look"
         return ended
 
     @property
     def started(self) -> tuple[int, int, int]:
         """Return the number of scale-ups, retirements, and retirements of empty nodes."""
         return (
-            len(self.world.started(self.scale_up)),
-            len(self.world.started(self.retire)),
-            len(self.world.started(self.empty)),
+            len(self.machines.started(self.scale_up)),
+            len(self.machines.started(self.retire)),
+            len(self.machines.started(self.empty)),
         )
 
 
 @pytest.fixture(scope="module")
-def stage(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
-    with staged(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
+def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
+    with scripted_account(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
         yield made
 
 
-def test_a_sweep_that_finds_nothing_starts_nothing(stage: ScriptedAccount[Scripted]) -> None:
-    swept = Swept(stage)
+def test_a_sweep_that_finds_nothing_starts_nothing(account: ScriptedAccount[Scripted]) -> None:
+    swept = Swept(account)
     ended = swept.run()
 
     assert ended["status"] == "SUCCEEDED", ended
     assert [state for state in ended["states"] if state in (*SURVEYING, *BOTH_LOOKS)] == [*SURVEYING, *BOTH_LOOKS]
     assert ended["states"][-1] == "Nothing is due"
-    assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
+    assert (swept.started, swept.machines.rings()) == ((0, 0, 0), 0)
 
 
-def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(stage: ScriptedAccount[Scripted]) -> None:
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, "retire": [EMPTY]}])
+def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(
+    account: ScriptedAccount[Scripted],
+) -> None:
+    swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, "retire": [EMPTY]}])
     swept.run()
 
-    (heard,) = swept.world.calls["survey_instances"]
+    (heard,) = swept.machines.calls["survey_instances"]
     assert (heard["survey"], heard["retire"], heard["schema"]) == ("surveys/x.json.gz", [EMPTY], 1)
-    assert swept.world.calls["survey_cluster"][0]["execution"]["name"]
+    assert swept.machines.calls["survey_cluster"][0]["execution"]["name"]
 
 
 @pytest.mark.parametrize("claims", [[LOST], [EMPTY], [EMPTY, LOST, {**EMPTY, "claim": "c"}]])
 def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
-    stage: ScriptedAccount[Scripted], claims: list[Any]
+    account: ScriptedAccount[Scripted], claims: list[Any]
 ) -> None:
-    swept = Swept(stage, survey_instances=[{**ALL_THERE, "retire": claims}])
+    swept = Swept(account, survey_instances=[{**ALL_THERE, "retire": claims}])
     ended = swept.run()
 
     empty, others = ([each for each in claims if (each["reason"] == "empty") == is_empty] for is_empty in (True, False))
     for machine, its in ((swept.retire, others), (swept.empty, empty)):
-        started = swept.world.started(machine)
+        started = swept.machines.started(machine)
         assert list(started.values()) == ([{"reason": "sweep", "claims": its}] if its else [])
         assert all(re.fullmatch(r"retire-\d{8}T\d{6}-\d{3}-sweep", name) for name in started)
-    assert (ended["status"], ended["states"][-1], swept.world.rings()) == ("SUCCEEDED", "What was due was started", 0)
+    assert (ended["status"], ended["states"][-1], swept.machines.rings()) == (
+        "SUCCEEDED",
+        "What was due was started",
+        0,
+    )
     others_due = dict.fromkeys(("scaleUp", "garbage", "rebuilding", "disruption", "drift", "anotherSweep"), False)
     assert json.loads(ended["output"])["due"] == {"emptiness": bool(empty), "retirement": bool(others), **others_due}
 
@@ -148,19 +154,19 @@ def test_claims_to_retire_start_one_execution_of_each_machine_named_by_its_time(
     ("later", "paused", "starts"), [(54, False, True), (0, False, False), (54, True, False)], ids=str
 )
 def test_another_sweep_follows_while_retirements_make_place_for_more_empty_nodes(
-    stage: ScriptedAccount[Scripted], later: int, paused: bool, starts: bool
+    account: ScriptedAccount[Scripted], later: int, paused: bool, starts: bool
 ) -> None:
     found = {**NOTHING_SEEN, "retire": [EMPTY], "emptyLater": later}
-    swept = Swept(stage, survey_cluster=[found], survey_instances=[{**ALL_THERE, "retire": [EMPTY]}])
+    swept = Swept(account, survey_cluster=[found], survey_instances=[{**ALL_THERE, "retire": [EMPTY]}])
     if paused:
-        swept.world.pause("true")
+        swept.machines.pause("true")
     ended = swept.run()
 
-    started = swept.world.started(swept.again)
+    started = swept.machines.started(swept.again)
     asked = {"after": 1, "reason": "more empty nodes than may leave at once"}
     assert list(started.values()) == ([asked] if starts else [])
     assert all(re.fullmatch(r"sweep-\d{8}T\d{6}-again", name) for name in started)
-    assert (ended["status"], len(swept.world.started(swept.empty))) == ("SUCCEEDED", 0 if paused else 1)
+    assert (ended["status"], len(swept.machines.started(swept.empty))) == ("SUCCEEDED", 0 if paused else 1)
     assert ended["states"][-1] == ("Joiner is paused" if paused else "What was due was started")
 
 
@@ -182,12 +188,12 @@ LEFT = {"due": False, "digest": "abc", "unfinished": 1}
     ids=["due", "one runs", "pods wait", "a launch is open", "left over", "left over while pods wait", "attended"],
 )
 def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
-    stage: ScriptedAccount[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
+    account: ScriptedAccount[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
 ) -> None:
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, **cluster}], survey_instances=[{**ALL_THERE, **instances}])
+    swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, **cluster}], survey_instances=[{**ALL_THERE, **instances}])
     ended = swept.run()
 
-    started = swept.world.started(swept.disrupt)
+    started = swept.machines.started(swept.disrupt)
     asked = {"digest": "abc", "unfinished": cluster["disruption"]["unfinished"]}
     assert list(started.values()) == ([asked] if starts else [])
     assert all(re.fullmatch(r"disrupt-\d{8}T\d{6}-sweep", name) for name in started)
@@ -198,16 +204,16 @@ DRIFT_DUE = {"due": True, "digest": "abc", "snapshot": "snapshots/s/1.json.gz"}
 
 
 def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_starts(
-    stage: ScriptedAccount[Scripted],
+    account: ScriptedAccount[Scripted],
 ) -> None:
     swept = Swept(
-        stage,
+        account,
         survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}],
         survey_instances=[{**ALL_THERE, "described": "instances/s.json.gz"}],
     )
     ended = swept.run()
 
-    calls = swept.world.calls
+    calls = swept.machines.calls
     assert calls["survey_instances"][0]["drift"] is True
     resolving = calls["resolve_node_classes"][0]
     assert (resolving["snapshot"], resolving["every"]) == ("snapshots/s/1.json.gz", True)
@@ -222,52 +228,52 @@ def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_sta
 
 
 @pytest.mark.parametrize("broken", ["resolve_node_classes", "detect_drift"])
-def test_a_detection_of_drift_that_fails_stops_nothing_else(stage: ScriptedAccount[Scripted], broken: str) -> None:
+def test_a_detection_of_drift_that_fails_stops_nothing_else(account: ScriptedAccount[Scripted], broken: str) -> None:
     due = {**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}
-    ended = Swept(stage, survey_cluster=[due], **{broken: ["Broken"] * 4}).run()
+    ended = Swept(account, survey_cluster=[due], **{broken: ["Broken"] * 4}).run()
 
     assert "Start a disruption" in ended["states"]
 
 
 @pytest.mark.parametrize("found", ["pendingPods", "missingReplicas", "unwatchedClaims", "staleClaims", "closedNodes"])
 def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(
-    stage: ScriptedAccount[Scripted], found: str
+    account: ScriptedAccount[Scripted], found: str
 ) -> None:
-    swept = Swept(stage, survey_cluster=[{**NOTHING_SEEN, found: 1, "reasons": ["pod default/web waits for a node"]}])
+    swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, found: 1, "reasons": ["pod default/web waits for a node"]}])
     ended = swept.run()
 
     assert ended["states"].index("Ring") < ended["states"].index("Start a scale-up")
-    ((name, request),) = swept.world.started(swept.scale_up).items()
+    ((name, request),) = swept.machines.started(swept.scale_up).items()
     assert re.fullmatch(r"up-\d{8}T\d{6}-sweep", name)
     assert request == {"reason": "sweep", "reasons": ["pod default/web waits for a node"]}
-    assert swept.world.rings() == 1
+    assert swept.machines.rings() == 1
 
 
 @pytest.mark.parametrize("found", [{"leaseBroken": True}, {"endedWaves": 1}, {"openLaunches": 2}])
 def test_what_a_dead_scale_up_left_behind_starts_another(
-    stage: ScriptedAccount[Scripted], found: dict[str, Any]
+    account: ScriptedAccount[Scripted], found: dict[str, Any]
 ) -> None:
-    swept = Swept(stage, survey_instances=[{**ALL_THERE, **found}])
+    swept = Swept(account, survey_instances=[{**ALL_THERE, **found}])
     ended = swept.run()
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert len(swept.world.started(swept.scale_up)) == 1
+    assert len(swept.machines.started(swept.scale_up)) == 1
 
 
-def test_garbage_is_collected_and_claims_are_rebuilt(stage: ScriptedAccount[Scripted]) -> None:
-    swept = Swept(stage, survey_instances=[{**ALL_THERE, "garbage": ["i-x"], "rebuild": [BARE]}])
+def test_garbage_is_collected_and_claims_are_rebuilt(account: ScriptedAccount[Scripted]) -> None:
+    swept = Swept(account, survey_instances=[{**ALL_THERE, "garbage": ["i-x"], "rebuild": [BARE]}])
     ended = swept.run()
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert swept.world.calls["collect_garbage"][0]["instances"] == ["i-x"]
-    assert swept.world.calls["rebuild_claims"][0]["rebuild"] == [BARE]
-    assert swept.world.started(swept.retire) == {}
+    assert swept.machines.calls["collect_garbage"][0]["instances"] == ["i-x"]
+    assert swept.machines.calls["rebuild_claims"][0]["rebuild"] == [BARE]
+    assert swept.machines.started(swept.retire) == {}
 
 
-def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(stage: ScriptedAccount[Scripted]) -> None:
+def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(account: ScriptedAccount[Scripted]) -> None:
     everything = {**ALL_THERE, "retire": [EMPTY, LOST], "garbage": ["i-x"], "rebuild": [BARE]}
     swept = Swept(
-        stage,
+        account,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
         survey_instances=[everything],
         collect_garbage=["Broken"],
@@ -275,42 +281,42 @@ def test_all_follow_ups_are_started_and_one_that_fails_prevents_no_other(stage: 
     ended = swept.run()
 
     assert swept.started == (1, 1, 1)
-    assert len(swept.world.calls["rebuild_claims"]) == 1
+    assert len(swept.machines.calls["rebuild_claims"]) == 1
     assert (ended["status"], ended["error"]) == ("FAILED", "Broken")  # the alarm counts it
 
 
 @pytest.mark.parametrize("broken", ["empty", "retire"])
-def test_a_retirement_that_cannot_be_started_prevents_no_other(stage: ScriptedAccount[Scripted], broken: str) -> None:
+def test_a_retirement_that_cannot_be_started_prevents_no_other(account: ScriptedAccount[Scripted], broken: str) -> None:
     swept = Swept(
-        stage,
+        account,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
         survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}],
     )
-    stage.aws.client("stepfunctions").delete_state_machine(stateMachineArn=getattr(swept, broken))
+    account.aws.client("stepfunctions").delete_state_machine(stateMachineArn=getattr(swept, broken))
     ended = swept.run()
 
     others = {swept.scale_up, swept.retire, swept.empty} - {getattr(swept, broken)}
-    assert [len(swept.world.started(machine)) for machine in others] == [1, 1]
+    assert [len(swept.machines.started(machine)) for machine in others] == [1, 1]
     assert ended["status"] == "FAILED"
 
 
 @pytest.mark.parametrize("broken", ["survey_cluster", "survey_instances"])
-def test_a_survey_that_fails_starts_nothing(stage: ScriptedAccount[Scripted], broken: str) -> None:
+def test_a_survey_that_fails_starts_nothing(account: ScriptedAccount[Scripted], broken: str) -> None:
     due: dict[str, Sequence[Line]] = {"survey_cluster": [{**NOTHING_SEEN, "pendingPods": 1, "retire": [EMPTY]}]}
-    swept = Swept(stage, **{**due, broken: ["Broken"]})
+    swept = Swept(account, **{**due, broken: ["Broken"]})
     ended = swept.run()
 
     assert ended["status"] == "FAILED"
-    assert (swept.started, swept.world.rings()) == ((0, 0, 0), 0)
+    assert (swept.started, swept.machines.rings()) == ((0, 0, 0), 0)
 
 
-def test_a_paused_sweep_reads_and_starts_nothing(stage: ScriptedAccount[Scripted]) -> None:
+def test_a_paused_sweep_reads_and_starts_nothing(account: ScriptedAccount[Scripted]) -> None:
     swept = Swept(
-        stage,
+        account,
         survey_cluster=[{**NOTHING_SEEN, "pendingPods": 1}],
         survey_instances=[{**ALL_THERE, "retire": [EMPTY, LOST]}],
     )
-    swept.world.pause("true")
+    swept.machines.pause("true")
     ended = swept.run()
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Joiner is paused")
@@ -325,17 +331,17 @@ def test_a_paused_sweep_reads_and_starts_nothing(stage: ScriptedAccount[Scripted
     ],
 )
 def test_a_sweep_beside_another_autoscaler_does_not_read_ec2(
-    stage: ScriptedAccount[Scripted], guard: str, end: str
+    account: ScriptedAccount[Scripted], guard: str, end: str
 ) -> None:
-    swept = Swept(stage, survey_cluster=[{"refused": guard, "reasons": []}])
+    swept = Swept(account, survey_cluster=[{"refused": guard, "reasons": []}])
     ended = swept.run()
 
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", end)
-    assert "survey_instances" not in swept.world.calls
+    assert "survey_instances" not in swept.machines.calls
 
 
-def test_a_sweep_for_a_deletion_waits_until_it_is_stored(stage: ScriptedAccount[Scripted]) -> None:
-    swept = Swept(stage)
+def test_a_sweep_for_a_deletion_waits_until_it_is_stored(account: ScriptedAccount[Scripted]) -> None:
+    swept = Swept(account)
     began = time.monotonic()
     ended = swept.run(after=1)
 

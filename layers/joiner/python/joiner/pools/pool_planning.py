@@ -18,7 +18,8 @@ class BlastRadius:
 @dataclass(frozen=True, slots=True)
 class PoolPlanning:
     """``overhead_price`` in $/h replaces that of the cluster's settings; None keeps it. ``full_burst`` plans burstable
-    types with all of their vCPUs instead of their baseline. ``spot_share`` is the largest share of the pool's nodes
+    types with all of their vCPUs; by default they have their baseline, unless a pod or the pool names such types
+    (``model/offer_compilation.py``). ``spot_share`` is the largest share of the pool's nodes
     that are spot nodes; None means no limit. ``schedule`` sets the replicas of a static pool by time of day."""
 
     overhead_price: float | None = None

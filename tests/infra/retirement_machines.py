@@ -29,7 +29,7 @@ def entry(name: str, stage: str = "draining", why: str = "") -> dict[str, Any]:
 def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
     """Return a line that begins these waves; without waves, all requested retirements begin in one."""
 
-    def line(_world: "RetirementMachines", event: Mapping[str, Any]) -> Answer:
+    def line(_machines: "RetirementMachines", event: Mapping[str, Any]) -> Answer:
         begun = waves or ([entry(each["claim"]) for each in event["claims"]],)
         return {
             "refused": "",
@@ -46,7 +46,7 @@ def begins(*waves: Sequence[Mapping[str, Any]], moving: int = 0) -> Line:
 def moves(before: str, after: str, **more: Any) -> Line:
     """Return a line that moves every claim at the stage `before` to the stage `after`."""
 
-    def line(_world: "RetirementMachines", event: Mapping[str, Any]) -> Answer:
+    def line(_machines: "RetirementMachines", event: Mapping[str, Any]) -> Answer:
         return {
             "claims": [{**each, "stage": after} if each["stage"] == before else each for each in event["claims"]],
             **more,
@@ -55,7 +55,7 @@ def moves(before: str, after: str, **more: Any) -> Line:
     return line
 
 
-STAYS: Line = lambda _world, event: {"claims": event["claims"], "pause": 1}  # noqa: E731 - a line of the script
+STAYS: Line = lambda _machines, event: {"claims": event["claims"], "pause": 1}  # noqa: E731 - a line of the script
 
 
 SMOOTH: Mapping[str, Sequence[Line]] = {

@@ -38,7 +38,7 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
 }
 
 
-class DisruptedWorld(Scripted):
+class DisruptionMachines(Scripted):
     """The machine and the table of one cluster, and the inputs of its functions."""
 
     def __post_init__(self) -> None:
