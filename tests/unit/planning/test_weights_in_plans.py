@@ -1,10 +1,10 @@
 """Pools of several weights: a node of a pool exists only if one of its pods could not have a node of a pool with higher
-weight. Against all plans of tiny clusters: the bound is below each of them, and no pod is given up that one of them
+weight, also of pods that exclude each other from their nodes. Against all plans of tiny clusters: the bound is below each of them, and no pod is given up that one of them
 places.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import pytest
@@ -16,7 +16,7 @@ from tests.plan_checker import check_plan
 from tests.plan_checker.amounts import amount
 from tests.unit.planning.brute_force import TYPES
 from tests.unit.planning.test_limits_in_bounds import divided
-from tests.unit.planning.worlds import Json, instance_type, node_pool, planned, pod
+from tests.unit.planning.worlds import HOST, Json, affinity, instance_type, near, node_pool, planned, pod
 
 CATALOGUE = {name: instance_type(name, *TYPES[name]) for name in TYPES}
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -39,25 +39,32 @@ class Pool:
 
 @dataclass(frozen=True)
 class SizedPod:
-    """A pod: millicores, MiB, priority."""
+    """A pod: millicores, MiB, priority. Two pods that are ``alone`` share no node."""
 
     cpu: int
     memory: int
     priority: int = 0
+    alone: bool = False
 
 
 def manifests(waiting: Sequence[SizedPod]) -> list[Json]:
     return [
-        pod(f"p-{number}", cpu=f"{one.cpu}m", memory=f"{one.memory}Mi", priority=one.priority)
+        pod(f"p-{number}", cpu=f"{one.cpu}m", memory=f"{one.memory}Mi", priority=one.priority, **rules_of(one))
         for number, one in enumerate(waiting)
     ]
 
 
+def rules_of(one: SizedPod) -> Json:
+    if not one.alone:
+        return {}
+    return {"app": "alone", **affinity(podAntiAffinity=[near(HOST, "alone")])}
+
+
 def holds(name: str, inside: Sequence[SizedPod]) -> bool:
     free = CATALOGUE[name]["allocatable"]
-    return sum(one.cpu for one in inside) <= amount(free["cpu"]) * 1000 and sum(
-        one.memory for one in inside
-    ) * 2**20 <= amount(free["memory"])
+    cpu, memory = sum(one.cpu for one in inside), sum(one.memory for one in inside)
+    fits = cpu <= amount(free["cpu"]) * 1000 and memory * 2**20 <= amount(free["memory"])
+    return fits and sum(one.alone for one in inside) <= 1
 
 
 def price_of(name: str) -> float:
@@ -97,11 +104,7 @@ def several_pools(draw: st.DrawFn, limits: st.SearchStrategy[int]) -> tuple[Pool
     return tuple(Pool(f"pool-{weight}", weight, draw(some_types), draw(limits)) for weight in ranked)
 
 
-@examples(60)
-@given(st.lists(sizes, min_size=1, max_size=5), several_pools(st.just(0)))
-def test_no_bound_of_pools_with_weights_is_above_the_cheapest_plan(
-    waiting: list[SizedPod], pools: tuple[Pool, ...]
-) -> None:
+def check_against_all_plans(waiting: Sequence[SizedPod], pools: Sequence[Pool]) -> None:
     able = [one for one in waiting if any(holds(name, [one]) for pool in pools for name in pool.types)]
     lists = {"pods": manifests(waiting), "nodepools": [pool.manifest() for pool in pools]}
     plan = planned(lists, CATALOGUE)
@@ -112,6 +115,25 @@ def test_no_bound_of_pools_with_weights_is_above_the_cheapest_plan(
     assert plan.price_per_hour >= cheapest - 1e-9
     assert plan.lower_bound_per_hour <= cheapest + 1e-9
     assert not plan.optimal or plan.price_per_hour == pytest.approx(cheapest)
+
+
+@examples(60)
+@given(st.lists(sizes, min_size=1, max_size=5), several_pools(st.just(0)))
+def test_no_bound_of_pools_with_weights_is_above_the_cheapest_plan(
+    waiting: list[SizedPod], pools: tuple[Pool, ...]
+) -> None:
+    check_against_all_plans(waiting, pools)
+
+
+pods_with_rules = st.builds(replace, sizes, alone=st.booleans())
+
+
+@examples(60)
+@given(st.lists(pods_with_rules, min_size=2, max_size=5), several_pools(st.just(0)))
+def test_pods_that_share_no_node_are_all_placed_and_bounded_below_the_cheapest_plan(
+    waiting: list[SizedPod], pools: tuple[Pool, ...]
+) -> None:
+    check_against_all_plans(waiting, pools)
 
 
 Placed = tuple[int, ...]
