@@ -1,6 +1,6 @@
 """Pools of several weights: a node of a pool exists only if one of its pods could not have a node of a pool with higher
-weight, also of pods that exclude each other from their nodes. Against all plans of tiny clusters: the bound is below each of them, and no pod is given up that one of them
-places.
+weight. Pods may exclude each other from their nodes. Against all plans of tiny clusters: the bound is below each of
+them, and no pod is given up that one of them places.
 """
 
 from collections.abc import Iterator, Sequence
