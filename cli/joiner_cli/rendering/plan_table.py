@@ -37,7 +37,7 @@ def render_plan_summary(plan: Plan) -> str:
     lines = [_count_nodes_and_pods(plan)]
     if plan.nodes:
         lines.append(f"{format_dollars(plan.price_per_hour)}/h, {_describe_bound(plan)}.")
-        lines += describe_parts(plan)
+        lines += [*describe_commitments(plan), *describe_parts(plan)]
     greedy = plan.greedy_price_per_hour
     if plan.nodes and greedy is not None and greedy > plan.price_per_hour * 1.0005:
         lines.append(
@@ -45,6 +45,18 @@ def render_plan_summary(plan: Plan) -> str:
             f"{format_percent(greedy / plan.price_per_hour - 1)} more."
         )
     return "\n".join(lines)
+
+
+def describe_commitments(plan: Plan) -> list[str]:
+    """Return one line with the list price, if commitments of the account pay for a part of it."""
+    committed = plan.committed_per_hour
+    if not committed:
+        return []
+    covered = sum(1 for node in plan.nodes if node.offer.committed)
+    return [
+        f"The list price is {format_dollars(plan.price_per_hour + committed)}/h: reserved instances and savings plans "
+        f"pay for {format_dollars(committed)}/h, the instances of {_number(covered, 'node')}."
+    ]
 
 
 def describe_parts(plan: Plan) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
+from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.disruption import consolidation
 from joiner.disruption.consolidation_worth import PoolTotals, worthless
@@ -453,3 +454,23 @@ def test_a_provisioner_with_consolidation_enabled_consolidates() -> None:
     }
 
     assert drawn(proposed(lists)) == ["b -> web:node-a"]
+
+
+def test_a_node_that_a_commitment_pays_for_is_not_removed_for_its_list_price() -> None:
+    lists = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b", kind="s.large"),
+        pods=[replica("large", "node-a", cpu="3", nodeSelector=ON_DEMAND), replica("web", "node-b")],
+    )
+
+    def actions(*commitments: Commitment) -> list[str]:
+        catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=commitments)
+        return drawn(
+            consolidation.propose(
+                Snapshot.from_lists(lists), catalogue, classes=CLASSES, now=NOW, history=DisruptionHistory()
+            )
+        )
+
+    assert actions() == ["b -> web:node-a"]
+    assert actions(Commitment("reserved-instances/m", 8, {"m.xlarge": 8})) == ["b -> web:node-a"]
+    assert actions(Commitment("reserved-instances/s", 1, {"s.large": 1})) == []

@@ -6,11 +6,14 @@ of a node with the defaults of AL2023. ``joiner.catalogue.allocatable`` computes
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from joiner import names
+from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.cluster import Resources
+
+COMMITMENTS: Final = "commitments"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -19,6 +22,9 @@ class Offering:
 
     ``reservation`` is the id of the capacity reservation of a reserved offering. ``count`` is the number of free
     instances in it (None if unknown: no limit). ``overlaid`` is whether a NodeOverlay changed the price.
+
+    Offerings with a ``commitment``, the id of one that covers the instance, exist in plans only: ``committed`` is the
+    part of the price that it pays for ($/h), ``count`` is its amount, and ``units`` is what one instance uses of it.
     """
 
     zone: str
@@ -28,6 +34,9 @@ class Offering:
     reservation: str = ""
     count: int | None = None
     overlaid: bool = False
+    commitment: str = ""
+    committed: float = 0.0
+    units: int = 1
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Offering":
@@ -152,23 +161,30 @@ class InstanceType:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All instance types by name."""
+    """All instance types by name, and the commitments of the account, in the order in which AWS applies them."""
 
     types: Mapping[str, InstanceType] = field(default_factory=dict)
+    commitments: tuple[Commitment, ...] = ()
 
     @classmethod
-    def of(cls, types: Iterable[InstanceType]) -> "Catalogue":
+    def of(cls, types: Iterable[InstanceType], commitments: Iterable[Commitment] = ()) -> "Catalogue":
         """Return the catalogue of these types, by name."""
-        return cls({one.name: one for one in sorted(types, key=lambda one: one.name)})
+        return cls({one.name: one for one in sorted(types, key=lambda one: one.name)}, tuple(commitments))
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Catalogue":
-        """Read the result of ``to_json``: ``{"m5.large": {"labels", "capacity", "allocatable", "offerings"}}``."""
-        return cls.of(InstanceType.from_json(name, one) for name, one in raw.items())
+        """Read the result of ``to_json``: ``{"m5.large": {"labels", "capacity", "allocatable", "offerings"}}``, with
+        the list of commitments under ``commitments`` if there are any."""
+        return cls.of(
+            (InstanceType.from_json(name, one) for name, one in raw.items() if name != COMMITMENTS),
+            map(Commitment.from_json, raw.get(COMMITMENTS) or ()),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form of the value."""
-        return {name: one.to_json() for name, one in self.types.items()}
+        types = {name: one.to_json() for name, one in self.types.items()}
+        committed = {COMMITMENTS: [one.to_json() for one in self.commitments]} if self.commitments else {}
+        return {**types, **committed}
 
     def price(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
         """Return the price of one offering in $/h; None if it is not known."""

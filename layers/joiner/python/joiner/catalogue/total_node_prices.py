@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from joiner import names
+from joiner.catalogue.commitments import NOTHING_COVERED, PRICE_SHARE, Coverage
 from joiner.catalogue.instance_types import Catalogue
 from joiner.pools import NodePool, Overlays, ResolvedNodeClass
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
@@ -16,21 +17,27 @@ def node_costs(pool: NodePool, resolved: ResolvedNodeClass | None, zone: str) ->
 
 @dataclass(frozen=True, slots=True)
 class NodePrices:
-    """Prices of existing nodes, as plans reckon with them. ``pools`` and ``classes`` are by key."""
+    """Prices of existing nodes, as plans reckon with them. ``pools`` and ``classes`` are by key. ``coverage`` is which
+    share of each node's price commitments pay for, by the name of the node or the key of its claim."""
 
     catalogue: Catalogue
     pools: Mapping[str, NodePool]
     classes: Mapping[str, ResolvedNodeClass]
     overlays: Overlays = field(default_factory=Overlays)
+    coverage: Coverage = NOTHING_COVERED
 
-    def of(self, labels: Mapping[str, str], pool_key: str) -> float:
+    def of(self, labels: Mapping[str, str], pool_key: str, machine: str = "") -> float:
         """Return the whole price of a node with these labels in $/h; 0 if the price of its instance is unknown."""
         instance_type, zone, capacity_type = (
             labels.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)
         )
         price = self.catalogue.price(instance_type, zone, capacity_type)
         pool = self.pools.get(pool_key)
-        if not price or pool is None:
-            return price or 0.0
+        if not price:
+            return 0.0
+        if covered := self.coverage.shares.get(machine):
+            price *= max(1 - covered, PRICE_SHARE)
+        if pool is None:
+            return price
         price = self.overlays.price(labels, price)
         return round(price + node_costs(pool, self.classes.get(pool.class_ref.key), zone).total, 10)

@@ -26,6 +26,7 @@ from joiner.disruption.wave_search import FoundWave, WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.planner import DEFAULT_POLICIES, uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
+from joiner.planning.supplied_search import has_supply
 from joiner.pools import ResolvedNodeClass
 
 NO_CEILINGS: Final = Ceilings()
@@ -158,7 +159,9 @@ class _Consolidation:
         for group in state.groups.pending:
             state.left[group] = sum(pod.key in moving for pod in group.pods)
         lowest = compute_lower_bound(state, joined=True)  # limits may be below what the pools have now
-        worth = {pod.key: lowest.shares[group.index] for group in state.groups.pending for pod in group.pods}
+        # Beside a supply that suffices for all pods, none of them would be worth anything
+        shares = (compute_lower_bound(state, joined=True, supplied=False) if has_supply(state) else lowest).shares
+        worth = {pod.key: shares[group.index] for group in state.groups.pending for pod in group.pods}
         known: dict[str, float] = defaultdict(float, {key: each for key, each in worth.items() if each < float("inf")})
         return price - sum(one.price for one in movable) + lowest.price_per_hour, known
 

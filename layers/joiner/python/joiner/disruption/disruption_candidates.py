@@ -114,7 +114,7 @@ def total_by_pool(snapshot: Snapshot, prices: NodePrices) -> tuple[dict[str, flo
 
 def price_of(node: Node, claim: NodeClaim, prices: NodePrices) -> float:
     """Return the whole price of the node in $/h; 0 if it is unknown."""
-    return prices.of({**claim.labels, **node.labels}, claim.pool_key)
+    return prices.of({**claim.labels, **node.labels}, claim.pool_key, node.name)
 
 
 class _CandidateFinder:

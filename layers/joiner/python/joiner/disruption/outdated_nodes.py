@@ -106,7 +106,7 @@ def find_outdated_nodes(
                 why,
                 since,
                 moving,
-                prices.of({**claim.labels, **node.labels}, claim.pool_key),
+                prices.of({**claim.labels, **node.labels}, claim.pool_key, node.name),
             )
         )
     return OutdatedNodes(tuple(sorted(due, key=lambda one: one.order)), tuple(kept))

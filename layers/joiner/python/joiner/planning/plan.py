@@ -17,13 +17,14 @@ from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 @dataclass(frozen=True, slots=True, order=True)
 class Offer:
     """One offer for a node: instance type, zone, capacity type, and price in $/h. ``overlaid`` is whether a NodeOverlay
-    changed the price."""
+    changed the price. ``committed`` is what commitments of the account pay for it beside the price, in $/h."""
 
     price_per_hour: float
     instance_type: str
     zone: str
     capacity_type: str
     overlaid: bool = False
+    committed: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form of the value."""
@@ -33,6 +34,7 @@ class Offer:
             "capacityType": self.capacity_type,
             "pricePerHour": self.price_per_hour,
             **({"overlaid": True} if self.overlaid else {}),
+            **({"committedPerHour": self.committed} if self.committed else {}),
         }
 
     @classmethod
@@ -44,6 +46,7 @@ class Offer:
             fields["zone"],
             fields["capacityType"],
             fields.get("overlaid", False),
+            fields.get("committedPerHour", 0.0),
         )
 
 
@@ -318,6 +321,11 @@ class Plan:
         return round(sum(node.price_per_hour for node in self.nodes), 10)
 
     @property
+    def committed_per_hour(self) -> float:
+        """Return what commitments of the account pay for the new nodes beside the price, in $/h."""
+        return round(sum(node.offer.committed for node in self.nodes), 10)
+
+    @property
     def price_parts(self) -> dict[str, float]:
         """Return the parts of the price in $/h, summed over the nodes."""
         parts = [node.price_parts for node in self.nodes]
@@ -347,6 +355,7 @@ class Plan:
             "existing": [one.to_json() for one in self.existing],
             "pending": [one.to_json() for one in self.pending],
             "pricePerHour": self.price_per_hour,
+            **({"committedPerHour": self.committed_per_hour} if self.committed_per_hour else {}),
             "priceParts": self.price_parts,
             "lowerBoundPerHour": self.lower_bound_per_hour,
             "gap": self.gap,

@@ -19,6 +19,7 @@ from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.overlay_places import drop_conflicts
+from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
@@ -79,7 +80,8 @@ class Planner:
     ) -> NodePrices:
         """Return the prices of running nodes, by the overlays that plans use for new ones."""
         used, _ = drop_conflicts(snapshot, catalogue, classes, self._cache)
-        return NodePrices(catalogue, {pool.key: pool for pool in used.pools}, classes, used.overlays)
+        coverage = cover_running_nodes(snapshot, catalogue.commitments)
+        return NodePrices(catalogue, {pool.key: pool for pool in used.pools}, classes, used.overlays, coverage)
 
     @uncollected()
     def plan(
@@ -108,11 +110,11 @@ class Planner:
         from joiner.planning.output.plan_warnings import find_warnings
         from joiner.planning.output.plan_writer import write_plan
         from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
-        from joiner.planning.search import search
+        from joiner.planning.supplied_search import search_with_supplies
 
         meter = Meter(effort)
         state = self.state(snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies)
-        found = search(state, meter, effort.seed)
+        found = search_with_supplies(state, meter, effort.seed)
         before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
         if policies.preferences:
             apply_preferences(state)

@@ -68,7 +68,8 @@ def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
 
     ``propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places the remaining
     pods, within limits and in other orders. ``_compare_with_first_fit`` takes the first-fit plan if that is better.
-    ``_prove`` computes the lower bound for the pods that the plan places, and ``_prove_exactly`` that of a small plan.
+    ``prove_plan`` computes the lower bound for the pods that the plan places, and ``_prove_exactly`` that of a small
+    plan.
     """
     pods = state.pods_left
     if not pods:
@@ -78,7 +79,7 @@ def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     best, greedy = _compare_with_first_fit(state, proposed, best, meter)
     proven = proposed.proven
     if proven is None or best.missing:
-        proven = _prove(state, meter)
+        proven = prove_plan(state, meter)
     if meter.allowance and state.price > proven * (1 + OPTIMAL_GAP):
         proven = max(proven, _prove_exactly(state, meter))
     return SearchResult(float(min(proven, state.price)), greedy)
@@ -273,7 +274,7 @@ def _approaches(state: PlanState, *, scarce: bool) -> Iterator[PlacementStrategy
         yield PlacementStrategy(last_resort=True)
 
 
-def _prove(state: PlanState, meter: Meter) -> float:
+def prove_plan(state: PlanState, meter: Meter) -> float:
     """Return the lower bound ($/h) for the pods that this plan places. Cuts are left out for a first plan, to save
     time."""
     with _left_to_place_again(state):

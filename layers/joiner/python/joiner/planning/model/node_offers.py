@@ -45,6 +45,11 @@ class PoolInstanceType:
     free: tuple[int, ...]
 
 
+def commitment_key(commitment: str) -> tuple[str, ...]:
+    """Return the key of the supply of a commitment."""
+    return ("commitment", commitment)
+
+
 class NodeOffer:
     """One offer of one pool. ``free`` is what its pods can request, without daemon overhead, in the order of the
     plan's resources.
@@ -85,7 +90,12 @@ class NodeOffer:
         if self._offer is None:
             offering = self.offering
             self._offer = Offer(
-                offering.price_per_hour, self.model.name, offering.zone, offering.capacity_type, offering.overlaid
+                offering.price_per_hour,
+                self.model.name,
+                offering.zone,
+                offering.capacity_type,
+                offering.overlaid,
+                offering.committed,
             )
         return self._offer
 
@@ -108,13 +118,21 @@ class NodeOffer:
 
     @property
     def supply(self) -> int | None:
-        """Return how many such nodes can exist (the instances left in a reservation); None means no limit."""
+        """Return the supply in units: the instances left in a reservation, or the amount of a commitment; None means no
+        limit."""
         return self.offering.count
+
+    @property
+    def units(self) -> int:
+        """Return how many units of the supply one node uses."""
+        return self.offering.units
 
     @property
     def supply_key(self) -> tuple[str, ...]:
         """Return a key that is equal for offers that use the same supply, in all pools."""
         offering = self.offering
+        if offering.commitment:
+            return commitment_key(offering.commitment)
         return (
             ("reservation", offering.reservation)
             if offering.reservation

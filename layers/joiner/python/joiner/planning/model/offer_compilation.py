@@ -13,6 +13,8 @@ from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.class_compatibility import find_incompatibility
+from joiner.catalogue.commitments import PRICE_SHARE as COMMITTED_SHARE
+from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.total_node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
@@ -152,7 +154,7 @@ def _launchable(
         if find_incompatibility(known, node_class, strategy):
             continue
         model: PoolInstanceType | None = None
-        for sold in (*known.offerings, *places.reserved(known)):
+        for sold in (*known.offerings, *places.reserved(known), *_committed(known, inputs.catalogue.commitments)):
             place = places.of(sold)
             if place is None or not sold.available or _is_short(sold, known, inputs.unavailable):
                 continue
@@ -171,6 +173,23 @@ def _launchable(
                     number, own, offering, free=left, daemons=here, overhead=overhead, place=place, costs=costs
                 )
                 number += 1
+
+
+def _committed(known: InstanceType, commitments: Iterable[Commitment]) -> Iterable[Offering]:
+    """Return an offering for each commitment and zone: an on-demand instance that the commitment covers."""
+    for one in commitments:
+        for sold in known.offerings:
+            units = one.use_of(known.name, sold.zone)
+            if sold.capacity_type == names.ON_DEMAND and 0 < units <= one.amount:
+                price = sold.price_per_hour * COMMITTED_SHARE
+                yield replace(
+                    sold,
+                    price_per_hour=price,
+                    count=one.amount,
+                    commitment=one.id,
+                    committed=round(sold.price_per_hour - price, 10),
+                    units=units,
+                )
 
 
 def _with_costs(offering: Offering, costs: NodeCosts) -> Offering:

@@ -82,7 +82,12 @@ def _reason(state: PlanState, group: PodGroup, pool_offers: PoolOffers, lacking:
             NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet",
         )
     usable = sorted(
-        {one for variant in pool_offers.variants for one in _open_to(group, pool_offers, variant.bits)},
+        {
+            one
+            for variant in pool_offers.variants
+            for one in _open_to(group, pool_offers, variant.bits)
+            if not one.offering.commitment  # its type is offered at the on-demand price, too
+        },
         key=lambda one: (one.offer, one.index),
     )
     if not usable:

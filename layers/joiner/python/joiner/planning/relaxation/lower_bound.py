@@ -30,14 +30,15 @@ class LowerBound:
 
 
 def compute_lower_bound(
-    state: PlanState, *, limited: bool = False, joined: bool = False, whole: bool = True
+    state: PlanState, *, limited: bool = False, joined: bool = False, whole: bool = True, supplied: bool = True
 ) -> LowerBound:
     """Return the bound for all pods that are left to place in this state.
 
     With ``joined``, pods may use nodes of pools with lower weight that other pods require. Without it, the price is
     that of nodes of the pools with the highest weight, which is no bound if pools have several weights. With
     ``limited``, the same, and the pools' limits admit all pods, and can exclude cheaper nodes. With ``whole``, cuts for
-    whole pods are added: the bound is sharper and takes longer.
+    whole pods are added: the bound is sharper and takes longer. Without ``supplied``, the shares are those of plans
+    that use no limited supply.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
     if not groups or not any(pool_offers.launchable for pool_offers in state.offered_pools):
@@ -48,7 +49,7 @@ def compute_lower_bound(
         limit_rows_of(state, problem) if limited else None, opening_rows_of(problem) if joined else None
     )
     able = problem.open.any(axis=0)
-    spare = spare_capacity(state, problem)
+    spare = spare_capacity(state, problem, supplied=supplied)
     relaxed = ResourceLp(problem, spare=spare, firm_only=True, limit_rows=limit_rows).solve(
         np.where(able, problem.demand, 0), whole=whole
     )
@@ -75,13 +76,15 @@ def single_item_bound(state: PlanState, problem: PackingProblem) -> float:
         for item in able.tolist():
             group = problem.members[item][0][0]
             hosts[item] = sum(1 for node in vacancies.holding(group) if state.suits(group, node))
+    for number, _, open_to in problem.choices.supplies([members[0][0] for members in problem.members]):
+        hosts += np.where(open_to, number, 0)
     nodes = np.where(np.isfinite(caps), np.maximum(problem.demand / caps - hosts, 0.0), hosts == 0)
     return float((np.ceil(nodes[able] - 1e-9) * cheapest[able]).max(initial=0.0))
 
 
-def spare_capacity(state: PlanState, problem: PackingProblem) -> SpareCapacity | None:
-    """Return the free capacity of existing nodes, added up over nodes that the same items may use; limited supplies
-    are included as if they were free."""
+def spare_capacity(state: PlanState, problem: PackingProblem, *, supplied: bool = True) -> SpareCapacity | None:
+    """Return the free capacity of existing nodes, added up over nodes that the same items may use; if ``supplied``,
+    limited supplies are included as if they were free."""
     found: dict[bytes, tuple[list[float], Marks]] = {}
     samples = [members[0][0] for members in problem.members]
     most = (problem.demand @ problem.need).tolist()  # More is of no use, and infinite amounts are invalid for a solver.
@@ -94,8 +97,8 @@ def spare_capacity(state: PlanState, problem: PackingProblem) -> SpareCapacity |
             open_to[item] = state.suits(samples[item], node)
         if open_to.any():
             _add(found, open_to, problem.choices.amounts(node.free), most)
-    for supply, amounts, open_to in problem.choices.supplies(samples):
-        _add(found, open_to, [amount * supply for amount in amounts], most)
+    for _, amounts, open_to in problem.choices.supplies(samples) if supplied else ():
+        _add(found, open_to, amounts, most)
     if not found:
         return None
     return SpareCapacity(

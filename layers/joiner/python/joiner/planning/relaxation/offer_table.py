@@ -300,15 +300,24 @@ class OfferChoices:
         )
 
     def supplies(self, samples: Sequence[PodGroup]) -> list[tuple[int, list[float], Marks]]:
-        """Return the offers with limited supply: the number of nodes, the capacity of one, and which of these groups
-        may use it."""
-        found = []
+        """Return the offers with limited supply: the number of nodes, the capacity of all of them, and which of these
+        groups may use them. Offers that share a commitment are one, with the most of each resource that it suffices
+        for."""
+        found: list[tuple[int, list[float], Marks]] = []
+        shared: dict[tuple[str, ...], tuple[int, list[float], Marks]] = {}
         kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
         for column in np.flatnonzero(self._table.limited).tolist():
             pool_offers, _, position = self._table.origin(column)
             one = pool_offers.launchable[position]
-            found.append((one.supply or 0, self.amounts(one.free), self._table.kinds[kinds, column]))
-        return found
+            committed, open_to = bool(one.offering.commitment), self._table.kinds[kinds, column]
+            nodes = self._state.nodes_left(one) if committed else one.supply or 0
+            amounts = [amount * nodes for amount in self.amounts(one.free)]
+            if not committed:
+                found.append((nodes, amounts, open_to))
+                continue
+            most, before, groups = shared.get(one.supply_key, (0, [0.0] * len(amounts), np.zeros_like(open_to)))
+            shared[one.supply_key] = max(most, nodes), list(map(max, before, amounts)), groups | open_to
+        return [*found, *shared.values()]
 
     def __getitem__(self, offer: int) -> OfferChoice:
         if offer not in self._made:

@@ -57,4 +57,5 @@ def build_state(
         strict=strict,
         cache=cache,
         found_problems=(*conflicts, *short),
+        drawn=existing.drawn,
     )

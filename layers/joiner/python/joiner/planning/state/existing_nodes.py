@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
+from joiner.catalogue.commitments import Coverage
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import node_labels
+from joiner.planning.model.node_offers import commitment_key, node_labels
 from joiner.planning.model.pending_pods import (
     PodsToPlace,
     is_in_flight,
@@ -20,6 +21,7 @@ from joiner.planning.model.pending_pods import (
     retiring_nodes,
 )
 from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.volume_constraints import attachable_by_type, node_amount
 from joiner.planning.state.node_state import NodeState, attach_volume
 from joiner.pools import NodeClaim, NodePool, ResolvedNodeClass
@@ -41,13 +43,14 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 class ExistingCapacity:
     """Existing nodes and claims. ``used`` counts, by pool key, the capacity and the nodes that count against limits.
     ``staying`` counts the nodes that are not being removed. ``price`` is the price of all nodes that Joiner
-    manages, in $/h."""
+    manages, in $/h. ``drawn`` is what all nodes use of commitments, in units."""
 
     node_states: tuple[NodeState, ...]
     used: Mapping[str, Mapping[str, int]]
     nodes: int
     price: float
     staying: Mapping[str, int] = field(default_factory=dict)
+    drawn: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
 
 def find_existing_capacity(
@@ -86,9 +89,11 @@ def find_existing_capacity(
             )
             _reserve(node_state, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
             found.append(((2, claim.name), node_state))
-    used, number, price = _usage(snapshot, joined, catalogue, classes)
+    coverage = cover_running_nodes(snapshot, catalogue.commitments)
+    used, number, price = _usage(snapshot, joined, catalogue, classes, coverage)
     node_states = tuple(node_state for _, node_state in sorted(found, key=lambda one: one[0]))
-    return ExistingCapacity(node_states, used, number, price, _staying(snapshot, joined, leaving))
+    drawn = {commitment_key(commitment): units for commitment, units in coverage.used.items()}
+    return ExistingCapacity(node_states, used, number, price, _staying(snapshot, joined, leaving), drawn)
 
 
 def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
@@ -234,12 +239,13 @@ def _usage(
     joined: Mapping[str, Node],
     catalogue: Catalogue,
     classes: Mapping[str, ResolvedNodeClass],
+    coverage: Coverage,
 ) -> tuple[dict[str, dict[str, int]], int, float]:
     used: dict[str, dict[str, int]] = {}
     pools = {pool.key: pool for pool in snapshot.pools}
-    number, price, prices = 0, 0.0, NodePrices(catalogue, pools, classes, snapshot.overlays)
+    number, price, prices = 0, 0.0, NodePrices(catalogue, pools, classes, snapshot.overlays, coverage)
     with_claim = {node.name for node in joined.values()}
-    ours: list[tuple[str, Mapping[str, str], Resources]] = []
+    ours: list[tuple[str, str, Mapping[str, str], Resources]] = []
     for claim in snapshot.claims:
         node = joined.get(claim.key)
         if not (node or claim.launched or claim.deleting or claim.name in snapshot.entering):
@@ -247,18 +253,18 @@ def _usage(
             # plan is written.
             continue
         has = (node.capacity if node else None) or claim.capacity or _capacity(claim, pools, snapshot, catalogue)
-        ours.append((claim.pool_key, claim.labels, has))
+        ours.append((node.name if node else claim.key, claim.pool_key, claim.labels, has))
     for one in snapshot.nodes:
         key = pool_key_of(one)
         if one.name not in with_claim and key in pools:
-            ours.append((key, one.labels, one.capacity))
-    for key, labels, has in ours:
+            ours.append((one.name, key, one.labels, one.capacity))
+    for machine, key, labels, has in ours:
         counted = used.setdefault(key, {"nodes": 0})
         counted["nodes"] += 1
         for resource, amount in has.items():
             counted[resource] = counted.get(resource, 0) + amount
         number += 1
-        price += prices.of(labels, key)
+        price += prices.of(labels, key, machine)
     return used, number, price
 
 

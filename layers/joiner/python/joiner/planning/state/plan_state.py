@@ -25,6 +25,8 @@ from joiner.planning.state.pod_topology import GroupRules
 from joiner.planning.state.rule_compilation import compile_rules
 from joiner.pools import InvalidManifest, NodePool
 
+EMPTY: Final[Mapping[tuple[str, ...], int]] = {}
+
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
 PORTS_TAKEN: Final = "its host ports are taken"
@@ -52,10 +54,12 @@ class PlanState:
         strict: bool,
         cache: OfferCache,
         found_problems: tuple[InvalidManifest, ...] = (),
+        drawn: Mapping[tuple[str, ...], int] = EMPTY,
     ) -> None:
         """Create the state. ``strict`` requires minValues as specified; otherwise minValues are kept as far as
         possible. ``cache`` has what is known of offers from earlier plans. ``found_problems`` are static pools that
-        lack nodes, and NodeOverlays that contradict others."""
+        lack nodes, and NodeOverlays that contradict others. ``drawn``: what running nodes use of each limited supply,
+        in units."""
         self.found_problems = found_problems
         self.cache = cache
         self.groups = groups
@@ -79,7 +83,7 @@ class PlanState:
         self._price = price
         self.opened = 0
         """The number of nodes opened so far, including nodes that were closed again."""
-        self._drawn: dict[tuple[str, ...], int] = {}
+        self._drawn: dict[tuple[str, ...], int] = dict(drawn)
         self._strict = strict
         self.narrow = strict and any(pool_offers.pool.min_values for pool_offers in offered_pools)
         """Whether a pool requires a choice of offers for each node (minValues)."""
@@ -92,7 +96,7 @@ class PlanState:
         """Count the pods of existing nodes, and the reserved instances that missing nodes of static pools use."""
         for node in self.existing:
             if node.made and node.made.one.supply is not None:
-                self._drawn[node.made.one.supply_key] = self._drawn.get(node.made.one.supply_key, 0) + 1
+                self._draw(node.made.one, 1)
             for group, number in node.held.items():
                 self._count(group, node, number)
 
@@ -129,6 +133,12 @@ class PlanState:
         self._use(node, -1)
         self.new.remove(node)
 
+    def release_kept_nodes(self, kept: Sequence[NodeState]) -> None:
+        """Let the next search change these nodes again, the reverse of ``keep_new_nodes``."""
+        self.new = [*kept, *self.new]
+        self._nodes -= len(kept)
+        self._price -= sum(node.price for node in kept)
+
     def keep_new_nodes(self) -> list[NodeState]:
         """Return the new nodes, and keep them with their pods: a search after this one neither changes nor closes them,
         and they count against limits and ceilings."""
@@ -145,7 +155,7 @@ class PlanState:
             more = 1 if name == "nodes" else one.capacity.get(name, 0)
             if used.get(name, 0) + more > limit:
                 return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
-        if one.supply is not None and self._drawn.get(one.supply_key, 0) >= one.supply:
+        if one.supply is not None and self.nodes_left(one) <= 0:
             return ReservationViolation(one.supply)
         nodes = self._nodes + len(self.new)
         if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
@@ -154,6 +164,10 @@ class PlanState:
         if ceiling is not None and self._price + self.price + price > ceiling + 1e-9:
             return CeilingViolation("price", ceiling, self._price + self.price, price)
         return None
+
+    def nodes_left(self, one: NodeOffer) -> int:
+        """Return how many more nodes the supply of an offer suffices for; call it for offers with a supply only."""
+        return ((one.supply or 0) - self._drawn.get(one.supply_key, 0)) // one.units
 
     @property
     def left_of_ceilings(self) -> tuple[int | None, float | None]:
@@ -179,13 +193,16 @@ class PlanState:
         if node.choice:
             pool = node.choice.pool_offers.pool
             if node.choice.one.supply is not None:
-                known = node.choice.one.supply_key
-                self._drawn[known] = self._drawn.get(known, 0) + number
+                self._draw(node.choice.one, number)
             used = self.used.setdefault(pool.key, {})
             used["nodes"] = used.get("nodes", 0) + number
             for name in pool.limits:
                 if name != "nodes":
                     used[name] = used.get(name, 0) + number * node.choice.one.capacity.get(name, 0)
+
+    def _draw(self, one: NodeOffer, number: int) -> None:
+        known = one.supply_key
+        self._drawn[known] = self._drawn.get(known, 0) + number * one.units
 
     def suits(self, group: PodGroup, node: NodeState) -> bool:
         """Return whether the node's taints, labels and name accept pods of the group."""

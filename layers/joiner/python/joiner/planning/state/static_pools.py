@@ -26,7 +26,7 @@ def missing_static_nodes(
     ceilings; and a warning for each pool that lacks nodes even so."""
     found: list[NodeState] = []
     short: list[InvalidManifest] = []
-    price, drawn = existing.price, Counter[tuple[str, ...]]()
+    price, drawn = existing.price, Counter[tuple[str, ...]](existing.drawn)
     for pool_offers in offered_pools:
         if pool_offers.fixed is None or pool_offers.pool.replicas is None:
             continue
@@ -35,7 +35,9 @@ def missing_static_nodes(
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         before = len(found)
         for _ in range(allowed):
-            one = next((one for one in offers if one.supply is None or drawn[one.supply_key] < one.supply), None)
+            one = next(
+                (one for one in offers if one.supply is None or drawn[one.supply_key] + one.units <= one.supply), None
+            )
             if one is None:
                 why = "no instance type that the pool allows is available now: allow more types or zones"
                 break
@@ -45,7 +47,7 @@ def missing_static_nodes(
                 why = "the ceilings of the cluster's settings allow no more nodes: raise them, or lower replicas"
                 break
             price = after
-            drawn[one.supply_key] += 1
+            drawn[one.supply_key] += one.units
             choice = OfferChoice(pool_offers.fixed, pool_offers.fixed.variants[0], one, 0)
             found.append(_planned_node(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
         if lacking := wanted - (len(found) - before):

@@ -1,0 +1,61 @@
+"""Search with limited supplies: reservations and commitments that suffice for so many nodes.
+
+The arrays of the search have offers without a limit only. Where limited offers exist, a second plan is made: nodes of
+limited offers are filled first, one pod after the other, and kept if their pods would cost more on other nodes; then
+the search places the remaining pods. The better of both plans is used.
+"""
+
+from joiner.planning.effort import Meter
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
+from joiner.planning.relaxation.dominance import OfferFrontier
+from joiner.planning.relaxation.lower_bound import compute_lower_bound
+from joiner.planning.search import SearchResult, prove_plan, search
+from joiner.planning.state.checkpoint import clear_plan, keep_better, score_plan
+from joiner.planning.state.plan_state import PlanState
+
+
+class SupplyFrontier(OfferFrontier):
+    """The limited offers that each group may use: those of its pools with the highest weight."""
+
+    def by_weight(self, group: PodGroup) -> list[list[OfferChoice]]:
+        """Return the limited choices of one group in its pools with the highest weight."""
+        limited = [[one for one in tier if one.one.supply is not None] for tier in super().by_weight(group)[:1]]
+        return [tier for tier in limited if tier]
+
+
+def search_with_supplies(state: PlanState, meter: Meter, seed: int) -> SearchResult:
+    """Leave the best plan found in the state, as ``search`` does."""
+    found = search(state, meter, seed)
+    if not has_supply(state):
+        return found
+    before = score_plan(state)
+    clear_plan(state)
+    use_supplies(state)
+    kept = state.keep_new_nodes()
+    search(state, meter, seed)
+    state.release_kept_nodes(kept)
+    after = keep_better(state, before)
+    if after is before:
+        return found
+    proven = prove_plan(state, meter) if after.missing or before.missing else found.proven
+    return SearchResult(min(proven, state.price), found.greedy)
+
+
+def has_supply(state: PlanState) -> bool:
+    """Return whether a limited offer has something left before this plan."""
+    with_supply = (one for pool in state.offered_pools for one in pool.launchable if one.supply is not None)
+    planned = {node.choice.one.supply_key for node in state.new if node.choice}
+    return any(state.nodes_left(one) > 0 or one.supply_key in planned for one in with_supply)
+
+
+def use_supplies(state: PlanState) -> None:
+    """Fill nodes of limited offers, and close those whose pods are worth less than the node costs."""
+    known = compute_lower_bound(state, supplied=False)
+    placer = SequentialPlacer(state, SupplyFrontier(state), known.shares, PlacementStrategy())
+    placer.fill()
+    for node in reversed(list(state.new)):
+        worth = sum(number * placer.shares[group.index] for group, number in node.planned.items())
+        if worth <= node.price:
+            state.close(node)
