@@ -14,6 +14,7 @@ short, and the local EC2 fast. A minute of it costs $0.00006.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -27,9 +28,11 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from bench.lambda_reports import reports
+from bench.lambda_reports import reports, service_names
 from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
+from infra.sweep_workflow import KEPT_WARM
 from joiner.item_keys import DRIFT, LAST_DETECTION
+from joiner.names import WARM_UP
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances, until
 from joiner_local.demo.cost_report import (
@@ -53,6 +56,8 @@ WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWrite
 SWEEPS_A_MONTH: Final = 43_800
 DETECTIONS_A_MONTH: Final = SWEEPS_A_MONTH / 5
 """Sweeps that resolve the node classes and detect drift (`joiner.disruption.drift_schedule`)."""
+WARM_UP_MINUTES: Final = 5
+"""The default of `sweep.warmUpMinutes`."""
 DAYS: Final = 30.4
 
 DISRUPTIONS_AT_REST_A_DAY: Final = 24
@@ -229,6 +234,14 @@ class Counter:
         self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
         until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
 
+    def warm_up(self) -> None:
+        """Invoke the functions that sweeps keep warm, as a sweep does."""
+        client = self.stack.client("lambda")
+        for name, service in service_names(client).items():
+            if service in KEPT_WARM:
+                version = client.list_versions_by_function(FunctionName=name)["Versions"][-1]["Version"]
+                client.invoke(FunctionName=name, Qualifier=version, Payload=json.dumps({WARM_UP: True}))
+
     def sweep_and_rest(self) -> None:
         """Run one sweep, and what it starts."""
         self.sweep()
@@ -299,11 +312,13 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class Recurring:
-    """What recurs whatever the scale-ups: an idle sweep, what a detection of drift adds to one, and a DISRUPT."""
+    """What recurs whatever the scale-ups: an idle sweep, what a detection of drift adds to one, a DISRUPT, and the
+    invocations of a sweep that keep functions warm."""
 
     sweep: Use = Use()
     detection: Use = Use()
     disruption: Use = Use()
+    warm_up: Use = Use()
 
 
 def month(one: Month, counts: Sequence[int], uses: Sequence[Use], recurring: Recurring) -> float:
@@ -322,7 +337,8 @@ def month(one: Month, counts: Sequence[int], uses: Sequence[Use], recurring: Rec
     scale_up = between(one.nodes / one.scale_ups, counts, uses) if one.scale_ups else Use()
     disruptions = min(MOST_DISRUPTIONS_A_DAY, DISRUPTIONS_AT_REST_A_DAY + DISRUPTIONS_A_SCALE_UP * one.scale_ups)
     daily = one.scale_ups * scale_up.dollars + disruptions * recurring.disruption.dollars
-    return DAYS * daily + SWEEPS_A_MONTH * recurring.sweep.dollars + DETECTIONS_A_MONTH * recurring.detection.dollars
+    sweeping = recurring.sweep.dollars + recurring.warm_up.dollars / WARM_UP_MINUTES
+    return DAYS * daily + SWEEPS_A_MONTH * sweeping + DETECTIONS_A_MONTH * recurring.detection.dollars
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -340,8 +356,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counter = Counter(stack)
         stack.kube().apply_manifests(manifests())
         counter.sweep()  # warm the functions; the pools' status is then current
+        counter.of(counter.warm_up)
+        warm_up = counter.of(counter.warm_up)
+        until(lambda: int(time.time() / 60) % WARM_UP_MINUTES, what="a minute without a warm-up", limit=70)
         sweep = counter.of(counter.sweep)
-        ups, downs, recurring = [], [], Recurring(sweep)
+        ups, downs, recurring = [], [], Recurring(sweep, warm_up=warm_up)
         counts = sorted(set(options.nodes))
         for count in counts:
             up = counter.of(partial(counter.scale, count))
@@ -349,7 +368,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settling, disruption = counter.settle(sweep)
             ups.append(up + settling)
             if not recurring.disruption.calls:
-                recurring = Recurring(sweep, counter.of(counter.detect_drift) + sweep * -1, disruption)
+                detection = counter.of(counter.detect_drift) + sweep * -1
+                recurring = Recurring(sweep, detection, disruption, warm_up)
             swept = len(counter.sweeps())
             down = counter.of(counter.vanish)
             ended = len(counter.sweeps())
@@ -366,6 +386,7 @@ def report(console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Us
         ("one idle sweep", recurring.sweep),
         ("a detection of drift", recurring.detection),
         ("one DISRUPT", recurring.disruption),
+        ("one warm-up", recurring.warm_up),
     ]
     for count, up, down in zip(counts, ups, downs, strict=True):
         rows += [(f"{count} up", up), (f"{count} down", down)]

@@ -27,6 +27,7 @@ from rich.table import Table
 
 from bench.lambda_reports import reports, service_names
 from bench.lifecycle import quantile, to_stderr
+from bench.workload_milestones import Milestone, milestones
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
 from joiner_local.demo.demonstration import DemoStack
@@ -157,6 +158,7 @@ class Outcome:
     price_per_hour: float
     running: int
     stages: Mapping[str, tuple[float, float, int]]
+    milestones: Sequence[Milestone]
     ready_to_running: Sequence[float]
     function_seconds: Mapping[str, tuple[float, float, int]]
     """By function: seconds, seconds of CPU, and invocations."""
@@ -192,6 +194,7 @@ class WorkloadRun:
         claims = kube.items(NODE_CLAIMS)
         price = sum(float(one["metadata"]["annotations"]["joiner.dev/price-per-hour"]) for one in claims)
         stages, count = self._stages(began)
+        nodes = kube.items("/api/v1/nodes")
         return Outcome(
             workload,
             seconds=ended - began,
@@ -199,7 +202,8 @@ class WorkloadRun:
             price_per_hour=price,
             running=running,
             stages=stages,
-            ready_to_running=_ready_to_running(kube.items("/api/v1/nodes"), pods),
+            milestones=milestones(stages, nodes, pods, began),
+            ready_to_running=_ready_to_running(nodes, pods),
             function_seconds=self._function_seconds(began, cpu),
             executions=count,
             rings=webhook_calls(kube.call("GET", "/metrics")["text"]),
@@ -329,6 +333,21 @@ def comparison(found: Sequence[Outcome]) -> Table:
     return shown
 
 
+def milestone_table(found: Sequence[Outcome]) -> Table:
+    """Return the first and the last moment of each stage, by workload; only the last one of Karpenter is recorded."""
+    names = list(dict.fromkeys(each.name for one in found for each in one.milestones))
+    columns = [name for one in found for name in (one.workload.name, "last")]
+    title = "seconds after apply, first and last"
+    shown = Table("stage", *columns, title=title, title_justify="left", box=None, padding=(0, 2))
+    for name in names:
+        reached = [next((each for each in one.milestones if each.name == name), None) for one in found]
+        cells = [("", "") if each is None else (f"{each.first:.1f}", f"{each.last:.1f}") for each in reached]
+        shown.add_row(name, *(cell for pair in cells for cell in pair))
+    shown.add_row("all Running", *(cell for one in found for cell in ("", f"{one.seconds:.1f}")))
+    shown.add_row("Karpenter", *(cell for one in found for cell in ("", f"{one.workload.karpenter[0]:.1f}")))
+    return shown
+
+
 def stage_table(one: Outcome) -> Table:
     """Return the states of one workload's executions in the order of their first entry."""
     title = f"{one.workload.name}: states of {one.executions} executions, and the time of their functions"
@@ -364,6 +383,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 stack.deploy()
                 found.append(WorkloadRun(stack).run(workload))
         console.print(stage_table(found[-1]))
+    console.print(milestone_table(found))
     console.print(comparison(found))
     return 0 if all(one.running == one.workload.pods for one in found) else 1
 

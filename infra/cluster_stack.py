@@ -206,7 +206,8 @@ class ClusterStack(Stack):
         for retirement in (self.retirement.machine, self.retirement.machine_for_empty):
             self._grant_machine(retirement, list(self.retirement.functions.values()))
             self.storage.grant_updates(retirement.machine, "LEASE")
-        self._grant_machine(self.sweep.machine, [*self.sweep.functions.values(), *self.sweep.shared.values()])
+        invoked = {**self.sweep.functions, **self.sweep.shared, **{one.name: one for one in self.sweep.kept_warm}}
+        self._grant_machine(self.sweep.machine, list(invoked.values()))
         self.sweep.machine.grant(
             _allow_starting(self.retirement.machine, self.retirement.machine_for_empty, self.disruption.machine)
         )

@@ -11,6 +11,8 @@ by a Standard execution.
 If more nodes are empty than the budgets allow to retire at once, and a retirement has just begun, the sweep starts
 another one, so that they do not wait for the next minute.
 
+Every few minutes the sweep invokes the functions from a ring to CreateFleet, so that Lambda keeps them warm.
+
 One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
 """
 
@@ -20,15 +22,17 @@ from typing import Any, Final
 
 from infra.lease_states import LeaseStates
 from infra.machine_parts import MachineParts
-from infra.service_integrations import execution_name
+from infra.service_integrations import CALL_SECONDS, execution_name
 from infra.states_language import (
     EVERY_ERROR,
     Catch,
     State,
     States,
+    TaskState,
     choice_state,
     fail_state,
     jsonata,
+    map_state,
     pass_state,
     refusal_branches,
     refusal_states,
@@ -38,6 +42,7 @@ from infra.states_language import (
 )
 from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
 from infra.waits_and_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
+from joiner.names import WARM_UP
 
 RING_DELAY: Final = "$states.input.after"
 """JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
@@ -80,8 +85,23 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
 }
 """Variables that the final states read, whichever path leads to them."""
 
+FIRST_SURVEY: Final = "Survey the cluster"
 GIVE_BACK_TURN: Final = "Give the turn back"
 MORE_EMPTY: Final = "Do more empty nodes wait?"
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """The functions that sweeps keep warm, by their ARNs, and how often: each first sweep of so many minutes."""
+
+    functions: tuple[str, ...]
+    every_minutes: int
+    sweep_minutes: int
+
+    @property
+    def due(self) -> str:
+        """JSONata: whether a sweep that runs now invokes them."""
+        return f"$floor($millis() / 60000) % {self.every_minutes} < {self.sweep_minutes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +113,7 @@ class SweepParts(MachineParts):
     retire_empty_arn: str
     disrupt_arn: str
     sweep_arn: str
+    warm_up: WarmUp | None = None
 
     @property
     def turn(self) -> SweepTurnStates:
@@ -104,6 +125,7 @@ def sweep_definition(parts: SweepParts) -> State:
     """Return the definition of the machine."""
     states = {
         **_turn_states(parts),
+        **_warm_up_states(parts),
         **_survey_states(parts),
         **_decision_states(),
         **_retirement_states(parts),
@@ -130,6 +152,34 @@ def _turn_states(parts: SweepParts) -> States:
     }
 
 
+def _warm_up_states(parts: SweepParts) -> States:
+    """Keep the functions of scale-ups warm, unless Joiner is paused. One that cannot be invoked changes nothing."""
+    if parts.warm_up is None:
+        return {}
+    stays_cold = "It stays cold"
+    invocation = TaskState(
+        resource=parts.integrations.service("lambda:invoke"),
+        arguments={"FunctionName": jsonata("$states.input.function"), "Payload": {WARM_UP: True}},
+        timeout=CALL_SECONDS,
+        output={},
+        catch=[Catch([EVERY_ERROR], stays_cold, kept=False)],
+    )
+    functions = ", ".join(f"'{arn}'" for arn in parts.warm_up.functions)
+    return {
+        "Is a warm-up due?": choice_state(
+            {f"$not($paused) and {parts.warm_up.due}": "Keep functions warm"}, otherwise=FIRST_SURVEY
+        ),
+        "Keep functions warm": map_state(
+            f"[{functions}]",
+            selector={"function": jsonata("$states.context.Map.Item.Value")},
+            concurrency=len(parts.warm_up.functions),
+            states={"Warm up one function": invocation.render(), stays_cold: pass_state(output={})},
+            next=FIRST_SURVEY,
+            catch=[Catch([EVERY_ERROR], FIRST_SURVEY, kept=False)],
+        ),
+    }
+
+
 def _survey_states(parts: SweepParts) -> States:
     failing = [Catch([EVERY_ERROR], GIVE_BACK_TURN)]
     return {
@@ -137,8 +187,10 @@ def _survey_states(parts: SweepParts) -> States:
             parts.cluster, next="Read the pause", assign={}, catch=failing
         ),
         # The survey reports a pause on the pools; everything that a sweep starts reads the pause itself
-        "Read the pause": parts.integrations.read_pause(parts.cluster, next="Survey the cluster", catch=failing),
-        "Survey the cluster": parts.integrations.invoke(
+        "Read the pause": parts.integrations.read_pause(
+            parts.cluster, next=FIRST_SURVEY if parts.warm_up is None else "Is a warm-up due?", catch=failing
+        ),
+        FIRST_SURVEY: parts.integrations.invoke(
             parts.functions["survey_cluster"],
             {"paused": jsonata("$paused")},
             next="Why was it refused?",

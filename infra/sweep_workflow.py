@@ -1,6 +1,6 @@
 """The sweep machine, its functions and its schedule: it finds what no signal reported."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import ArnFormat, Duration, Stack
@@ -13,13 +13,22 @@ from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.service_integrations import ServiceIntegrations
 from infra.settings import SweepSettings
-from infra.sweep_states import SweepParts, sweep_definition
+from infra.sweep_states import SweepParts, WarmUp, sweep_definition
 from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
 
 OF_SCALE_UPS: Final = ("resolve_node_classes",)
 """Functions of scale-ups that detect drift, too."""
+
+KEPT_WARM: Final = (
+    "find_pending_pods",
+    "resolve_node_classes",
+    "plan_capacity",
+    "record_node_claims",
+    "launch_instances",
+)
+"""Functions of scale-ups up to CreateFleet. The others start while instances boot."""
 
 
 class SweepWorkflow(Construct):
@@ -43,6 +52,8 @@ class SweepWorkflow(Construct):
             self, FUNCTIONS, dependencies=dependencies, environments=_environments(settings.sweep)
         )
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
+        warmed = KEPT_WARM if settings.sweep.warm_up_minutes else ()
+        self.kept_warm = [of_scale_ups[name] for name in warmed]
         self.name = f"joiner-sweep-{settings.cluster}"
         parts = SweepParts(
             integrations=ServiceIntegrations(Stack.of(self).partition),
@@ -54,6 +65,7 @@ class SweepWorkflow(Construct):
             sweep_arn=self._own_arn(),
             table=dependencies.storage.table.table_name,
             functions=called_functions({**self.functions, **self.shared}),
+            warm_up=_warm_up(self.kept_warm, settings.sweep),
         )
         self.machine = LoggedStateMachine(
             self,
@@ -85,6 +97,15 @@ class SweepWorkflow(Construct):
             ),
             description="Starts the sweep, which needs no signal",
         )
+
+
+def _warm_up(functions: Sequence[LambdaFunction], sweep: SweepSettings) -> WarmUp | None:
+    """Return which functions sweeps keep warm, and how often; None if the settings have it switched off."""
+    if sweep.warm_up_minutes is None:
+        return None
+    # State machines invoke published versions, whose environments are other ones than those of $LATEST
+    published = tuple(one.published.function_arn for one in functions)
+    return WarmUp(published, every_minutes=sweep.warm_up_minutes, sweep_minutes=sweep.every_minutes)
 
 
 def _environments(sweep: SweepSettings) -> dict[str, dict[str, str]]:

@@ -33,12 +33,20 @@ from joiner.adapters.store import NoSuchDocument
 from joiner.lifecycle.registration import ClaimAndNode, match_nodes
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
+from joiner.reporting.event_limits import EVENTS_AT_ONCE
 from joiner.reporting.events import Event
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
 
 NODES_SHOWN: Final = 50
+
+WAITING: Final = ("waiting", "registered", "ready")
+"""Stages of claims whose nodes the next check reads again."""
+
+EVENTS_WHILE_NODES_WAIT: Final = 40
+"""Maximum number of events of a check that leaves nodes to the next one. Two hundred take the API server a second of a
+core, in which it binds as many pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class WaveProgress:
 
     def render(self) -> dict[str, Any]:
         """Return the answer to the state machine."""
-        waiting = self.claims("waiting", "registered", "ready")
+        waiting = self.claims(*WAITING)
         return {
             "rings": self.wave.rings,
             "done": not waiting,
@@ -104,7 +112,8 @@ class RegistrationCheck:
             self._sleep(left)
         checked = opening.open(wave_name, self._register(wave, opening, now), launching=launching)
         reported = [*events, *(event for each in checked for event in each.events), *self._record(checked, now)]
-        self._publish(reported, wave_name, now)
+        nodes_wait = launching or any(each.stage in WAITING for each in checked)
+        self._publish(reported, wave_name, now, EVENTS_WHILE_NODES_WAIT if nodes_wait else EVENTS_AT_ONCE)
         outcome = WaveProgress(self._ledger.wave(wave_name) or wave, checked)  # with the pods bound in this check
         _log_progress(checked)
         answer = {**outcome.render(), "rings": wave.rings}
@@ -133,8 +142,8 @@ class RegistrationCheck:
             logger.warning("the registration of nodes could not be recorded", reason=reason)
         return events
 
-    def _publish(self, events: Sequence[Event], wave_name: str, now: datetime) -> None:
-        for reason in publish_events(self._kube, events, at=now, instance=wave_name):
+    def _publish(self, events: Sequence[Event], wave_name: str, now: datetime, most: int = EVENTS_AT_ONCE) -> None:
+        for reason in publish_events(self._kube, events, at=now, instance=wave_name, most=most):
             logger.warning("an event could not be written", reason=reason)
 
 

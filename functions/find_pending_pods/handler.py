@@ -29,6 +29,7 @@ from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
+from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import describe_buffers, find_buffers_to_plan
 from joiner.lifecycle.class_holds import find_class_holds
@@ -272,6 +273,7 @@ def _listed(lists: Mapping[str, Sequence[Mapping[str, Any]]], resources: Sequenc
     return [manifest for resource in resources for manifest in lists[resource]]
 
 
+@returns_at_warm_up
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""

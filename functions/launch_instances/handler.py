@@ -25,6 +25,7 @@ from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
 from joiner.launching.launch_outcome import EVERY, CapacityShortage, list_instance_places, read_instances
@@ -173,6 +174,7 @@ def _short_offerings(short: CapacityShortage, launch: Launch) -> set[OfferingKey
     return offerings
 
 
+@returns_at_warm_up
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""

@@ -35,6 +35,7 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_e
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
+from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.class_holds import find_class_holds
@@ -262,6 +263,7 @@ def _declared(kept: KeptSnapshot) -> list[Mapping[str, Any]]:
     return [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())]
 
 
+@returns_at_warm_up
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""

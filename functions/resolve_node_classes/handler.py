@@ -22,6 +22,7 @@ from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
+from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.launching import (
     EbsDefaults,
     NodeClassAnswers,
@@ -202,6 +203,7 @@ def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -
     return resolved.with_problems([NodeClassProblem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
 
 
+@returns_at_warm_up
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""

@@ -25,6 +25,9 @@ UNDER_THE_LEASE = (
     "begin_retirement",
 )
 
+WARM_UP_STATE = "Warm up one function"
+"""Its function does nothing, and the next sweep invokes it again: it is not retried."""
+
 
 def test_a_retirement_waits_as_long_as_the_sweep_starts_it_early() -> None:
     assert MAX_DUE_WAIT_SECONDS == AHEAD
@@ -119,8 +122,8 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
         state
         for machine in machines.values()
         for graph in graphs(machine)
-        for state in graph["States"].values()
-        if str(state.get("Resource", "")).endswith(":lambda:invoke")
+        for name, state in graph["States"].items()
+        if str(state.get("Resource", "")).endswith(":lambda:invoke") and name != WARM_UP_STATE
     ]
 
     assert len(calls) == 20 + 8 + 12  # those of SCALE UP and SWEEP, of RETIRE twice, and of DISRUPT
@@ -178,7 +181,7 @@ def test_a_tasks_timeout_comes_after_its_functions_own(
     for machine in machines.values():
         for graph in graphs(machine):
             for name, state in graph["States"].items():
-                if str(state.get("Resource", "")).endswith(":lambda:invoke"):
+                if str(state.get("Resource", "")).endswith(":lambda:invoke") and name != WARM_UP_STATE:
                     version = state["Arguments"]["FunctionName"].strip("${}")
                     assert state["TimeoutSeconds"] > timeouts[version], name
 

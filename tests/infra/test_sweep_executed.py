@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.service_integrations import ServiceIntegrations
-from infra.sweep_states import SweepParts, sweep_definition
+from infra.sweep_states import SweepParts, WarmUp, sweep_definition
 from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
 from tests.infra.scripted import Line, Scripted, ScriptedAccount, scripted_account
@@ -69,7 +69,9 @@ BOTH_LOOKS = ["Survey the instances", "Is Joiner paused?", "Decide what is due",
 class Swept:
     """One cluster's machine, and the executions that it started."""
 
-    def __init__(self, account: ScriptedAccount[Scripted], **scripts: Sequence[Line]) -> None:
+    def __init__(
+        self, account: ScriptedAccount[Scripted], warm_up: WarmUp | None = None, /, **scripts: Sequence[Line]
+    ) -> None:
         self.machines = account.machines(**scripts)
         self.scale_up, self.retire, self.empty, self.disrupt, self.again = (
             self.machines.machine(name) for name in ("scale-up", "retire", "empty", "disrupt", "again")
@@ -84,6 +86,7 @@ class Swept:
             sweep_arn=self.again,
             table=self.machines.table,
             functions=account.functions,
+            warm_up=warm_up,
         )
         self.arn = self.machines.machine("sweep", sweep_definition(parts), kind="EXPRESS")
 
@@ -116,6 +119,40 @@ def test_a_sweep_that_finds_nothing_starts_nothing(account: ScriptedAccount[Scri
     assert [state for state in ended["states"] if state in (*SURVEYING, *BOTH_LOOKS)] == [*SURVEYING, *BOTH_LOOKS]
     assert ended["states"][-1] == "Nothing is due"
     assert (swept.started, swept.machines.rings()) == ((0, 0, 0), 0)
+
+
+WARMED = """
+def handler(event, context):
+    if event != {"warmUp": True}:
+        raise ValueError(event)
+    return {}
+"""
+
+
+def test_a_sweep_keeps_functions_warm_and_one_that_fails_stops_nothing(account: ScriptedAccount[Scripted]) -> None:
+    functions = account.aws.function(WARMED), account.aws.function(WARMED), account.aws.function("handler = None")
+    ended = Swept(account, WarmUp(functions, every_minutes=1, sweep_minutes=1)).run()
+
+    warming = [state for state in ended["states"] if state in ("Warm up one function", "It stays cold")]
+    assert sorted(warming) == ["It stays cold", *["Warm up one function"] * 3]
+    assert ended["states"].index("Keep functions warm") < ended["states"].index("Survey the cluster")
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Nothing is due")
+
+
+def test_a_paused_sweep_warms_nothing(account: ScriptedAccount[Scripted]) -> None:
+    swept = Swept(account, WarmUp((account.aws.function(WARMED),), every_minutes=1, sweep_minutes=1))
+    swept.machines.pause("true")
+    ended = swept.run()
+
+    assert "Is a warm-up due?" in ended["states"]
+    assert "Keep functions warm" not in ended["states"]
+    assert ended["states"][-1] == "Joiner is paused"
+
+
+def test_functions_are_warmed_up_by_the_first_sweep_of_each_period() -> None:
+    due = WarmUp(("a",), every_minutes=15, sweep_minutes=2).due
+
+    assert due == "$floor($millis() / 60000) % 15 < 2"
 
 
 def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from functions.check_registration.handler import EVENTS_WHILE_NODES_WAIT
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
@@ -51,6 +52,16 @@ def closed_node(name: str, created: str) -> dict[str, Any]:
         "metadata": {"name": name, "labels": {NODEPOOL: "default"}, "creationTimestamp": created},
         "spec": {"providerID": f"aws:///us-east-1a/{name}", "taints": [{"key": FILLING, "effect": "NoSchedule"}]},
     }
+
+
+def test_a_check_that_leaves_nodes_to_the_next_one_writes_few_events(world: SimulatedCluster) -> None:
+    launched(world, *(pending(f"api-{number:03d}") for number in range(99)))
+    world.unpublished = list(world.answers["record_node_claims"]["events"])
+    answer = world.check("up-1")
+
+    events = world.kube.all(kinds.EVENTS)
+    assert (answer["done"], len(events)) == (False, EVENTS_WHILE_NODES_WAIT)
+    assert any("100 Pods, for example " in each["note"] for each in events)
 
 
 def test_a_pod_that_cannot_be_read_closes_no_node(world: SimulatedCluster) -> None:

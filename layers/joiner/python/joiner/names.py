@@ -235,3 +235,4 @@ CLUSTER_AUTOSCALER_RUNS: Final = "ClusterAutoscalerRuns"
 FIELD_MANAGER: Final = "joiner"
 CONTROLLER: Final = "joiner.dev/joiner"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+WARM_UP: Final = "warmUp"  # key of the event of an invocation that only keeps a function warm

@@ -25,7 +25,8 @@ INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
 IDLE = 300.0  # seconds until an unused sandbox is retired
 OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
 CPU_CLOCK_OF_A_PROCESS = 2  # Linux: clock_getcpuclockid(3) makes the id of the clock of a process by this rule
-MEMORY_LOOKS = 0.05  # seconds between two readings of an invocation's memory
+PROC_STATUS = 4096  # bytes, more than /proc/PID/status has
+MEMORY_LOOKS = 0.25  # seconds between two readings of an invocation's memory; one at its end finds the peak
 SIGNALS = {
     signal.SIGKILL: "killed",
     signal.SIGSEGV: "segmentation fault",
@@ -91,6 +92,7 @@ class Sandbox:
         self._lock = threading.Lock()
         self.api = RuntimeApi(spec.timeout)
         self._out_of_memory = False
+        self._used_mb = 0  # the peak, as of the last reading
         self._cpu_seconds = 0.0  # as of the end of the last invocation
         self._folder = Path(tempfile.mkdtemp(dir=around.scratch))
         packages = self._interpreter.packages
@@ -159,11 +161,10 @@ class Sandbox:
         duration = (self.last_used - (work.started or self.last_used)) * 1000
         init = (self.api.ready_at - self.created) * 1000 if cold and self.api.ready_at else 0.0
         self._line(f"END RequestId: {request_id}")
-        peak = self._peak_mb()
         self._line(
             f"REPORT RequestId: {request_id}\tDuration: {duration:.2f} ms\tBilled Duration: "
             f"{int(duration + init) + 1} ms\t"
-            f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {min(peak, self.spec.memory_mb)} MB"
+            f"Memory Size: {self.spec.memory_mb} MB\tMax Memory Used: {min(self._used_mb, self.spec.memory_mb)} MB"
             + (f"\tInit Duration: {init:.2f} ms" if init else "")
             + ("\tStatus: error\tError Type: Runtime.OutOfMemory" if self._out_of_memory else "")
         )
@@ -190,7 +191,7 @@ class Sandbox:
 
     def _perform(self, work: Invocation) -> None:
         self.api.current = work
-        if not self._within_memory(self.api.ready, INIT_LIMIT + self.spec.timeout):
+        if not self.api.ready.is_set() and not self._within_memory(self.api.ready, INIT_LIMIT + self.spec.timeout):
             self._time_out(work)
         elif self._out_of_memory:
             self._run_out_of_memory(work)
@@ -220,7 +221,8 @@ class Sandbox:
         until = time.monotonic() + seconds
         while True:
             settled = event.wait(min(MEMORY_LOOKS, max(0.0, until - time.monotonic())))
-            self._out_of_memory = self._out_of_memory or self._peak_mb() > self.spec.memory_mb
+            self._used_mb = self._peak_mb() or self._used_mb
+            self._out_of_memory = self._out_of_memory or self._used_mb > self.spec.memory_mb
             if settled or self._out_of_memory:
                 return True
             if time.monotonic() >= until:
@@ -267,11 +269,13 @@ class Sandbox:
             )
 
     def _peak_mb(self) -> int:
+        """Return the most memory that the process had resident; 0 if it has ended."""
         try:
-            status = Path(f"/proc/{self._process.pid}/status").read_text()
+            with Path(f"/proc/{self._process.pid}/status").open("rb", buffering=0) as status:
+                _, _, found = status.read(PROC_STATUS).partition(b"VmHWM:")
         except OSError:
             return 0
-        return next((int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+        return int(found.split(maxsplit=1)[0]) // 1024 if found else 0
 
     def kill(self) -> None:
         self.closed = True

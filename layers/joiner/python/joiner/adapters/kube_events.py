@@ -7,11 +7,13 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.parallel_calls import call_each
-from joiner.reporting.event_limits import limit_events
+from joiner.reporting.event_limits import EVENTS_AT_ONCE, limit_events
 from joiner.reporting.events import Event
 
 
-def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instance: str) -> list[str]:
+def publish_events(
+    kube: Kube, events: Iterable[Event], *, at: datetime, instance: str, most: int = EVENTS_AT_ONCE
+) -> list[str]:
     """Write events; many similar ones are combined into one. An event that exists already is not written again.
 
     Args:
@@ -19,6 +21,7 @@ def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instanc
         events: the events.
         at: their time.
         instance: the execution that reports them.
+        most: maximum number of events that are written.
 
     Returns:
         The errors of events that could not be written.
@@ -27,7 +30,7 @@ def publish_events(kube: Kube, events: Iterable[Event], *, at: datetime, instanc
     def write(event: Event) -> None:
         kube.create(kinds.EVENTS, event.to_kube(at, instance), namespace=event.namespace)
 
-    answers = call_each(limit_events(events), write, KubeError)
+    answers = call_each(limit_events(events, most), write, KubeError)
     return [
         str(answer) for _, answer in answers if isinstance(answer, KubeError) and not isinstance(answer, AlreadyExists)
     ]
