@@ -18,6 +18,9 @@ class CatalogueRefreshSchedule(Construct):
             "JOINER_MEMORY_OVERHEAD_PERCENT": str(nodes.memory_overhead_percent),
             "JOINER_RESERVED_INTERFACES": str(nodes.reserved_interfaces),
         }
+        commitments = dependencies.settings.commitments.to_json()
+        if commitments:
+            estimate["JOINER_COMMITMENTS"] = commitments
         self.function = LambdaFunction(
             self, "RefreshCatalogue", name="refresh_catalogue", dependencies=dependencies, environment=estimate
         )

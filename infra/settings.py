@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
 
+from infra.commitment_settings import NO_COMMITMENTS, CommitmentSettings, check_commitments
 from infra.node_class_settings import NodeClassSettings
 from infra.settings_reader import (
     NotEmpty,
@@ -240,6 +241,8 @@ class Settings:
     ceilings: CeilingSettings = CeilingSettings()
     nodes: NodeEstimateSettings = NodeEstimateSettings()
     planning: PlanningSettings = PlanningSettings()
+    commitments: CommitmentSettings = NO_COMMITMENTS
+    """Reserved instances and savings plans of the account."""
     image_owners: Annotated[
         tuple[str, ...],
         TextPattern(
@@ -289,6 +292,8 @@ def load_settings(path: Path) -> Settings:
     if not wrong & {"cluster", "region", "nodeRoles"}:
         mistakes += _check_node_role_name(settings)
         mistakes += _check_installer_role_name(settings)
+    if "commitments" not in wrong:
+        mistakes += check_commitments(settings.commitments)
     if "doorbell" not in wrong:
         mistakes += _check_reserved_concurrency(settings)
     if "nodeClasses" not in wrong:

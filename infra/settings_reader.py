@@ -2,7 +2,7 @@
 with the remedy.
 
 The type of a field defines what a value may be (`str`, `int`, `float`, `bool`, `Literal`, `X | None`, `tuple[str,
-...]`, `Mapping[str, str]`, or another dataclass), its annotations what else must be true::
+...]`, `Mapping[str, str]`, another dataclass, or a tuple of one), its annotations what else must be true::
 
     rate: Annotated[int, NumberRange(1, 1000)] = 5
     region: Annotated[str, TextPattern(r"[a-z]{2}(-[a-z]+)+-\\d", "a region's name, such as eu-west-1")]
@@ -186,7 +186,9 @@ class _Reader:
         if dataclasses.is_dataclass(kind):
             return self.dataclass(value if value is not None else {}, cast(type, kind), where)
         if origin is tuple:
-            return self._texts(value, rules, where)
+            item = get_args(kind)[0]
+            listed = dataclasses.is_dataclass(item)
+            return self._dataclasses(value, cast(type, item), where) if listed else self._texts(value, rules, where)
         if origin is Mapping or origin is MappingProxyType:
             return self._mapping(value, where)
         if origin is Literal:
@@ -201,6 +203,12 @@ class _Reader:
             if isinstance(rule, NotEmpty) and not value:
                 self.wrong(where, value, rule.remedy)
         return tuple(self._scalar(each, str, rules, f"{where}[{index}]") for index, each in enumerate(value))
+
+    def _dataclasses(self, value: object, schema: type, where: str) -> Any:
+        if not isinstance(value, list):
+            self.wrong(where, value, "a list of keys and values: - key: value")
+            return value
+        return tuple(self.dataclass(each, schema, f"{where}[{index}]") for index, each in enumerate(value))
 
     def _mapping(self, value: object, where: str) -> Any:
         if not isinstance(value, Mapping):

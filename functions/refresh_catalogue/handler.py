@@ -9,8 +9,9 @@ one; later an empty answer keeps the last prices.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,9 +27,11 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
+from joiner.catalogue.owned_commitments import DeclaredCommitments, commitments_of_settings, list_commitments
 from joiner.names import SPOT
 
 logger = Logger()
+NO_COMMITMENTS: Final[DeclaredCommitments] = ((), ())
 
 
 class NoPrices(Exception):
@@ -47,6 +50,7 @@ class CatalogueRefresh:
         region: str,
         *,
         estimate: CapacityEstimate | None = None,
+        commitments: DeclaredCommitments = NO_COMMITMENTS,
     ) -> None:
         self._ec2 = ec2
         self._client = ec2_client
@@ -54,10 +58,11 @@ class CatalogueRefresh:
         self._store = store
         self._region = region
         self._estimate = estimate
+        self._commitments = commitments
 
     def run(self, now: datetime) -> dict[str, Any]:
-        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice"}``, and the sources of the prices:
-        ``{"onDemandPrices", "spotPrices"}``.
+        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice", "commitments"}``, and the sources of
+        the prices: ``{"onDemandPrices", "spotPrices"}``.
         """
         former = self._former()
         zones = self._zones()
@@ -81,6 +86,8 @@ class CatalogueRefresh:
             for name in (info["InstanceType"],)
         ]
         catalogue = Catalogue.of(found for found in types if found.offerings)
+        reserved, plans = self._commitments
+        catalogue = replace(catalogue, commitments=list_commitments(reserved, plans, catalogue))
         documents.put_catalogue(self._store, catalogue, now)
         return {
             "types": len(catalogue.types),
@@ -88,6 +95,7 @@ class CatalogueRefresh:
             "withoutPrice": len(types) - len(catalogue.types),
             "onDemandPrices": of_on_demand,
             "spotPrices": of_spot,
+            "commitments": len(catalogue.commitments),
         }
 
     def _former(self) -> Catalogue | None:
@@ -143,7 +151,10 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         float(environment.setting("JOINER_MEMORY_OVERHEAD_PERCENT")) / 100,
         int(environment.setting("JOINER_RESERVED_INTERFACES")),
     )
-    refresh = CatalogueRefresh(Ec2(client), client, pricing, environment.store(), region, estimate=estimate)
+    commitments = commitments_of_settings(environment.json_setting("JOINER_COMMITMENTS"))
+    refresh = CatalogueRefresh(
+        Ec2(client), client, pricing, environment.store(), region, estimate=estimate, commitments=commitments
+    )
     answer = refresh.run(environment.now())
     logger.info("refreshed the catalogue", **answer)
     return answer

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.commitment_settings import CommitmentSettings, ReservedInstanceSettings, SavingsPlanSettings
 from infra.settings import (
     CeilingSettings,
     DoorbellSettings,
@@ -57,6 +58,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         runtime: {python: "3.13", architecture: x86_64}
         nodeRoles: {names: [NodeRole], manageNodeAccessEntry: false}
         ceilings: {nodes: 7, pricePerHour: 3}
+        commitments:
+          reservedInstances: [{instanceType: m5.large, count: 2}, {instanceType: c5.xlarge, count: 1, zone: eu-west-1a}]
+          savingsPlans: [{pricePerHour: 3.5, discountPercent: 28, family: m5}]
         planning: {preferencePolicy: Ignore, minValuesPolicy: BestEffort}
         imageOwners: [amazon, "123456789012"]
         vpc: {subnets: [subnet-0123456789abcdef0], securityGroup: sg-0123456789abcdef0}
@@ -76,6 +80,10 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     assert (settings.node_roles.names, settings.node_roles.manage_node_access_entry) == (("NodeRole",), False)
     assert settings.ceilings == CeilingSettings(nodes=7, price_per_hour=3.0)
     assert (settings.planning.preference_policy, settings.planning.min_values_policy) == ("Ignore", "BestEffort")
+    assert settings.commitments == CommitmentSettings(
+        (ReservedInstanceSettings("m5.large", 2), ReservedInstanceSettings("c5.xlarge", 1, "eu-west-1a")),
+        (SavingsPlanSettings(3.5, 28.0, "m5"),),
+    )
     assert settings.vpc == VpcSettings(("subnet-0123456789abcdef0",), "sg-0123456789abcdef0")
     assert settings.doorbell == DoorbellSettings(RouteThrottle(1, 2), RouteThrottle(3, 4), 9, "/ca")
     assert (settings.sweep.every_minutes, settings.logs.retention_days, settings.logs.level) == (2, 30, "DEBUG")
@@ -118,6 +126,14 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         (
             "cluster: prod\nregion: eu-west-1\nceilings: {nodes: many}",
             "ceilings.nodes is 'many': write a number between 0 and 5000",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\ncommitments: {reservedInstances: 3}",
+            "commitments.reservedInstances is 3: write a list of keys and values: - key: value",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\ncommitments: {savingsPlans: [{pricePerHour: 3, discountPercent: 95}]}",
+            "commitments.savingsPlans[0].discountPercent is 95: write a number between 0 and 90",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nceilings: {nodes: 5001}",
@@ -248,3 +264,12 @@ def test_the_settings_that_come_with_the_repository_can_be_read(
 ) -> None:
     assert (example_settings.cluster, example_settings.runtime) == ("example", RuntimeSettings("3.14", "arm64"))
     assert (local_settings.cluster, local_settings.runtime) == ("joiner-demo", RuntimeSettings("host", "host"))
+
+
+def test_commitments_must_fit_into_the_environment_of_a_function(refusal) -> None:  # type: ignore[no-untyped-def]
+    many = ", ".join(f"{{instanceType: m5.{number}xlarge, count: 1}}" for number in range(100))
+
+    message = refusal(f"cluster: prod\nregion: eu-west-1\ncommitments: {{reservedInstances: [{many}]}}")
+
+    assert message.startswith("commitments has ")
+    assert message.endswith("add up those of the same type and zone, and savings plans of the same family and discount")

@@ -13,6 +13,8 @@ from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.store import Store
 from joiner.catalogue import CapacityEstimate, Offering, load_published_prices
+from joiner.catalogue.commitments import Commitment
+from joiner.catalogue.owned_commitments import commitments_of_settings
 from joiner.cluster.resources import MEMORY, PODS
 from tests.unit.functions.scale_up import SimulatedCluster
 
@@ -141,3 +143,20 @@ def test_settings_change_the_memory_and_the_pods_of_nodes(store: Store) -> None:
     assert (has.capacity[MEMORY] // 2**20, has.capacity[PODS]) == (7782, 20)
     # The kubelet reserves memory for the pods of all interfaces, whatever the settings
     assert has.capacity[MEMORY] - has.allocatable[MEMORY] == (11 * 29 + 255 + 100) * 2**20
+
+
+def test_commitments_of_the_settings_are_in_the_catalogue(store: Store) -> None:
+    declared = commitments_of_settings(
+        {
+            "reservedInstances": [{"instanceType": "m5.large", "count": 2, "zone": "eu-west-1a"}],
+            "savingsPlans": [{"pricePerHour": 0.5, "discountPercent": 50}],
+        }
+    )
+
+    assert refresh(store, FakeRegion("eu-west-1a"), commitments=declared)["commitments"] == 2
+    assert documents.get_catalogue(store).commitments == (
+        Commitment("reserved-instances/m5.large/eu-west-1a", 2, {"m5.large": 1}, "eu-west-1a"),
+        Commitment("savings-plan/settings-1", 500_000, {"m5.large": 48_000}),
+    )
+    assert refresh(store, FakeRegion("eu-west-1a"))["commitments"] == 0
+    assert documents.get_catalogue(store).commitments == ()

@@ -49,6 +49,10 @@ class SavingsPlan:
     discount: float | None = None
 
 
+DeclaredCommitments = tuple[tuple[ReservedInstances, ...], tuple[SavingsPlan, ...]]
+"""What the settings declare."""
+
+
 def normalized_units(instance_type: str, vcpus: int) -> int:
     """Return four times the normalization factor of a type; 0 for a size without one.
 
@@ -168,9 +172,7 @@ def read_savings_plan(described: Mapping[str, Any], rates: Iterable[Mapping[str,
     return SavingsPlan(described["savingsPlanId"], float(described["commitment"]), family or "", by_type)
 
 
-def commitments_of_settings(
-    settings: Mapping[str, Any],
-) -> tuple[tuple[ReservedInstances, ...], tuple[SavingsPlan, ...]]:
+def commitments_of_settings(settings: Mapping[str, Any]) -> DeclaredCommitments:
     """Read the commitments that a deployment writes into the settings of its function."""
     return (
         tuple(
