@@ -73,6 +73,7 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
         impairments=environment.impairments(),
         guards=handler.AutoscalerDetection(kube),
         find_missing_webhooks=tuple,
+        listed_pods=handler.ListedPodsRole(kube),
     )
     return survey.answer(task(), now())
 
@@ -88,6 +89,7 @@ def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any
         environment.planning_back_offs(),
         environment.store(),
         handler.AutoscalerDetection(kube),
+        listed_pods=handler.ListedPodsRole(kube),
         times=handler.BatchTimes(longest=0),  # the batch is complete: its pods are listed and stored
     )
     answer = search.answer(task(), now(), until())

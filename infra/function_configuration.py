@@ -20,6 +20,7 @@ from joiner.names import (
     DRAINERS,
     EVENT_WRITERS,
     EVICTORS,
+    LISTED_POD_WRITERS,
     NODE_REMOVERS,
     POOL_REPORTERS,
     RECORDERS,
@@ -108,7 +109,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         deletes_items=("EMPTY",),
         reads_documents=("pod-events",),
         writes_documents=("pod-events", "snapshots", "surveys"),
-        groups=(VIEWERS, EVENT_WRITERS, DOORBELL_VIEWERS),
+        groups=(VIEWERS, EVENT_WRITERS, DOORBELL_VIEWERS, LISTED_POD_WRITERS),
     ),
     "survey_instances": FunctionConfiguration(
         "Reads the instances, and the executions that hold the lease, retire claims or wait for nodes",
@@ -158,7 +159,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         queries_items=("ASSIGNMENT", "LAUNCH", "UNAVAILABLE", "WAVE"),
         updates_items=("LEASE",),
         writes_documents=("snapshots",),
-        groups=(VIEWERS, EVENT_WRITERS),
+        groups=(VIEWERS, EVENT_WRITERS, LISTED_POD_WRITERS),
     ),
     "resolve_node_classes": FunctionConfiguration(
         "Finds the subnets, security groups, images and the instance profile of each node class",

@@ -9,6 +9,9 @@ to each pod why no node is launched for it.
 
 A batch that is still growing gets no snapshot. The state machine waits a second and invokes the function again, which
 then lists only the pods without a node until the batch is complete.
+
+Many listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
+they ring again, which is harmless.
 """
 
 import time
@@ -25,6 +28,7 @@ from joiner.adapters.cluster_view import ClusterView, ListedCluster
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
+from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_offs import PlanningBackOffs
@@ -86,6 +90,7 @@ class PendingPodSearch:
         store: Store,
         guards: AutoscalerDetection,
         *,
+        listed_pods: ListedPodsRole,
         times: BatchTimes = DEFAULT_TIMES,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -94,6 +99,7 @@ class PendingPodSearch:
         self._answers = answers
         self._store = store
         self._guards = guards
+        self._listed_pods = listed_pods
         self._times = times
         self._sleep = sleep
 
@@ -111,7 +117,7 @@ class PendingPodSearch:
         if not so_far.first_look:
             unbound = Snapshot.from_lists({"pods": self._view.pods_without_node()})
             if (growing := self._growing(so_far, unbound.pods)) is not None:
-                return _incomplete(rings, so_far, growing)
+                return self._incomplete(rings, so_far, growing)
         others = self._guards.detect(now)
         self._report(others, task, now)
         if refused := refusal_reason(others):
@@ -122,8 +128,10 @@ class PendingPodSearch:
         )
         world = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods belong to no batch
         if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
-            return _incomplete(rings, so_far, growing)
-        following = Gathering.of_next_batch(len(Batch.of(world.pods).pending)).to_json()
+            return self._incomplete(rings, so_far, growing)
+        pending = Batch.of(world.pods).pending
+        self._record_listed(pending)
+        following = Gathering.of_next_batch(len(pending)).to_json()
         found = self._search(task, now, recorded, lists, world)
         return {"rings": rings, "refused": "", "complete": True, "gathering": following, **found}
 
@@ -181,6 +189,21 @@ class PendingPodSearch:
         batch = Batch.of(pods)
         return batch if must_wait(so_far, batch, lambda: self._missing_pods(batch), self._times) else None
 
+    def _incomplete(self, rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
+        """Return the answer for a batch that may still grow. Its pods are listed again when it is complete."""
+        self._record_listed(batch.pending)
+        following = so_far.after_another_second(len(batch.pending))
+        found = {"complete": False, "gathering": following.to_json(), "pods": len(batch.pending)}
+        return {"rings": rings, "refused": "", **NOTHING, **found}
+
+    def _record_listed(self, pending: Sequence[Pod]) -> None:
+        """Record the listed pods, so that their events do not ring."""
+        try:
+            if recorded := self._listed_pods.record(pending):
+                logger.info("the events of the listed pods do not ring the doorbell any more", pods=recorded)
+        except KubeError as error:  # they ring, and this execution lists again
+            logger.warning("the listed pods could not be recorded: their events ring the doorbell", reason=str(error))
+
     def _missing_pods(self, batch: Batch) -> list[int | None]:
         """Return, for each controller of a pending pod, how many pods it has not created yet; None if unknown."""
         owners = list(batch.owners().values())
@@ -221,13 +244,6 @@ class _Recorded:
     @property
     def launching(self) -> set[str]:
         return {claim for launch in self.launches for claim in launch.claims}
-
-
-def _incomplete(rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
-    """Return the answer for a batch that may still grow."""
-    following = so_far.after_another_second(len(batch.pending))
-    found = {"complete": False, "gathering": following.to_json(), "pods": len(batch.pending)}
-    return {"rings": rings, "refused": "", **NOTHING, **found}
 
 
 def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
@@ -287,6 +303,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.planning_back_offs(),
         environment.store(),
         AutoscalerDetection(kube),
+        listed_pods=ListedPodsRole(kube),
         times=BatchTimes(
             idle=int(environment.setting("JOINER_BATCH_IDLE_SECONDS")),
             longest=int(environment.setting("JOINER_BATCH_LONGEST_SECONDS")),

@@ -193,7 +193,8 @@ def remove(kube: "Kube", package: Path, clock: Clock, mappings: str = "") -> Non
 
     def delete(manifest: Manifest) -> None:
         with suppress(NotFound):
-            kube.delete(KINDS[manifest["apiVersion"], manifest["kind"]], manifest["metadata"]["name"])
+            metadata, kind = manifest["metadata"], KINDS[manifest["apiVersion"], manifest["kind"]]
+            kube.delete(kind, metadata["name"], namespace=metadata.get("namespace", ""))
 
     for manifest in _read(package / "webhooks"):
         delete(manifest)

@@ -23,8 +23,9 @@ from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
-from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_offs import PlanningBackOffs
@@ -51,7 +52,7 @@ from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.disruption_events import report_paused
-from joiner.reporting.doorbell_events import describe_missing_webhooks, report_missing_webhooks
+from joiner.reporting.doorbell_events import describe_missing_role, describe_missing_webhooks, report_missing_webhooks
 from joiner.reporting.events import Event
 from joiner.reporting.object_events import report_objects
 from joiner.reporting.pause_events import report_pause
@@ -89,6 +90,7 @@ class ClusterSurveying:
         impairments: Impairments,
         guards: AutoscalerDetection,
         find_missing_webhooks: Callable[[], Sequence[str]],
+        listed_pods: ListedPodsRole,
         interval: int = 60,
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
@@ -100,6 +102,7 @@ class ClusterSurveying:
         self._impairments = impairments
         self._guards = guards
         self._find_missing_webhooks = find_missing_webhooks
+        self._listed_pods = listed_pods
         self._view = view
         self._ledger = ledger
         self._emptiness = emptiness
@@ -123,6 +126,7 @@ class ClusterSurveying:
         reported = [
             *self._report_size(survey, task),
             *self._report_missing_webhooks(survey, task),
+            *self._clear_listed_pods(survey, task),
             *self._report_blocked_repairs(survey, task),
         ]
         if paused:
@@ -155,6 +159,7 @@ class ClusterSurveying:
     def _read(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Snapshot]:
         """Return the survey, and the objects that it was made from."""
         lease = self._ledger.lease()
+        planning = lease.is_held(int(now.timestamp()))
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
@@ -173,9 +178,8 @@ class ClusterSurveying:
             assignments=assignments,
             obscured=_obscured(lists, snapshot),
             disrupting=frozenset(disrupting),
-            lease=lease.number
-            if lease.is_held(int(now.timestamp()))
-            else lease.number + 1,  # no execution launches the written claims
+            lease=lease.number if planning else lease.number + 1,  # no execution launches the written claims
+            planning=planning,
             now=now,
             interval=self._interval,
             lists=lists,
@@ -210,6 +214,22 @@ class ClusterSurveying:
         logger.warning(message)
         self._publish([report_missing_webhooks(pool, message) for pool in survey.pools], survey, task)
         return [message]
+
+    def _clear_listed_pods(self, survey: ClusterSurvey, task: Task) -> list[str]:
+        """Let the events of all pods ring again when no execution plans or waits for nodes; return what failed."""
+        if survey.planning or survey.watches:
+            return []
+        try:
+            if self._listed_pods.clear():
+                logger.info("the events of all pods ring the doorbell again")
+        except NotFound:
+            reason = describe_missing_role(task.cluster.name)
+        except KubeError as error:  # pods that are not listed ring in any case
+            reason = f"the listed pods of the last scale-up could not be cleared: {error}"
+        else:
+            return []
+        logger.warning(reason)
+        return [reason]
 
     def _report_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
         """Report pools with too many unhealthy nodes: as a reason, by events on the pools, and in the log."""
@@ -373,6 +393,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         impairments=environment.impairments(),
         guards=AutoscalerDetection(kube),
         find_missing_webhooks=partial(find_missing_webhooks, kube),
+        listed_pods=ListedPodsRole(kube),
         interval=int(environment.setting("SWEEP_SECONDS")),
         time_left=environment.time_left(context),
     )

@@ -14,7 +14,7 @@ from botocore.credentials import Credentials
 
 from joiner.adapters.tokens import sign
 from joiner.cluster.node_shards import shard_of
-from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, EVICTORS, RECORDERS, VIEWERS
+from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, EVICTORS, LISTED_POD_WRITERS, RECORDERS, VIEWERS
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
@@ -27,6 +27,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
 MERGE = "application/merge-patch+json"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/joiner:listed-pods"
+EVERY_POD = {"rules": [{"apiGroups": ["joiner.dev"], "resources": ["unschedulablepods"], "verbs": ["skip"]}]}
 POOL = {"karpenter.sh/nodepool": "default"}
 FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
@@ -169,6 +171,7 @@ def _await_policies(cluster: PolicedCluster) -> None:
         lambda: restart(cluster.member(VIEWERS, EVICTORS), cluster.deployment()),
         lambda: cluster.member(VIEWERS, EVENT_WRITERS).call("POST", EVENTS, event("stranger")),
         lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={})),
+        lambda: cluster.member(VIEWERS, LISTED_POD_WRITERS).call("PATCH", ROLE, EVERY_POD, content_type=MERGE),
     )
     for attempt in attempts:
         while True:

@@ -6,7 +6,14 @@ import yaml
 
 from infra.function_configuration import CONFIGURATIONS
 from joiner.lifecycle.other_autoscalers import LEASES
-from joiner.names import DOORBELL_VIEWERS, DOORBELL_WEBHOOK, EVENT_WRITERS, VIEWERS
+from joiner.names import (
+    DOORBELL_VIEWERS,
+    DOORBELL_WEBHOOK,
+    EVENT_WRITERS,
+    LISTED_POD_WRITERS,
+    LISTED_PODS_ROLE,
+    VIEWERS,
+)
 from tests.infra.conftest import ROOT, Synthesis
 
 
@@ -35,9 +42,11 @@ RECORDS = {
 
 REPORTS = {"patch nodeclaims/status machines/status", "create events"}
 
+LISTED = {"get patch roles", "skip unschedulablepods"}
+
 WRITES: Mapping[str, set[str]] = {
-    "survey_cluster": {"create events", "get validatingwebhookconfigurations"},
-    "find_pending_pods": {"create events"},
+    "survey_cluster": {"create events", "get validatingwebhookconfigurations", *LISTED},
+    "find_pending_pods": {"create events", *LISTED},
     "record_node_claims": RECORDS,
     "record_launches": RECORDS,
     "rebuild_claims": RECORDS,
@@ -108,5 +117,6 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
     assert {verb for rule in roles[VIEWERS] for verb in rule["verbs"]} == {"get", "list"}
     assert [rule["resources"] for rule in roles[EVENT_WRITERS]] == [["events"]]
     assert [rule["resourceNames"] for rule in roles[DOORBELL_VIEWERS]] == [[DOORBELL_WEBHOOK]]
+    assert [rule.get("resourceNames") for rule in roles[LISTED_POD_WRITERS]] == [[LISTED_PODS_ROLE], None]
     assert [rule["resourceNames"] for rule in roles[VIEWERS] if "leases" in rule["resources"]] == [list(LEASES)]
     assert not any("aggregate" in label for each in manifests for label in each["metadata"]["labels"])

@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from joiner.adapters.kube import JSON_PATCH, Kube, Manifest
 from joiner.adapters.kube_errors import AlreadyExists, Conflict, EvictionBlocked, KubeError, NotFound
@@ -173,7 +174,7 @@ OWN_STATUS = {kind.plural for kind in KINDS.values() if kind.group.startswith(("
 
 def _parsed(path: str) -> tuple[Kind, str, str, str]:
     """Return kind, namespace, name and subresource of a REST path."""
-    parts = path.strip("/").split("/")
+    parts = [unquote(part) for part in path.strip("/").split("/")]
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2:

@@ -26,6 +26,7 @@ from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.executions import STATUS_UNKNOWN
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
+from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import ClusterFacts, Execution, Task, is_express
 from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
@@ -34,7 +35,14 @@ from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirements, Resources
 from joiner.lifecycle.gathering import Gathering
-from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS, FILLING, UNREGISTERED
+from joiner.names import (
+    DOORBELL_WEBHOOK,
+    DOORBELL_WEBHOOKS,
+    FILLING,
+    LISTED_PODS_NAMESPACE,
+    LISTED_PODS_ROLE,
+    UNREGISTERED,
+)
 from joiner.planning import Ceilings
 from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
 from joiner.reporting.events import Event
@@ -110,6 +118,11 @@ DOORBELL: Mapping[str, Any] = {
     "kind": "ValidatingWebhookConfiguration",
     "metadata": {"name": DOORBELL_WEBHOOK},
     "webhooks": [{"name": name} for name in DOORBELL_WEBHOOKS],
+}
+LISTED_PODS: Mapping[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "Role",
+    "metadata": {"name": LISTED_PODS_ROLE, "namespace": LISTED_PODS_NAMESPACE},
 }
 
 
@@ -196,6 +209,7 @@ class SimulatedCluster:
             NODECLASS,
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
             DOORBELL,
+            LISTED_PODS,
             *pods,
         ):
             self.kube.put(manifest)
@@ -258,11 +272,12 @@ class SimulatedCluster:
         view = ListedCluster(self.kube)
         found: dict[str, Any] = {"complete": False}
         while not found["complete"]:
-            search = (view, self.ledger, self.known, self.store, AutoscalerDetection(self.kube))
+            guards, listed = AutoscalerDetection(self.kube), ListedPodsRole(self.kube)
+            search = (view, self.ledger, self.known, self.store, guards)
             so_far = self.gathering
             found = self._state(
                 "find_pending_pods",
-                lambda f: f.PendingPodSearch(*search).answer(task, self.now, until, so_far),  # noqa: B023
+                lambda f: f.PendingPodSearch(*search, listed_pods=listed).answer(task, self.now, until, so_far),  # noqa: B023
             )
             self.gathering = Gathering.from_json(found["gathering"])
         if found["refused"] or found["podsToPlan"] + found["unfinished"] + found["unwatched"] == 0:
@@ -419,6 +434,7 @@ class SimulatedCluster:
             "impairments": Impairments(*table),
             "guards": AutoscalerDetection(self.kube),
             "find_missing_webhooks": partial(find_missing_webhooks, self.kube),
+            "listed_pods": ListedPodsRole(self.kube),
         }
         seen = survey_cluster.ClusterSurveying(
             ListedCluster(self.kube, (*SURVEYED, *REPORTED)), self.ledger, emptiness, retirements, self.store, **known

@@ -14,6 +14,7 @@ from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.ledger_items import OfferingKey
+from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import Execution, Task
 from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn, pending
 from tests.unit.functions.simulation_invariants import nothing_is_left
@@ -292,8 +293,9 @@ def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: S
         slept.append(seconds)
         world.kube.put(pending("web-1"))  # the pod that rang is stored from now on
 
+    guards, listed = AutoscalerDetection(world.kube), ListedPodsRole(world.kube)
     look = find_pending_pods.PendingPodSearch(
-        view, world.ledger, world.known, world.store, AutoscalerDetection(world.kube), sleep=sleep
+        view, world.ledger, world.known, world.store, guards, listed_pods=listed, sleep=sleep
     )
     number = world._take_lease("up-1")
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)

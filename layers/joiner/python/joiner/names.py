@@ -221,12 +221,19 @@ TAINTERS: Final = "joiner:tainter"
 NODE_REMOVERS: Final = "joiner:node-remover"
 EVENT_WRITERS: Final = "joiner:event-writer"
 DOORBELL_VIEWERS: Final = "joiner:doorbell-viewer"
+LISTED_POD_WRITERS: Final = "joiner:listed-pod-writer"
 
 # The webhooks of the ValidatingWebhookConfiguration that call the doorbell
 DOORBELL_WEBHOOK: Final = "joiner-doorbell"
 DOORBELL_WEBHOOKS: Final = tuple(
     f"{kind}.doorbell.joiner.dev" for kind in ("pods", "nodes", "deletions", "pools", "replicas")
 )
+
+# The Role that names the pods whose events do not ring, by their uids
+LISTED_PODS_ROLE: Final = "joiner:listed-pods"
+LISTED_PODS_NAMESPACE: Final = "kube-system"
+API_GROUP: Final = "joiner.dev"
+SKIPPED_PODS: Final = "unschedulablepods"  # no API serves this resource: only rules and conditions name it
 
 # Reasons why Joiner does not act, for events and for the end of a state machine
 KARPENTER_RUNS: Final = "KarpenterRuns"

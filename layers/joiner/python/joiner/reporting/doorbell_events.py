@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS
+from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS, LISTED_PODS_NAMESPACE, LISTED_PODS_ROLE
 from joiner.pools import NodePool
 from joiner.reporting.events import Event, Subject
 
@@ -17,6 +17,18 @@ def describe_missing_webhooks(missing: Sequence[str], cluster: str, interval: in
     return (
         f"ValidatingWebhookConfiguration {DOORBELL_WEBHOOK} {lacks}: Joiner notices changes only at its sweep, "
         f"up to {interval} s later. To install it: cdk deploy -c cluster={cluster} -c rotate=WORD with a new WORD"
+    )
+
+
+def describe_missing_role(cluster: str) -> str:
+    """Return the effect of the missing Role of listed pods, and the remedy. Pods ring in any case, so it is no event.
+
+    >>> describe_missing_role("prod")[:58]
+    'Role joiner:listed-pods does not exist in kube-system: eac'
+    """
+    return (
+        f"Role {LISTED_PODS_ROLE} does not exist in {LISTED_PODS_NAMESPACE}: each pod of a burst calls the doorbell "
+        f"twice. To install it: cdk deploy -c cluster={cluster} -c rotate=WORD with a new WORD"
     )
 
 

@@ -49,6 +49,8 @@ class ClusterSurvey:
     obscured: frozenset[str] = frozenset()
     disrupting: frozenset[str] = frozenset()
     lease: int = 0
+    planning: bool = False
+    """Whether an execution holds the lease."""
     interval: int = 60
     lists: Lists = field(default_factory=dict)
     unavailable: tuple[str, ...] = ()

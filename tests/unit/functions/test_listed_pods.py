@@ -1,0 +1,99 @@
+"""The functions record the pods that they list, so that later events of these pods do not ring the doorbell."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube import Manifest
+from joiner.adapters.kube_errors import Forbidden
+from joiner.names import LISTED_PODS_NAMESPACE, LISTED_PODS_ROLE
+from tests.unit.functions.scale_up import SimulatedCluster, pending
+
+ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/joiner%3Alisted-pods"
+
+
+def recorded(world: SimulatedCluster) -> list[str]:
+    """Return the uids in the Role; its rules must be of the one form that the admission policy allows."""
+    role = world.kube.get(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
+    uids: list[str] = []
+    for rule in role.get("rules", []):
+        named = rule.pop("resourceNames")
+        assert rule == {"apiGroups": ["joiner.dev"], "resources": ["unschedulablepods"], "verbs": ["skip"]}
+        uids += named
+    return uids
+
+
+def uids(world: SimulatedCluster) -> list[str]:
+    return sorted(str(pod["metadata"]["uid"]) for pod in world.kube.all(kinds.PODS))
+
+
+def requests(world: SimulatedCluster) -> list[str]:
+    return [asked for asked in world.kube.asked if "/roles/" in asked]
+
+
+def test_the_pods_of_a_burst_are_recorded_by_the_execution_that_lists_them(world: SimulatedCluster) -> None:
+    world.prepare(*(pending(f"web-{each}") for each in range(25)))
+
+    world.scale_up("1")
+
+    assert requests(world).count(f"PATCH {ROLE_PATH}") == 1
+    assert recorded(world) == uids(world)
+
+
+def test_a_few_pods_cost_no_request(world: SimulatedCluster) -> None:
+    world.prepare(*(pending(f"web-{each}") for each in range(19)))
+
+    world.scale_up("1")
+
+    assert requests(world) == []
+
+
+def test_a_refused_record_ends_no_scale_up(world: SimulatedCluster) -> None:
+    world.prepare(*(pending(f"web-{each}") for each in range(25)))
+
+    def refuse(method: str, path: str, answer: Callable[[], Manifest]) -> Manifest:
+        if path == ROLE_PATH:
+            raise Forbidden("forbidden", status=403, asked=f"{method} {path}")
+        return answer()
+
+    world.kube.fault = refuse
+    world.scale_up("1")
+
+    assert len(world.ec2.instances) > 0
+
+
+def test_the_sweep_lets_all_pods_ring_again_when_nothing_plans_and_no_node_is_awaited(world: SimulatedCluster) -> None:
+    world.prepare(*(pending(f"web-{each}") for each in range(25)))
+    world.scale_up("1")
+    assert len(recorded(world)) == 25
+
+    cluster, _ = world.survey("1")
+
+    assert recorded(world) == []
+    assert cluster["reasons"] == []
+
+
+def test_the_sweep_keeps_the_record_while_an_execution_holds_the_lease(world: SimulatedCluster) -> None:
+    world.prepare(*(pending(f"web-{each}") for each in range(25)))
+    world.stop_after = "find_pending_pods"
+    world.scale_up("1")
+    assert world.ledger.lease().is_held(int(world.now.timestamp()))
+
+    world.survey("1")
+    assert len(recorded(world)) == 25
+
+    world.now += timedelta(minutes=10)  # the lease of the stopped execution has expired
+    world.survey("2")
+    assert recorded(world) == []
+
+
+def test_a_missing_role_is_a_reason_of_the_sweep(world: SimulatedCluster) -> None:
+    world.prepare()
+    world.kube.delete(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
+
+    cluster, _ = world.survey("1")
+
+    assert cluster["reasons"] == [
+        "Role joiner:listed-pods does not exist in kube-system: each pod of a burst calls the doorbell twice. "
+        "To install it: cdk deploy -c cluster=demo -c rotate=WORD with a new WORD"
+    ]
