@@ -68,5 +68,10 @@ def test_capacity_is_kept_for_a_buffer_and_given_up_with_it(cleaned: Actor) -> N
     (claim,) = cleaned.claims()
     assert "deletionTimestamp" not in claim["metadata"]
 
+    kube.merge(SPARE, {"spec": {"replicas": 2}})  # an update rings the doorbell: no sweep runs
+    until(lambda: sum(map(is_initialized, cleaned.claims())) == 2, what="a node for the second pod", limit=60)
+    kube.merge(f"{TEMPLATES}/spare", {"template": {"metadata": {"labels": {"app": "spare"}}}})
+    until(lambda: kube.get(SPARE)["status"]["podTemplateGeneration"] == 2, what="the changed template", limit=30)
+
     kube.delete(SPARE)
     until(cleaned.gone_after_a_sweep, what="the node to go with the buffer", limit=120)
