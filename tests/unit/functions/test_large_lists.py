@@ -139,7 +139,7 @@ def test_a_sweep_does_not_list_what_only_plans_read(api: StandIn) -> None:
     ListedCluster(client(api), SURVEYED, consistent=False).lists()
 
     listed = {path.rpartition("/")[2] for _, path, _ in api.asked}
-    assert listed & {"daemonsets", "persistentvolumes", "priorityclasses", "csinodes", "nodeoverlays"} == set()
+    assert listed & {"persistentvolumes", "priorityclasses", "csinodes", "nodeoverlays"} == set()
 
 
 def test_what_is_read_of_a_page_makes_the_snapshot_that_whole_manifests_make(api: StandIn) -> None:

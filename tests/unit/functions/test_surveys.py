@@ -180,3 +180,15 @@ def test_pods_that_cannot_leave_yet_and_have_room_elsewhere_are_planned_for_ever
     successor["metadata"]["creationTimestamp"] = "2026-11-21T14:00:00Z"
     standing.kube.put(successor)
     assert looked(standing, 12)[0]["pendingPods"] == 1
+
+
+def test_a_sweep_leaves_out_a_pod_that_no_plan_can_place_in_a_cluster_with_daemon_sets(
+    world: SimulatedCluster,
+) -> None:
+    world.prepare(pending("large", cpu="64"))
+    template = {"spec": {"containers": [{"name": "main"}]}}
+    metadata = {"name": "agent", "namespace": "kube-system"}
+    world.kube.put({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}})
+    world.scale_up("up-1")
+
+    assert world.survey("s1")[0]["pendingPods"] == 0

@@ -25,13 +25,13 @@ SURVEYED: Final = (
     kinds.NAMESPACES,
     kinds.PERSISTENT_VOLUME_CLAIMS,
     kinds.STORAGE_CLASSES,
+    kinds.DAEMON_SETS,
     kinds.POD_DISRUPTION_BUDGETS,
 )
 """Kinds that the sweep reads besides claims, nodes and pods, to detect changes for pods that no plan can place, and for
 nodes that may be disrupted."""
 PLANNED: Final = (
     *(kind for kind in SURVEYED if kind is not kinds.POD_DISRUPTION_BUDGETS),
-    kinds.DAEMON_SETS,
     kinds.PERSISTENT_VOLUMES,
     kinds.PRIORITY_CLASSES,
     kinds.CSI_NODES,
