@@ -74,4 +74,4 @@ def test_capacity_is_kept_for_a_buffer_and_given_up_with_it(cleaned: Actor) -> N
     until(lambda: kube.get(SPARE)["status"]["podTemplateGeneration"] == 2, what="the changed template", limit=30)
 
     kube.delete(SPARE)
-    until(cleaned.gone_after_a_sweep, what="the node to go with the buffer", limit=120)
+    until(cleaned.gone_after_a_sweep, what="the nodes to go with the buffer", limit=180)
