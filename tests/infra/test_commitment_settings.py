@@ -23,7 +23,7 @@ def variables(synthesis: Synthesis) -> dict[str, str]:
 def test_the_function_reads_what_the_settings_declare() -> None:
     assert commitments_of_settings(json.loads(DECLARED.to_json())) == (
         (ReservedInstances("m5.large", 2), ReservedInstances("c5.xlarge", 1, "eu-west-1a")),
-        (SavingsPlan("settings-1", 3.5, "m5", discount=0.28), SavingsPlan("settings-2", 1.0, discount=0.25)),
+        (SavingsPlan("settings-1", 3.5, 0.28, "m5"), SavingsPlan("settings-2", 1.0, 0.25)),
     )
 
 

@@ -1,21 +1,18 @@
 """Commitments: what reserved instances and savings plans apply to, and how machines use them up."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue, InstanceType, Offering
-from joiner.catalogue.commitments import Commitment, Machine, apply_commitments, reduce_commitments
+from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
 from joiner.catalogue.owned_commitments import (
     ReservedInstances,
     SavingsPlan,
-    applies_to_nodes,
     commitments_of_settings,
     list_commitments,
-    read_reserved_instances,
-    read_savings_plan,
 )
 from joiner.cluster import Resources
 
@@ -34,7 +31,6 @@ CATALOGUE: Final = Catalogue.of(
         known("g5.2xlarge", 8, 1.2),
     )
 )
-LINUX: Final = {"State": "active", "InstanceTenancy": "default", "ProductDescription": "Linux/UNIX"}
 
 
 def test_regional_reserved_instances_of_a_family_are_one_commitment_of_all_sizes() -> None:
@@ -54,46 +50,14 @@ def test_reserved_instances_of_a_zone_or_of_an_inflexible_family_cover_their_own
     )
 
 
-def test_a_savings_plan_has_rates_or_a_discount() -> None:
-    rates, family = SavingsPlan("1", 2.0, rates={"c5.large": 0.06}), SavingsPlan("2", 1.0, "m5", discount=0.4)
+def test_a_savings_plan_charges_the_on_demand_price_less_its_discount() -> None:
+    every, family = SavingsPlan("1", 2.0, 0.25), SavingsPlan("2", 1.0, 0.4, "m5")
+    small = Catalogue.of((CATALOGUE.types["m5.large"], CATALOGUE.types["c5.large"]))
 
-    assert list_commitments((), (rates, family), CATALOGUE) == (
-        Commitment("savings-plan/2", 1_000_000, {"m5.large": 60_000, "m5.xlarge": 120_000, "m5.metal": 2_760_000}),
-        Commitment("savings-plan/1", 2_000_000, {"c5.large": 60_000}),
+    assert list_commitments((), (every, family), small) == (
+        Commitment("savings-plan/2", 1_000_000, {"m5.large": 60_000}),
+        Commitment("savings-plan/1", 2_000_000, {"m5.large": 75_000, "c5.large": 60_000}),
     )
-
-
-def test_reserved_instances_that_no_node_can_use_are_left_out() -> None:
-    regional = {**LINUX, "InstanceType": "m5.large", "InstanceCount": 3, "Scope": "Region"}
-    zonal = {**regional, "Scope": "Availability Zone", "AvailabilityZone": "z-1a", "InstanceCount": 1}
-    others = [{"State": "retired"}, {"InstanceTenancy": "dedicated"}, {"ProductDescription": "Windows"}]
-
-    assert read_reserved_instances([regional, zonal, *({**regional, **each} for each in others)]) == (
-        ReservedInstances("m5.large", 3),
-        ReservedInstances("m5.large", 1, "z-1a"),
-    )
-
-
-def test_savings_plans_of_other_regions_and_services_are_left_out() -> None:
-    active = {"state": "active", "region": "z-1"}
-
-    assert applies_to_nodes({**active, "savingsPlanType": "Compute"}, "z-1")
-    assert applies_to_nodes({**active, "savingsPlanType": "EC2Instance"}, "z-1")
-    assert not applies_to_nodes({**active, "savingsPlanType": "EC2Instance"}, "z-2")
-    assert not applies_to_nodes({**active, "savingsPlanType": "SageMaker"}, "z-1")
-    assert not applies_to_nodes({**active, "savingsPlanType": "Compute", "state": "retired"}, "z-1")
-
-
-def test_the_rates_of_a_plan_are_those_of_instances_that_run() -> None:
-    def rate(usage: str, value: str) -> dict[str, Any]:
-        properties = [{"name": "instanceType", "value": "m5.large"}]
-        return {"usageType": usage, "operation": "RunInstances", "rate": value, "properties": properties}
-
-    described = {"savingsPlanId": "1", "savingsPlanType": "EC2Instance", "ec2InstanceFamily": "m5", "commitment": "1.5"}
-
-    found = read_savings_plan(described, [rate("EU-UnusedBox:m5.large", "0.09"), rate("EU-BoxUsage:m5.large", "0.06")])
-
-    assert found == SavingsPlan("1", 1.5, "m5", {"m5.large": 0.06})
 
 
 def test_the_settings_declare_commitments_without_the_account() -> None:
@@ -104,7 +68,7 @@ def test_the_settings_declare_commitments_without_the_account() -> None:
 
     assert commitments_of_settings(declared) == (
         (ReservedInstances("m5.large", 2),),
-        (SavingsPlan("settings-1", 1.5, discount=0.25),),
+        (SavingsPlan("settings-1", 1.5, 0.25),),
     )
 
 
@@ -113,12 +77,6 @@ def test_a_commitment_that_is_written_and_read_is_the_same() -> None:
 
     assert Catalogue.from_json(replace(CATALOGUE, commitments=both).to_json()).commitments == both
     assert "commitments" not in CATALOGUE.to_json()
-
-
-def test_instances_elsewhere_in_the_account_leave_the_rest() -> None:
-    both = (Commitment("a", 3, {"m5.large": 1}), Commitment("b", 5, {"m5.large": 2}))
-
-    assert reduce_commitments(both, {"a": 3, "b": 1}) == (Commitment("b", 4, {"m5.large": 2}),)
 
 
 TYPES: Final = ("m5.large", "m5.xlarge", "c5.large")

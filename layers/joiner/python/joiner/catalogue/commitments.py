@@ -91,9 +91,3 @@ def apply_commitments(commitments: Sequence[Commitment], machines: Iterable[Mach
                 left -= taken
         used[one.id] = one.amount - left
     return Coverage(shares, used)
-
-
-def reduce_commitments(commitments: Sequence[Commitment], used: Mapping[str, int]) -> tuple[Commitment, ...]:
-    """Return the commitments without what is ``used`` of them; those that are used up are left out."""
-    left = (Commitment(one.id, one.amount - used.get(one.id, 0), one.uses, one.zone) for one in commitments)
-    return tuple(one for one in left if one.amount > 0)

@@ -1,9 +1,9 @@
-"""Turn what an account owns into commitments: reserved instances and savings plans, from EC2's answers or the settings.
+"""Turn what an account owns into commitments: the reserved instances and savings plans that the settings declare.
 
 Reserved instances come before savings plans, those of a zone before those of a region, and savings plans of one family
 before those of all: the order in which AWS applies them. Regional reserved instances of one family are one commitment.
 Sources: Amazon EC2 user guide, "How Reserved Instances are applied" (the normalization factors, and families without
-size flexibility); Savings Plans API reference, DescribeSavingsPlans and DescribeSavingsPlanRates.
+size flexibility); Savings Plans user guide, "Understanding how Savings Plans apply to your usage".
 """
 
 import re
@@ -36,17 +36,13 @@ class ReservedInstances:
 
 @dataclass(frozen=True, slots=True)
 class SavingsPlan:
-    """One plan of ``price_per_hour`` $/h. ``family`` is empty for a plan of all families.
-
-    ``rates`` are the plan's prices by instance type, ``discount`` is the share by which it is cheaper than on-demand
-    where no rate is known; None means that it does not apply to types without a rate.
-    """
+    """One plan of ``price_per_hour`` $/h, which is cheaper than on-demand by the share ``discount``. ``family`` is
+    empty for a plan of all families."""
 
     id: str
     price_per_hour: float
+    discount: float
     family: str = ""
-    rates: Mapping[str, float] | None = None
-    discount: float | None = None
 
 
 DeclaredCommitments = tuple[tuple[ReservedInstances, ...], tuple[SavingsPlan, ...]]
@@ -130,46 +126,9 @@ def _of_plan(plan: SavingsPlan, catalogue: Catalogue) -> Commitment:
 
 
 def _rate(plan: SavingsPlan, known: InstanceType) -> float | None:
-    """Return what the plan charges for an hour of a type; None if it does not apply to the type."""
-    if plan.rates and known.name in plan.rates:
-        return plan.rates[known.name]
+    """Return what the plan charges for an hour of a type; None if the type has no on-demand price."""
     prices = [one.price_per_hour for one in known.offerings if one.capacity_type == ON_DEMAND]
-    return max(prices) * (1 - plan.discount) if plan.discount is not None and prices else None
-
-
-def read_reserved_instances(described: Iterable[Mapping[str, Any]]) -> tuple[ReservedInstances, ...]:
-    """Return the active reserved instances of DescribeReservedInstances that apply to Linux on shared hardware."""
-    return tuple(
-        ReservedInstances(
-            one["InstanceType"],
-            int(one["InstanceCount"]),
-            str(one.get("AvailabilityZone") or "") if one.get("Scope") == "Availability Zone" else "",
-        )
-        for one in described
-        if one.get("State") == "active"
-        and one.get("InstanceTenancy", "default") == "default"
-        and one.get("ProductDescription") in ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
-    )
-
-
-def applies_to_nodes(described: Mapping[str, Any], region: str) -> bool:
-    """Return whether a plan of DescribeSavingsPlans applies to instances in the region."""
-    kind = described.get("savingsPlanType")
-    return described.get("state") == "active" and (
-        kind == "Compute" or (kind == "EC2Instance" and described.get("region") == region)
-    )
-
-
-def read_savings_plan(described: Mapping[str, Any], rates: Iterable[Mapping[str, Any]]) -> SavingsPlan:
-    """Return one plan of DescribeSavingsPlans with its DescribeSavingsPlanRates for Linux on shared hardware."""
-    by_type: dict[str, float] = {}
-    for one in rates:
-        properties = {each["name"]: each["value"] for each in one.get("properties") or ()}
-        # A plan has rates for unused capacity reservations and dedicated hosts, too, with the same instance type
-        if "BoxUsage" in one.get("usageType", "") and one.get("operation") == "RunInstances":
-            by_type[properties["instanceType"]] = float(one["rate"])
-    family = described.get("ec2InstanceFamily") if described["savingsPlanType"] == "EC2Instance" else ""
-    return SavingsPlan(described["savingsPlanId"], float(described["commitment"]), family or "", by_type)
+    return max(prices) * (1 - plan.discount) if prices else None
 
 
 def commitments_of_settings(settings: Mapping[str, Any]) -> DeclaredCommitments:
@@ -183,8 +142,8 @@ def commitments_of_settings(settings: Mapping[str, Any]) -> DeclaredCommitments:
             SavingsPlan(
                 f"settings-{number}",
                 one["pricePerHour"],
+                one["discountPercent"] / 100,
                 one.get("family") or "",
-                discount=one["discountPercent"] / 100,
             )
             for number, one in enumerate(settings.get("savingsPlans") or (), 1)
         ),
