@@ -390,6 +390,26 @@ def test_a_pod_disruption_budget_limits_the_evictions_of_one_wave() -> None:
     )
 
 
+def test_a_node_with_more_pods_than_their_budget_allows_at_once_leaves_alone() -> None:
+    """Its drain evicts them one after the other."""
+    nodes = [claim_and_node(name) for name in "abc"]
+    pods = [
+        replica(f"web-{name}{number}", f"node-{name}", cpu="200m", nodeSelector=ON_DEMAND)
+        for name in "abc"
+        for number in "12"
+    ]
+    budget = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 1},
+    }
+
+    limited = proposed(cluster(*nodes, pods=pods, poddisruptionbudgets=[budget]))
+
+    assert [len(action.moves) for action in limited.actions] == [2]
+    assert limited.remaining > 0
+
+
 def test_no_pod_moves_to_a_node_within_its_own_window_or_not_yet_initialized() -> None:
     pods = [replica("web", "node-b", nodeSelector=ON_DEMAND)]
     for destination in (

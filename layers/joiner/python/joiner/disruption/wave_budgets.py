@@ -1,7 +1,9 @@
 """The budgets of one wave: nodes of a pool by reason, evictions of each PodDisruptionBudget, evictions of a pool a day.
 
 Source: Karpenter, "Disruption" (NodePool disruption budgets). Nodes that leave for any reason, and nodes that are not
-ready, count against every reason of their pool.
+ready, count against every reason of their pool. A node may have more pods of a PodDisruptionBudget than it allows now:
+the drain evicts them one after the other, as the budget allows. A wave takes one such node, if no other node of the
+wave uses the budget.
 """
 
 from collections import Counter
@@ -26,6 +28,7 @@ class WaveBudgets:
         self._history = history
         self._of_pods = BudgetsOfPods(snapshot.disruption_budgets)
         self._evictions_left = {budget.key: budget.allowed for budget in snapshot.disruption_budgets}
+        self._used: set[str] = set()
         self._taken: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter(history.evictions)
         self._allowed: dict[tuple[str, Reason], int] = {}
@@ -48,8 +51,8 @@ class WaveBudgets:
             if number > self.allowed(pool, reason):
                 return f"the budgets of {pool} allow {self.allowed(pool, reason)} more nodes for {reason}"
         for key, number in self._evictions(candidates).items():
-            if number > self._evictions_left[key]:
-                return f"PodDisruptionBudget {key} allows {self._evictions_left[key]} more evictions"
+            if number > self._evictions_left[key] and not self._drains_alone(key, candidates):
+                return f"PodDisruptionBudget {key} allows {max(0, self._evictions_left[key])} more evictions"
         if reason == "Empty":
             return ""
         for pool, number in _pods_by_pool(candidates).items():
@@ -63,8 +66,14 @@ class WaveBudgets:
         self._taken.update(one.pool.key for one in candidates)
         for key, number in self._evictions(candidates).items():
             self._evictions_left[key] -= number
+            self._used.add(key)
         if reason != "Empty":
             self._evicted.update(_pods_by_pool(candidates))
+
+    def _drains_alone(self, key: str, candidates: Sequence[Candidate]) -> bool:
+        """Return whether only one node of the wave has pods of this budget, which allows an eviction now."""
+        left = self._evictions_left[key]
+        return left > 0 and key not in self._used and sum(key in self._evictions((one,)) for one in candidates) == 1
 
     def _evictions(self, candidates: Iterable[Candidate]) -> Mapping[str, int]:
         """Count the evictions by the key of the PodDisruptionBudget that allows them."""
