@@ -52,7 +52,7 @@ REST_FOR: Final = 330.0
 """Seconds without a change: more than the five minutes between two looks for nodes to disrupt."""
 RESTFUL_PASSES: Final = 2
 """Hurried passes in a row, of a sweep and everything that it starts, that change nothing."""
-FORGOTTEN: Final = ("PROPOSED", "BACKOFF")
+FORGOTTEN: Final = ("PROPOSED", "BACKOFF", "UNAVAILABLE")
 PACE: Final = 0.2
 PLANNED_WITHIN: Final = timedelta(seconds=60)
 """So long after a change a launch may still follow the pool or the class of before."""
