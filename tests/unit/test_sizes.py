@@ -14,7 +14,11 @@ FILES = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rgl
 LINES_OF_FILE: Final = 400
 LINES_OF_FUNCTION: Final = 40
 
-LONG_FILES: Final[dict[str, str]] = {}
+LONG_FILES: Final[dict[str, str]] = {
+    "layers/joiner/python/joiner/planning/state/plan_state.py": "one class: the state of a plan",
+    "functions/survey_cluster/handler.py": "one survey, a method for each of its reports",
+    "bench/running_costs.py": "one calculation, with the tables of its prices",
+}
 LONG_FUNCTIONS: Final[dict[str, str]] = {
     "state/plan_state.py PlanState.__init__": "the attributes of the state",
     "launching/node_class_resolution.py resolve_node_class": "one value of many parts, and the order of its problems",
@@ -27,6 +31,7 @@ LONG_FUNCTIONS: Final[dict[str, str]] = {
     "model/volume_constraints.py find_volume_constraints": "one rule a kind of volume, with the results of all",
     "cluster/pod_constraints.py decode_constraints": "one value of many parts",
     "infra/cluster_stack.py ClusterStack.__init__": "the constructs of the stack, in the order of their dependencies",
+    "infra/sweep_workflow.py SweepWorkflow.__init__": "the constructs of the sweep, in the order of their dependencies",
     "infra/concurrent_launch_states.py _registration": "the states of one branch",
     "aws/installation.py install_services": "the services, in the order in which they need each other",
     "node_agent/node_objects.py registered": "one manifest",
