@@ -164,19 +164,19 @@ POOLS_THROTTLE: Final = RouteThrottle(rate=5, burst=5)
 class DoorbellSettings:
     """The HTTP API that the cluster's API server calls."""
 
-    pods: RouteThrottle = RouteThrottle(rate=60, burst=50)
+    pods: RouteThrottle = RouteThrottle(rate=60, burst=100)
     """For unschedulable pods. kube-scheduler writes 50 events a second by default, and up to 100 at once after a quiet
-    time. The API server logs each refused call: of a burst of 1,000 pods about 50 are refused. Few of the calls are
-    counted (functions/ring_doorbell); the others cost an invocation of a few milliseconds.
+    time, so none is refused: the API server logs each refused call. Few of the calls are counted
+    (functions/ring_doorbell); the others cost an invocation of a few milliseconds.
     """
     nodes: RouteThrottle = RouteThrottle(rate=25, burst=50)
     """A node rings about five times while it registers (created, ready, taints), and ten may register in the same
     second."""
-    concurrency: Annotated[int | None, NumberRange(1, 100)] = 65
+    concurrency: Annotated[int | None, NumberRange(1, 1000)] = 115
     """Reserved concurrency of ring_doorbell, so that no other function of the account can use it up: more than the
     bursts of pods and of pools (five), so that rings of nodes are handled during many quick rings of pods. (The
     throttles limit what rings cost.) null: none. Lambda keeps 100 of an account's quota unreserved: in an account with
-    less than 165, and a new one has 10, reserve less, or none."""
+    less than 215, and a new one has 10, reserve less, or none."""
     ca_parameter: Annotated[str | None, TextPattern(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the doorbell's certificate. Only the local stack needs it: API Gateway has a public
     certificate."""

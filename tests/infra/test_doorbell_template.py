@@ -40,7 +40,7 @@ def test_bursts_of_pods_and_pools_leave_concurrency_for_ten_nodes(example: Synth
     assert _set_aside(example)["ring_doorbell"] - sum(loudest) == 10
 
 
-def test_of_a_thousand_pending_pods_fewer_than_one_call_in_ten_is_refused(example: Synthesis) -> None:
+def test_of_a_thousand_pending_pods_no_call_is_refused(example: Synthesis) -> None:
     """kube-scheduler's client writes a hundred events at once, and then 50 a second (its default QPS and burst)."""
     stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
     throttle = stage["RouteSettings"]["POST /ring/{token}/pods"]
@@ -50,8 +50,7 @@ def test_of_a_thousand_pending_pods_fewer_than_one_call_in_ten_is_refused(exampl
 
     refused = [event for event in events if not bucket.allows(event)]
 
-    assert len(refused) == 50
-    assert len(refused) / len(events) < 0.1
+    assert refused == []
 
 
 def _set_aside(made: Synthesis) -> dict[str, int]:

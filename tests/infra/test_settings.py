@@ -170,7 +170,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
-            "doorbell.concurrency is 20: doorbell.pods.burst allows 55 concurrent requests of pods and pools, which "
+            "doorbell.concurrency is 20: doorbell.pods.burst allows 105 concurrent requests of pods and pools, which "
             "may leave none for nodes: reserve more than 55, or null",
         ),
         (
