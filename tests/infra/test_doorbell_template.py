@@ -13,7 +13,7 @@ def test_an_account_with_a_small_quota_reserves_no_concurrency(
 ) -> None:
     small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
 
-    assert _set_aside(example) == {"ring_doorbell": 65}
+    assert _set_aside(example) == {"ring_doorbell": 115}
     assert _set_aside(small) == {}
 
 
@@ -21,7 +21,7 @@ def test_the_routes_of_the_doorbell_have_separate_throttles(example: Synthesis) 
     stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
 
     assert stage["RouteSettings"] == {
-        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 60, "ThrottlingBurstLimit": 50},
+        "POST /ring/{token}/pods": {"ThrottlingRateLimit": 60, "ThrottlingBurstLimit": 100},
         "POST /ring/{token}/nodes": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},
         "POST /ring/{token}/pools": {"ThrottlingRateLimit": 5, "ThrottlingBurstLimit": 5},
         "POST /ring/{token}/deletions": {"ThrottlingRateLimit": 25, "ThrottlingBurstLimit": 50},

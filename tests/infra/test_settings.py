@@ -171,7 +171,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         (
             "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
             "doorbell.concurrency is 20: doorbell.pods.burst allows 105 concurrent requests of pods and pools, which "
-            "may leave none for nodes: reserve more than 55, or null",
+            "may leave none for nodes: reserve more than 105, or null",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
