@@ -163,12 +163,17 @@ def test_a_refusal_that_lasts_15_minutes_is_an_alarm_a_single_one_is_none(exampl
 def test_every_machine_every_schedule_and_every_rule_is_watched(example: Synthesis) -> None:
     """If a new machine, schedule or rule has no alarm, this test fails: decide how its failure is reported."""
     described = " ".join(str(flat(each["Properties"])) for each in example.resources("AWS::CloudWatch::Alarm").values())
-    for machine in example.resources("AWS::StepFunctions::StateMachine"):
+    machines, schedules, rules = (
+        example.resources(f"AWS::{kind}")
+        for kind in ("StepFunctions::StateMachine", "Scheduler::Schedule", "Events::Rule")
+    )
+    assert min(len(machines), len(schedules), len(rules)) > 0
+    for machine in machines:
         assert f"${{{machine}}}" in described
-    for name, schedule in example.resources("AWS::Scheduler::Schedule").items():
+    for name, schedule in schedules.items():
         watched = flat(schedule["Properties"]["Target"]["Arn"]).strip("${}").removesuffix(".Arn")
         assert watched in described, name
-    for rule in example.resources("AWS::Events::Rule").values():
+    for rule in rules.values():
         assert all("DeadLetterConfig" in target for target in rule["Properties"]["Targets"])
 
 
@@ -176,5 +181,7 @@ def test_every_machine_every_schedule_and_every_rule_is_watched(example: Synthes
 def test_every_alarm_has_a_remedy(name: str, request: pytest.FixtureRequest) -> None:
     made: Synthesis = request.getfixturevalue(name)
 
-    for id, each in made.resources("AWS::CloudWatch::Alarm").items():
+    alarms = made.resources("AWS::CloudWatch::Alarm")
+    assert alarms != {}
+    for id, each in alarms.items():
         assert len(each["Properties"]["AlarmDescription"].split(": ", 1)) == 2, id

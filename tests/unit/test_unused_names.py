@@ -1,4 +1,4 @@
-"""The library and the command have no code that only tests use."""
+"""The library, the command, the functions and the constructs have no code that only tests use."""
 
 import ast
 import io
@@ -65,7 +65,9 @@ def _is_command(decorator: ast.expr) -> bool:
     return isinstance(call, ast.Attribute) and call.attr in ("command", "callback")
 
 
-@pytest.mark.parametrize("folder", [LIBRARY, COMMAND], ids=["library", "command"])
+@pytest.mark.parametrize(
+    "folder", [LIBRARY, COMMAND, ROOT / "functions", ROOT / "infra"], ids=["library", "command", "functions", "infra"]
+)
 def test_each_definition_is_used_by_more_than_tests(folder: Path) -> None:
     used = Counter(name for path in sources() for name in names_in(path))
     exported = Counter(

@@ -14,8 +14,6 @@ from joiner_local.aws.iam.api_call_parsing import ApiCall
 from joiner_local.aws.iam.policy_evaluation import RequiredPermission
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 
-Keys = Mapping[str, Sequence[str]]
-
 
 class UnmappedCall(LookupError):
     """A call whose permissions are in no table."""
