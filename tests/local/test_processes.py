@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local.stack.stack_processes import ProcessIdentity, ProgramFailed, Programs, end, session_members
+from joiner_local.stack.stack_processes import ProcessIdentity, Program, ProgramFailed, Programs, end, session_members
 
 
 @pytest.fixture
@@ -21,6 +21,15 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
 
 def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
+
+
+def _awaited_log(program: Program, text: str) -> str:
+    """Return the log, after at most ten seconds as soon as it is `text`."""
+    for _ in range(500):
+        if program.log.exists() and program.log.read_text() == text:
+            break
+        time.sleep(0.02)
+    return program.log.read_text()
 
 
 def test_an_identity_is_gone_with_its_process(programs: Programs) -> None:
@@ -115,14 +124,11 @@ def test_a_restarted_program_is_another_process_with_the_same_command_and_the_sa
     program = programs.start("sleeper", ["sh", "-c", "echo begun; exec sleep 60"])
     first = ProcessIdentity.of(program.process.pid)
     assert first is not None
+    assert _awaited_log(program, "begun\n") == "begun\n"
 
     programs.restart("sleeper", pause=0.0)
 
     assert not first.lives()
     assert program.process.poll() is None
-    for _ in range(100):
-        if program.log.read_text() == "begun\nbegun\n":
-            break
-        time.sleep(0.02)
-    assert program.log.read_text() == "begun\nbegun\n"
+    assert _awaited_log(program, "begun\nbegun\n") == "begun\nbegun\n"
     programs.check()
