@@ -26,6 +26,15 @@ def listed(actor: Actor) -> set[str]:
     return {uid for rule in rules for uid in rule["resourceNames"]}
 
 
+def until_listed(actor: Actor, app: str) -> None:
+    """Wait until an execution has recorded pods of this app; the record may have pods of an earlier test."""
+
+    def recorded() -> bool:
+        return bool(listed(actor) & {pod["metadata"]["uid"] for pod in actor.pods(app)})
+
+    until(recorded, what=f"a record of pods of {app}", limit=30)
+
+
 def test_of_ten_pods_less_than_one_call_is_refused_and_each_pod_rings_less_than_once(pool: Actor) -> None:
     before, known = pod_calls(pool), pool.executions()
     cpu = sum(map(float, pool.knob("function-cpu")["seconds"].values()))
@@ -52,7 +61,7 @@ def test_pods_that_come_while_others_are_planned_ring_and_need_no_sweep(pool: Ac
         pool.create(deployment(f"drip-{next(number)}", cpu="100m"))
 
     pool.create(deployment("many", replicas=60, cpu="250m"))
-    until(lambda: listed(pool), what="a record of listed pods", limit=30)
+    until_listed(pool, "many")
     with steadily(one_more, seconds=0.5) as acts:
         pool.wait_running(60, "many", limit=60)
     pool.wait_running(60 + len(acts), limit=60)
@@ -63,7 +72,7 @@ def test_pods_that_come_while_others_are_planned_ring_and_need_no_sweep(pool: Ac
 def test_after_a_crash_the_sweep_finds_the_listed_pods_and_lets_them_ring_again(pool: Actor) -> None:
     known = pool.executions()
     pool.create(deployment("many", replicas=30, cpu="250m"))
-    until(lambda: listed(pool), what="a record of listed pods", limit=30)
+    until_listed(pool, "many")
     (running,) = (each["executionArn"] for each in pool.since(known) if each["status"] == "RUNNING")
     pool.stop(running)
     for _ in range(2):
