@@ -52,6 +52,8 @@ REST_FOR: Final = 330.0
 """Seconds without a change: more than the five minutes between two looks for nodes to disrupt."""
 RESTFUL_PASSES: Final = 2
 """Hurried passes in a row, of a sweep and everything that it starts, that change nothing."""
+AGED_AFTER: Final = LEAST_AGE + 15
+"""Seconds without a change after which every node has the least age, and the time of its last pod event is over."""
 FORGOTTEN: Final = ("PROPOSED", "BACKOFF", "UNAVAILABLE")
 PACE: Final = 0.2
 PLANNED_WITHIN: Final = timedelta(seconds=60)
@@ -177,14 +179,14 @@ class Soak:
         """Run sweeps until some in a row change nothing, as if minutes had passed between them."""
         self.actor.knob("schedules/hold", held=True)
         self.actor.knob("mishaps/pace", factor=PACE)
-        last, same = self._state(), 0
-        while same < RESTFUL_PASSES:
+        last, same, since = self._state(), 0, time.monotonic()
+        while same < RESTFUL_PASSES or time.monotonic() - since < AGED_AFTER:
             assert time.monotonic() < end, f"still changing {REST_WITHIN:.0f} s after the last change: {last}"
             self.actor.forget(*FORGOTTEN)
             self.actor.sweep()
             self.actor.rest(limit=REST_WITHIN)
             now = self._state()
-            last, same = now, same + 1 if now == last else 0
+            last, same, since = now, *((same + 1, since) if now == last else (0, time.monotonic()))
         self.actor.knob("mishaps/pace", factor=1)
 
     def _state(self) -> tuple[frozenset[str], frozenset[tuple[str, str]], int]:
