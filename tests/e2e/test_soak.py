@@ -47,7 +47,7 @@ LONGEST_WAIT: Final = 150.0
 """Seconds. A failed invocation is found by the next sweep, a minute later at most; the next one may fail, too."""
 HURRIED: Final = SECONDS <= 60
 """Whether the end does not wait for the schedule: sweeps follow one another, and back-offs are forgotten."""
-REST_WITHIN: Final = 240.0 if HURRIED else 1500.0
+REST_WITHIN: Final = 480.0 if HURRIED else 1500.0
 REST_FOR: Final = 330.0
 """Seconds without a change: more than the five minutes between two looks for nodes to disrupt."""
 RESTFUL_PASSES: Final = 2
