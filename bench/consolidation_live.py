@@ -95,14 +95,14 @@ class ShrinkingRun:
     """A stack on which the workload runs and then shrinks."""
 
     def __init__(self, stack: LocalStack) -> None:
-        self._world = DemoStack.of(stack)
+        self._deployed = DemoStack.of(stack)
         self._up = WorkloadRun(stack)
 
     def run(self, workload: Workload) -> Shrinking:
         """Run the workload, shrink it, and return the states of the cluster until it rests."""
         up = self._up.run(workload)
         to_stderr(f"{up.running} pods run on {up.nodes} nodes, ${up.price_per_hour:.2f}/h, after {up.seconds:.0f} s")
-        known = {pod["metadata"]["uid"] for pod in self._world.kube.items(PODS)}
+        known = {pod["metadata"]["uid"] for pod in self._deployed.kube.items(PODS)}
         before = len(known)
         started = time.monotonic()
         self._shrink(workload)
@@ -119,7 +119,7 @@ class ShrinkingRun:
 
     def _shrink(self, workload: Workload) -> None:
         """Delete random pods: those with the lowest deletion cost are deleted first when the deployment shrinks."""
-        kube, chance = self._world.kube, random.Random(SEED)  # noqa: S311 - the same pods each time
+        kube, chance = self._deployed.kube, random.Random(SEED)  # noqa: S311 - the same pods each time
         low = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "-1"}}}
         for one in workload.deployments:
             name, number = one["metadata"]["name"], one["spec"]["replicas"]
@@ -134,7 +134,7 @@ class ShrinkingRun:
 
     def _moment(self, known: set[str], before: int, at: float) -> Moment:
         """Return the cluster now; `known` has the pods that were ever seen, `before` of them before the deletion."""
-        kube = self._world.kube
+        kube = self._deployed.kube
         pods = [pod for pod in kube.items(PODS) if "deletionTimestamp" not in pod["metadata"]]
         known |= {pod["metadata"]["uid"] for pod in pods}
         claims = [claim for claim in kube.items(NODE_CLAIMS) if not _is_terminating(claim)]

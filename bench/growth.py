@@ -38,7 +38,7 @@ class GeneratedLists:
 class Point:
     """The measurements of one generated cluster: CPU seconds of the recording machine, and peak memory in MB."""
 
-    world: GeneratedLists
+    generated: GeneratedLists
     importing: float
     reading: float
     planning: float
@@ -54,20 +54,20 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
 }
 
 
-def raw_pods(world: GeneratedLists) -> Iterator[bytes]:
+def raw_pods(generated: GeneratedLists) -> Iterator[bytes]:
     """Yield pages of a PodList, one line each; every pod is about as long as real ones (5 kB, most of it managed
     fields)."""
-    dice = random.Random(world.classes)  # noqa: S311 - a drawn world, no secret
+    dice = random.Random(generated.classes)  # noqa: S311 - random lists, no secret
     sizes = [
         (dice.choice((50, 100, 250, 500, 1000, 2000)), dice.choice((64, 128, 256, 512, 1024, 4096)))
-        for _ in range(world.classes)
+        for _ in range(generated.classes)
     ]
     kinds = [json.dumps(_pod(kind, *size)).encode() for kind, size in enumerate(sizes)]
-    for start in range(0, world.pods, PAGE):
-        numbers = range(start, min(start + PAGE, world.pods))
+    for start in range(0, generated.pods, PAGE):
+        numbers = range(start, min(start + PAGE, generated.pods))
         yield (
             b'{"items": ['
-            + b", ".join(kinds[n % world.classes].replace(b"NUMBER", b"%08d" % n) for n in numbers)
+            + b", ".join(kinds[n % generated.classes].replace(b"NUMBER", b"%08d" % n) for n in numbers)
             + b"]}\n"
         )
 
@@ -133,7 +133,7 @@ def catalogue_of(types: int) -> dict[str, Any]:
     return found
 
 
-def lists_of(world: GeneratedLists) -> dict[str, Any]:
+def lists_of(generated: GeneratedLists) -> dict[str, Any]:
     """Return all lists except the pending pods: one pool, and nodes without free capacity for the pods."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
     pool = {
@@ -155,12 +155,12 @@ def lists_of(world: GeneratedLists) -> dict[str, Any]:
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
-        for n in range(world.nodes)
+        for n in range(generated.nodes)
     ]
     return {"nodepools": [pool], "nodes": nodes}
 
 
-def measure(world: GeneratedLists) -> Point:
+def measure(generated: GeneratedLists) -> Point:
     """Measure in this process, which must be a fresh one; it reads the pages from its standard input."""
     slower, started = calibrate(), time.process_time()
     import gc
@@ -173,13 +173,13 @@ def measure(world: GeneratedLists) -> Point:
 
     imported = time.process_time()
     gc.disable()  # no memory is released before the result is printed
-    known = Catalogue.from_json(catalogue_of(world.types))
+    known = Catalogue.from_json(catalogue_of(generated.types))
     subnets = tuple(Subnet(f"subnet-{zone}", zone) for zone in ZONES)
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
     begun, pods = time.process_time(), list[Any]()
     for page in sys.stdin.buffer:
         pods += read_pod_page(page)
-    snapshot = Snapshot.from_lists({**lists_of(world), "pods": pods})
+    snapshot = Snapshot.from_lists({**lists_of(generated), "pods": pods})
     read = time.process_time()
     made = plan(snapshot, known, classes=classes, effort=Effort(steps=0))
     planned = time.process_time()
@@ -188,20 +188,20 @@ def measure(world: GeneratedLists) -> Point:
         raise RuntimeError(f"{len(made.pending)} pods stay pending")
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Point(
-        world, (imported - started) / slower, (read - begun) / slower, (planned - read) / slower, most, made.gap
+        generated, (imported - started) / slower, (read - begun) / slower, (planned - read) / slower, most, made.gap
     )
 
 
-def elsewhere(world: GeneratedLists) -> Point:
+def elsewhere(generated: GeneratedLists) -> Point:
     """Measure in a separate process."""
-    command = [sys.executable, "-m", "bench.growth", "--world", json.dumps(asdict(world))]
+    command = [sys.executable, "-m", "bench.growth", "--generated", json.dumps(asdict(generated))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None  # noqa: S101 - PIPE makes one
-        for page in raw_pods(world):
+        for page in raw_pods(generated):
             child.stdin.write(page)
         child.stdin.close()
         result = json.loads(child.stdout.read() if child.stdout else b"{}")
-    return Point(GeneratedLists(**result.pop("world")), **result)
+    return Point(GeneratedLists(**result.pop("generated")), **result)
 
 
 def drawn(points: Mapping[str, Sequence[Point]]) -> str:
@@ -215,7 +215,7 @@ def drawn(points: Mapping[str, Sequence[Point]]) -> str:
 
 def _panel(axis: str, row: Sequence[Point], left: int, top: int) -> Iterator[str]:
     width, height = 320, 220
-    sizes = [getattr(point.world, axis) for point in row]
+    sizes = [getattr(point.generated, axis) for point in row]
     seconds, megabytes = [point.planning for point in row], [point.megabytes for point in row]
     yield f'<text x="{left}" y="{top - 12}" font-weight="bold">{axis} (0 to {max(sizes):,})</text>'
     yield f'<path d="M{left},{top}v{height}h{width}v-{height}" fill="none" stroke="#94a3b8"/>'
@@ -240,13 +240,13 @@ def lines(points: Mapping[str, Sequence[Point]]) -> Iterator[str]:
     for axis, row in points.items():
         yield f"{axis:>10}{'import s':>12}{'read s':>10}{'plan s':>10}{'MB':>8}{'gap':>8}"
         for point in row:
-            size = getattr(point.world, axis)
+            size = getattr(point.generated, axis)
             yield (
                 f"{size:10,}{point.importing:12.3f}{point.reading:10.3f}{point.planning:10.3f}"
                 f"{point.megabytes:8.0f}{point.gap:8.2%}"
             )
         yield ""
-    by_pods = {point.world.pods: point for point in points.get("pods", ())}
+    by_pods = {point.generated.pods: point for point in points.get("pods", ())}
     if ten := by_pods.get(10_000):
         measured = f"{ten.reading + ten.planning:.2f} s, {ten.megabytes:.0f} MB"
         yield (
@@ -262,12 +262,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.growth", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--axis", choices=tuple(AXES), action="append", help="only this one (may be repeated)")
     parser.add_argument("--plot", type=Path, help="write the plot there (SVG)")
-    parser.add_argument("--world", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--generated", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.world:
-        print(json.dumps(asdict(measure(GeneratedLists(**options.world)))))
+    if options.generated:
+        print(json.dumps(asdict(measure(GeneratedLists(**options.generated)))))
         return 0
-    points = {axis: [elsewhere(world) for world in AXES[axis]] for axis in options.axis or AXES}
+    points = {axis: [elsewhere(generated) for generated in AXES[axis]] for axis in options.axis or AXES}
     print("\n".join(lines(points)))
     if options.plot:
         options.plot.write_text(drawn(points), encoding="utf-8")

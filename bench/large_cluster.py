@@ -60,8 +60,8 @@ class ClusterShape:
 class Objects:
     """The objects of a cluster, by plural name; objects that were written are stored."""
 
-    def __init__(self, world: ClusterShape) -> None:
-        self.world = world
+    def __init__(self, shape: ClusterShape) -> None:
+        self.shape = shape
         moment = datetime.now(UTC)
         old, new = (f"{moment - timedelta(minutes=age):%Y-%m-%dT%H:%M:%SZ}" for age in (60, 1))
         self._running = [json.dumps(pod(kind)).encode() for kind in range(APPS)]
@@ -82,7 +82,7 @@ class Objects:
             return len(found), lambda n: self._pod(*found[n])
         if plural in {"nodes", "nodeclaims"}:
             kinds = self._nodes if plural == "nodes" else self._claims
-            return self.world.nodes, lambda n: self._of(kinds, n)
+            return self.shape.nodes, lambda n: self._of(kinds, n)
         few = FEW.get(plural, ())
         return len(few), lambda n: json.dumps(few[n]).encode()
 
@@ -101,18 +101,18 @@ class Objects:
         if node_name:
             index = int(node_name.rpartition("-")[2])
             return [
-                ("running", n) for n in range(index, self.world.running, self.world.ready) if index < self.world.ready
+                ("running", n) for n in range(index, self.shape.running, self.shape.ready) if index < self.shape.ready
             ]
-        ended = 0 if "status.phase!=Succeeded" in fields else self.world.ended
-        counts = {"running": self.world.running, "pending": self.world.pending, "ended": ended}
+        ended = 0 if "status.phase!=Succeeded" in fields else self.shape.ended
+        counts = {"running": self.shape.running, "pending": self.shape.pending, "ended": ended}
         return [(phase, n) for phase, count in counts.items() for n in range(count)]
 
     def _pod(self, phase: str, number: int) -> bytes:
         if phase == "pending":
             made = self._pending[number % len(self._pending)]
-            return made.replace(NAME, b"%08d" % (number + self.world.running))
-        home = number % self.world.ready
-        daemon = (number // self.world.ready) % DAEMONS == 0
+            return made.replace(NAME, b"%08d" % (number + self.shape.running))
+        home = number % self.shape.ready
+        daemon = (number // self.shape.ready) % DAEMONS == 0
         made = self._ended if phase == "ended" else self._running[0 if daemon else 1 + number % (APPS - 1)]
         return made.replace(NAME, b"%08d" % (number + (10_000_000 if phase == "ended" else 0))).replace(
             b"NODE", b"node-%08d" % home
@@ -122,7 +122,7 @@ class Objects:
         name = f"{'node' if kinds is self._nodes else 'default'}-{number:08d}"
         if name in self.written:
             return json.dumps(self.written[name]).encode()
-        made = kinds[number >= self.world.ready]
+        made = kinds[number >= self.shape.ready]
         return made.replace(NAME, b"%08d" % number).replace(b"ZONE", ZONES[number % 3].encode())
 
 
@@ -132,10 +132,10 @@ class StandIn:
 
     def __init__(
         self,
-        world: ClusterShape,
+        shape: ClusterShape,
         refuse: Callable[[str, Mapping[str, str]], Refusal | None] = lambda _path, _query: None,
     ) -> None:
-        self.objects = Objects(world)
+        self.objects = Objects(shape)
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
         self.refuse = refuse
         self._folder = tempfile.TemporaryDirectory(prefix="joiner-bench-")

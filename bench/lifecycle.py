@@ -103,15 +103,15 @@ class LifecycleRun:
     """A deployed stack in which pods are timed."""
 
     def __init__(self, stack: LocalStack) -> None:
-        self.world = DemoStack.of(stack)
+        self.deployed = DemoStack.of(stack)
 
     def run(self, name: str) -> dict[str, float]:
         """Run one pod from its creation until it runs; return seconds by stage."""
-        watch, known = Stopwatch(), {node["metadata"]["name"] for node in self.world.kube.items(NODES)}
+        watch, known = Stopwatch(), {node["metadata"]["name"] for node in self.deployed.kube.items(NODES)}
         machines = {each["InstanceId"] for each in self._instances()}
         ready = threading.Thread(target=self._watch_node, args=(watch, known), daemon=True)
         watch.note("pod created")
-        self.world.kube.create(PODS, pod(name))
+        self.deployed.kube.create(PODS, pod(name))
         ready.start()
         until(lambda: self._instance_runs(watch, machines), what="an instance", limit=60)
         until(lambda: self._pod_runs(watch, name), what="a running pod", limit=60)
@@ -120,7 +120,7 @@ class LifecycleRun:
         return watch.since_start()
 
     def _instances(self) -> list[dict[str, Any]]:
-        answer = self.world.client("ec2").describe_instances()
+        answer = self.deployed.client("ec2").describe_instances()
         return [each for reservation in answer["Reservations"] for each in reservation["Instances"]]
 
     def _instance_runs(self, watch: Stopwatch, known: set[str]) -> bool:
@@ -132,21 +132,21 @@ class LifecycleRun:
     def _watch_node(self, watch: Stopwatch, known: set[str]) -> None:
         end = time.monotonic() + 60
         while time.monotonic() < end and "node Ready" not in watch.at:
-            for node in self.world.kube.items(NODES):
+            for node in self.deployed.kube.items(NODES):
                 if node["metadata"]["name"] not in known and condition(node, "Ready") == "True":
                     watch.note("node Ready")
             time.sleep(POLL)
 
     def _pod_runs(self, watch: Stopwatch, name: str) -> bool:
-        if self.world.kube.get(f"{PODS}/{name}")["status"].get("phase") == "Running":
+        if self.deployed.kube.get(f"{PODS}/{name}")["status"].get("phase") == "Running":
             watch.note("pod Running")
             return True
         return False
 
     def _from_history(self, watch: Stopwatch) -> None:
         """Record when the execution that launched the node entered its states."""
-        client = self.world.client("stepfunctions")
-        for execution in client.list_executions(stateMachineArn=self.world.scale_up_arn)["executions"]:
+        client = self.deployed.client("stepfunctions")
+        for execution in client.list_executions(stateMachineArn=self.deployed.scale_up_arn)["executions"]:
             if execution["startDate"].timestamp() < watch.at["pod created"] - 1:
                 continue
             pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])

@@ -34,7 +34,7 @@ class Measure:
     """The measurements of one function in one cluster."""
 
     function: str
-    world: ClusterShape
+    shape: ClusterShape
     megabytes: float
     seconds: float
     cpu: float
@@ -64,15 +64,15 @@ class Measure:
 # In the fresh process
 
 
-def measure(name: str, world: ClusterShape, endpoint: str) -> Measure:
+def measure(name: str, shape: ClusterShape, endpoint: str) -> Measure:
     """Run one function; this process must be a fresh one."""
     import importlib
 
     handler = importlib.import_module(f"functions.{name}.handler")
     began, used = time.monotonic(), time.process_time()
-    answer = RUN[name](handler, world, endpoint)
+    answer = RUN[name](handler, shape, endpoint)
     seconds, cpu = time.monotonic() - began, time.process_time() - used
-    return Measure(name, world, _peak(), seconds, cpu, json.dumps(answer)[:200])
+    return Measure(name, shape, _peak(), seconds, cpu, json.dumps(answer)[:200])
 
 
 def _peak() -> float:
@@ -85,7 +85,7 @@ def _peak() -> float:
 # In the process that serves
 
 
-def elsewhere(name: str, world: ClusterShape, endpoint: str, environment: Mapping[str, str]) -> Measure:
+def elsewhere(name: str, shape: ClusterShape, endpoint: str, environment: Mapping[str, str]) -> Measure:
     """Measure in a separate process; raise RuntimeError with its last lines if it fails."""
     command = [
         sys.executable,
@@ -93,25 +93,25 @@ def elsewhere(name: str, world: ClusterShape, endpoint: str, environment: Mappin
         "bench.list_memory",
         "--measure",
         name,
-        "--world",
-        json.dumps(asdict(world)),
+        "--shape",
+        json.dumps(asdict(shape)),
         "--endpoint",
         endpoint,
     ]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{name} failed at {world}: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{name} failed at {shape}: {done.stderr[-2000:]}")
     fields = json.loads(done.stdout.splitlines()[-1])
-    return Measure(**{**fields, "world": ClusterShape(**fields["world"])})
+    return Measure(**{**fields, "shape": ClusterShape(**fields["shape"])})
 
 
-def measures(world: ClusterShape, names: Sequence[str] = tuple(RUN)) -> Iterator[Measure]:
+def measures(shape: ClusterShape, names: Sequence[str] = tuple(RUN)) -> Iterator[Measure]:
     """Yield the measurements of each function in this cluster, in order."""
-    account, api = ServedAccount(world), StandIn(world)
+    account, api = ServedAccount(shape), StandIn(shape)
     try:
         for name in RUN:
             if name in names:
-                yield elsewhere(name, world, api.endpoint, {**account.environment, "BENCH_CA": api.ca})
+                yield elsewhere(name, shape, api.endpoint, {**account.environment, "BENCH_CA": api.ca})
     finally:
         api.close()
         account.close()
@@ -125,14 +125,14 @@ HEAD: Final = (
 
 def line(one: Measure) -> str:
     """Return one row of the table."""
-    world, timeout = one.world, CONFIGURATIONS[one.function].timeout_seconds
-    sizes = f"{one.function:22}{world.pods:8,}{world.pending:9,}{world.nodes:7,}"
+    shape, timeout = one.shape, CONFIGURATIONS[one.function].timeout_seconds
+    sizes = f"{one.function:22}{shape.pods:8,}{shape.pending:9,}{shape.nodes:7,}"
     memory = f"{one.megabytes:7.0f}{one.memory:7,}{one.ratio:7.2f}"
     times = f"{one.seconds:7.1f}{one.cpu:7.1f}{one.at_its_share:10.1f}{timeout:6}"
     return f"{sizes}{memory}{times}{'' if one.holds else '  too large'}"
 
 
-WORLDS: Final = (
+SHAPES: Final = (
     ClusterShape(10_000, pending=2_000, ended=2_000, booting=100),
     ClusterShape(50_000, pending=10_000, ended=10_000, booting=100),
 )
@@ -147,24 +147,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="append",
         help="only this one (may be repeated); some need documents of others",
     )
-    parser.add_argument("--pods", type=int, help="one world of so many pods instead of both")
+    parser.add_argument("--pods", type=int, help="one cluster of so many pods instead of both")
     parser.add_argument("--pending", type=int, default=0, help="how many of them found no node")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
-    parser.add_argument("--world", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--shape", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("--endpoint", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.measure:
-        print(json.dumps(asdict(measure(options.measure, ClusterShape(**options.world), options.endpoint))))
+        print(json.dumps(asdict(measure(options.measure, ClusterShape(**options.shape), options.endpoint))))
         return 0
-    worlds = (
+    shapes = (
         [ClusterShape(options.pods, pending=options.pending, ended=options.pods // 5, booting=100)]
         if options.pods
-        else WORLDS
+        else SHAPES
     )
     print(HEAD)
     good = True
-    for world in worlds:
-        for one in measures(world, options.function or tuple(RUN)):
+    for shape in shapes:
+        for one in measures(shape, options.function or tuple(RUN)):
             print(line(one), flush=True)
             good &= one.holds
     return 0 if good else 1

@@ -54,7 +54,7 @@ def until() -> int:
     return int(time.time()) + 300
 
 
-def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _survey_cluster(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
     from joiner.adapters.cluster_view import SURVEYED
 
@@ -78,7 +78,7 @@ def _survey_cluster(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     return survey.answer(task(), now())
 
 
-def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _find_pending_pods(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     kube = _kube(endpoint)
@@ -98,7 +98,7 @@ def _find_pending_pods(handler: Any, _world: ClusterShape, endpoint: str) -> Any
     return answer
 
 
-def _resolve_node_classes(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
+def _resolve_node_classes(handler: Any, _shape: ClusterShape, _endpoint: str) -> Any:
     """Run only the part that reads the snapshot: the requests to EC2 do not depend on the cluster's size."""
     from joiner.adapters import environment
 
@@ -106,7 +106,7 @@ def _resolve_node_classes(handler: Any, _world: ClusterShape, _endpoint: str) ->
     return {"classes": len(kept.world.classes)}
 
 
-def _plan_capacity(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
+def _plan_capacity(handler: Any, _shape: ClusterShape, _endpoint: str) -> Any:
     from joiner.adapters import environment
 
     planner = handler.CapacityPlanning(
@@ -116,7 +116,7 @@ def _plan_capacity(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
     return {name: answer[name] for name in ("plan", "pricePerHour")}
 
 
-def _record_node_claims(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _record_node_claims(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     recording = handler.ClaimRecording(
@@ -130,7 +130,7 @@ def _record_node_claims(handler: Any, _world: ClusterShape, endpoint: str) -> An
     return recording.answer(task(), keys, now(), until())
 
 
-def _record_launches(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _record_launches(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     recording = handler.LaunchRecording(
@@ -143,7 +143,7 @@ def _record_launches(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     return recording.answer(task(), "snapshots/up-1/1.json.gz", now(), until())
 
 
-def _check_registration(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _check_registration(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     check = handler.RegistrationCheck(_kube(endpoint), environment.ledger(), time_left=_time_left("check_registration"))
@@ -151,27 +151,27 @@ def _check_registration(handler: Any, _world: ClusterShape, endpoint: str) -> An
     return {name: answer[name] for name in ("done", "waiting", "initialized", "podsPlaced")}
 
 
-def _asked(world: ClusterShape) -> list[Any]:
+def _asked(shape: ClusterShape) -> list[Any]:
     from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 
     return [
         RetirementRequest(f"default-{n:08d}", RetirementReason.DELETED, f"i-0{n:08d}")
-        for n in range(min(WAVE, world.ready))
+        for n in range(min(WAVE, shape.ready))
     ]
 
 
-def _begin_retirement(handler: Any, world: ClusterShape, endpoint: str) -> Any:
+def _begin_retirement(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     kube = _kube(endpoint)
     beginning = handler.RetirementStart(
         kube, environment.ledger(), environment.retirements(), handler.AutoscalerDetection(kube)
     )
-    answer = beginning.answer(task(0), _asked(world), now(), until())
+    answer = beginning.answer(task(0), _asked(shape), now(), until())
     return {name: answer[name] for name in ("begun", "moving", "skipped")}
 
 
-def _wave(world: ClusterShape, stage: str) -> list[Any]:
+def _wave(shape: ClusterShape, stage: str) -> list[Any]:
     from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 
     return [
@@ -185,31 +185,31 @@ def _wave(world: ClusterShape, stage: str) -> list[Any]:
             launched=0,
             stage=RetirementStage(stage),
         )
-        for n, each in enumerate(_asked(world))
+        for n, each in enumerate(_asked(shape))
     ]
 
 
-def _evict_pods(handler: Any, world: ClusterShape, endpoint: str) -> Any:
+def _evict_pods(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     eviction = handler.PodEviction(_kube(endpoint), environment.retirements())
-    answer = eviction.answer(task().execution, _wave(world, "draining"), 2, now())
+    answer = eviction.answer(task().execution, _wave(shape, "draining"), 2, now())
     return {"evicted": answer["evicted"]}
 
 
-def _forget_nodes(handler: Any, world: ClusterShape, endpoint: str) -> Any:
+def _forget_nodes(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     forgetting = handler.NodeRemoval(_kube(endpoint), environment.ledger(), environment.retirements())
-    return {"forgotten": forgetting.answer(EXECUTION, _wave(world, "terminated"), now())["forgotten"]}
+    return {"forgotten": forgetting.answer(EXECUTION, _wave(shape, "terminated"), now())["forgotten"]}
 
 
-def _rebuild_claims(handler: Any, world: ClusterShape, endpoint: str) -> Any:
-    asked = [{"instance": each.instance, "node": each.claim, "claim": each.claim} for each in _asked(world)]
+def _rebuild_claims(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
+    asked = [{"instance": each.instance, "node": each.claim, "claim": each.claim} for each in _asked(shape)]
     return handler.ClaimRebuilding(_kube(endpoint)).answer(task(), asked, now())
 
 
-def _find_candidates(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _find_candidates(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     kube = _kube(endpoint)
@@ -225,7 +225,7 @@ def _disruption() -> Any:
     return replace(task(), round=2)
 
 
-def _propose_disruption(handler: Any, _world: ClusterShape, _endpoint: str) -> Any:
+def _propose_disruption(handler: Any, _shape: ClusterShape, _endpoint: str) -> Any:
     from joiner.adapters import environment
 
     planning = handler.DisruptionPlanning(
@@ -240,14 +240,14 @@ def _propose_disruption(handler: Any, _world: ClusterShape, _endpoint: str) -> A
     return {name: answer[name] for name in ("proposal", "actions", "replacements", "remaining")}
 
 
-def _report_candidates(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _report_candidates(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     report = handler.CandidateReport(_kube(endpoint), environment.store(), _time_left("report_candidates"))
     return report.answer(_disruption(), PROPOSAL, DISRUPTION_SNAPSHOT, now())
 
 
-def _mark_nodes(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _mark_nodes(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     marking = handler.NodeMarking(
@@ -262,7 +262,7 @@ def _mark_nodes(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
     return {"marked": len(answer["marked"]), "dropped": len(answer["dropped"])}
 
 
-def _settle_disruptions(handler: Any, _world: ClusterShape, endpoint: str) -> Any:
+def _settle_disruptions(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     settling = handler.DisruptionSettling(_kube(endpoint), environment.ledger(), environment.disruptions())

@@ -141,7 +141,7 @@ class Counter:
 
     def __init__(self, stack: LocalStack) -> None:
         self.stack = stack
-        self.world = DemoStack.of(stack)
+        self.deployed = DemoStack.of(stack)
         self.outputs = stack.outputs()
 
     def of(self, act: Any) -> Use:
@@ -195,7 +195,7 @@ class Counter:
 
     def _transitions(self) -> int:
         """Return the transitions of all executions of the Standard state machines so far."""
-        client, count = self.world.client("stepfunctions"), 0
+        client, count = self.deployed.client("stepfunctions"), 0
         for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"], self.outputs["DisruptArn"]):
             listed = [
                 e
@@ -211,19 +211,19 @@ class Counter:
 
     def scale(self, replicas: int) -> None:
         """Scale up, and wait until all pods run and every execution has ended."""
-        self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
+        self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
         until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=300)
         self._rest()
 
     def vanish(self) -> None:
         """Scale down, and wait until no instance is left and every execution has ended; the sweep is started until it
         finds nothing to do."""
-        self.world.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})
+        self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})
         until(lambda: self._running() == 0, what="no pod", limit=120)
         for _ in range(20):
             self.sweep()
             self._rest()
-            if not instances(self.world.client("ec2"), alive=True):
+            if not instances(self.deployed.client("ec2"), alive=True):
                 return
             time.sleep(EMPTY_SECONDS)
         raise RuntimeError("nodes stay that hold nothing")
@@ -261,15 +261,15 @@ class Counter:
     def detect_drift(self) -> None:
         """Run one sweep that detects drift, as if the last detection were five minutes old."""
         key = {"kind": {"S": DRIFT}, "id": {"S": LAST_DETECTION}}
-        self.world.client("dynamodb").delete_item(TableName=self.outputs["TableName"], Key=key)
+        self.deployed.client("dynamodb").delete_item(TableName=self.outputs["TableName"], Key=key)
         self.sweep_and_rest()
 
     def _scale_ups(self) -> int:
-        pages = self.world.client("stepfunctions").get_paginator("list_executions")
+        pages = self.deployed.client("stepfunctions").get_paginator("list_executions")
         return sum(len(page["executions"]) for page in pages.paginate(stateMachineArn=self.outputs["ScaleUpArn"]))
 
     def _running(self) -> int:
-        pods = self.world.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
+        pods = self.deployed.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
         return sum(pod["status"].get("phase") == "Running" for pod in pods)
 
     def _rest(self) -> None:

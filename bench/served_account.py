@@ -14,7 +14,7 @@ class ServedAccount:
     """DynamoDB and S3 of moto on its own port, with the items that the functions read: lease, wave, assignments,
     catalogue, classes."""
 
-    def __init__(self, world: ClusterShape) -> None:
+    def __init__(self, shape: ClusterShape) -> None:
         name = f"joiner-{uuid.uuid4().hex[:8]}"  # moto has one account for all servers of a process
         from moto.server import ThreadedMotoServer
 
@@ -34,9 +34,9 @@ class ServedAccount:
             "SWEEP_SECONDS": "60",
             "POWERTOOLS_LOG_LEVEL": "CRITICAL",
         }
-        self._fill(world, name)
+        self._fill(shape, name)
 
-    def _fill(self, world: ClusterShape, name: str) -> None:
+    def _fill(self, shape: ClusterShape, name: str) -> None:
         import boto3
 
         from joiner.adapters.ledger import Ledger
@@ -52,7 +52,7 @@ class ServedAccount:
         _create_table(dynamodb, name)
         s3.create_bucket(Bucket=name)
         _put_documents(Store(s3, name))
-        _assign_pods(Ledger(dynamodb, name), world)
+        _assign_pods(Ledger(dynamodb, name), shape)
 
     def close(self) -> None:
         """Stop the server."""
@@ -94,11 +94,11 @@ def _put_documents(store: Any) -> None:
     documents.put_node_classes(store, task(), [resolved])
 
 
-def _assign_pods(ledger: Any, world: ClusterShape) -> None:
+def _assign_pods(ledger: Any, shape: ClusterShape) -> None:
     """Begin the wave of the nodes that boot, each with an assignment of ten pods."""
     from joiner.cluster import Pod
 
-    booting = [f"default-{n:08d}" for n in range(world.ready, world.nodes)]
+    booting = [f"default-{n:08d}" for n in range(shape.ready, shape.nodes)]
     ledger.begin_wave("joining", EXECUTION, booting, int(time.time()))
     for position, claim in enumerate(booting):
         class_key = Pod.from_kube(pod(1 + position % 199, "Pending")).class_key

@@ -53,14 +53,14 @@ def share_of(digest: bytes) -> float:
     return LEAST_SHARE + SPAN * int.from_bytes(digest[:2]) / 65_535
 
 
-def open_to_spot(world: Snapshot) -> Snapshot:
+def open_to_spot(snapshot: Snapshot) -> Snapshot:
     """Return the snapshot with pools that allow both capacity types."""
     both = ValueSet.of(names.SPOT, names.ON_DEMAND)
     pools = tuple(
         replace(pool, requirements=type(pool.requirements)({**pool.requirements, names.CAPACITY_TYPE: both}))
-        for pool in world.pools
+        for pool in snapshot.pools
     )
-    return replace(world, pools=pools)
+    return replace(snapshot, pools=pools)
 
 
 def count_choices(case: RecordedCase, made: Plan) -> Choices:

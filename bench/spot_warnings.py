@@ -61,11 +61,11 @@ class SpotWarnings:
     """A deployed stack whose Spot Instances are interrupted one after another."""
 
     def __init__(self, stack: LocalStack) -> None:
-        self._world = DemoStack.of(stack)
+        self._deployed = DemoStack.of(stack)
 
     def run(self, warnings: int) -> list[dict[str, float]]:
         """Return the seconds from each warning to each stage."""
-        kube = self._world.kube
+        kube = self._deployed.kube
         kube.apply_manifests(SPOT_POOL)
         kube.apply_manifests([one_pod_a_node(warnings)])
         self._wait_running(warnings)
@@ -75,14 +75,14 @@ class SpotWarnings:
 
     def _interrupt(self, pod: Object) -> dict[str, float]:
         """Interrupt the node of a pod, wait until its successor runs, and return the times."""
-        node = self._world.kube.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
+        node = self._deployed.kube.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
         instance = node["spec"]["providerID"].rpartition("/")[2]
         uid, wanted = pod["metadata"]["uid"], len(self._pods())
         times: dict[str, float] = {}
         watcher = threading.Thread(target=self._await_eviction, args=(uid, times), daemon=True)
         warned = time.time()
         watcher.start()
-        self._world.knob("interrupt", instanceId=instance, grace=GRACE)
+        self._deployed.knob("interrupt", instanceId=instance, grace=GRACE)
         watcher.join(60)
         self._wait_running(wanted)
         times |= {REQUESTED: min(self._launches_since(warned), default=float("inf"))}
@@ -97,20 +97,20 @@ class SpotWarnings:
             time.sleep(POLL)
 
     def _pods(self) -> list[Object]:
-        return [pod for pod in self._world.kube.items(PODS) if "deletionTimestamp" not in pod["metadata"]]
+        return [pod for pod in self._deployed.kube.items(PODS) if "deletionTimestamp" not in pod["metadata"]]
 
     def _wait_running(self, wanted: int) -> None:
         def ready() -> bool:
             pods = self._pods()
             running = sum(pod["status"].get("phase") == "Running" for pod in pods)
-            return running == len(pods) == wanted and not self._world.knob("running-executions")["executions"]
+            return running == len(pods) == wanted and not self._deployed.knob("running-executions")["executions"]
 
         until(ready, what=f"{wanted} running pods and no execution", limit=180)
 
     def _launches_since(self, at: float) -> list[float]:
         """Return when executions sent fleet requests."""
-        client = self._world.client("stepfunctions")
-        listed = client.list_executions(stateMachineArn=self._world.scale_up_arn)["executions"]
+        client = self._deployed.client("stepfunctions")
+        listed = client.list_executions(stateMachineArn=self._deployed.scale_up_arn)["executions"]
         found: list[float] = []
         for execution in (each for each in listed if each["startDate"].timestamp() > at - 1):
             pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])

@@ -172,11 +172,11 @@ class WorkloadRun:
 
     def __init__(self, stack: LocalStack) -> None:
         self._stack = stack
-        self._world = DemoStack.of(stack)
+        self._deployed = DemoStack.of(stack)
 
     def run(self, workload: Workload) -> Outcome:
         """Apply the workload, wait until all its pods run, and return the figures."""
-        kube = self._world.kube
+        kube = self._deployed.kube
         kube.apply_manifests(pool(workload.largest))
         self._wait_until_validated()
         cpu = self._cpu_seconds()
@@ -211,12 +211,12 @@ class WorkloadRun:
 
     def _wait_until_validated(self) -> None:
         """Wait for the execution that validates the pool."""
-        client = self._world.client("stepfunctions")
+        client = self._deployed.client("stepfunctions")
         until(
             lambda: (
                 {
                     one["status"]
-                    for one in client.list_executions(stateMachineArn=self._world.scale_up_arn)["executions"]
+                    for one in client.list_executions(stateMachineArn=self._deployed.scale_up_arn)["executions"]
                 }
                 == {"SUCCEEDED"}
             ),
@@ -230,10 +230,10 @@ class WorkloadRun:
         first: dict[str, float] = {}
         last: dict[str, float] = {}
         times: Counter[str] = Counter()
-        client = self._world.client("stepfunctions")
+        client = self._deployed.client("stepfunctions")
         mine = [
             one
-            for one in client.list_executions(stateMachineArn=self._world.scale_up_arn)["executions"]
+            for one in client.list_executions(stateMachineArn=self._deployed.scale_up_arn)["executions"]
             if one["startDate"].timestamp() >= began - 1
         ]
         for one in mine:

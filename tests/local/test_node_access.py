@@ -94,7 +94,7 @@ class NodeAccessAccount:
 
 
 @pytest.fixture
-def world(local_aws: RunningAws) -> NodeAccessAccount:
+def account(local_aws: RunningAws) -> NodeAccessAccount:
     return NodeAccessAccount(local_aws)
 
 
@@ -102,128 +102,128 @@ ALL, NOTHING = (True, True, True), (False, False, False)
 
 
 def test_what_a_running_instance_uses_stays_for_ever_and_goes_half_an_hour_after_its_end(
-    world: NodeAccessAccount,
+    account: NodeAccessAccount,
 ) -> None:
-    instance, memory = world.launch(), FakeUnusedTimes()
-    tidy = world.handler.remove_unused
+    instance, memory = account.launch(), FakeUnusedTimes()
+    tidy = account.handler.remove_unused
 
     for now in (0, HALF_AN_HOUR, 100 * HALF_AN_HOUR):
-        report = tidy(world.access, world.settings(), memory, now)
-        assert (report["removed"], world.there()) == ([], ALL)
-        assert world.arn in report["used"]
-    world.terminate(instance)
+        report = tidy(account.access, account.settings(), memory, now)
+        assert (report["removed"], account.there()) == ([], ALL)
+        assert account.arn in report["used"]
+    account.terminate(instance)
 
     ended = 200 * HALF_AN_HOUR
-    assert tidy(world.access, world.settings(), memory, ended)["removed"] == []
-    assert tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR - 1)["removed"] == []
-    assert world.there() == ALL
-    assert world.arn in tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)["removed"]
-    tidy(world.access, world.settings(), memory, ended + HALF_AN_HOUR)  # until then the profile contained the role
-    tidy(world.access, world.settings(), memory, ended + 2 * HALF_AN_HOUR)
-    assert world.there() == NOTHING
+    assert tidy(account.access, account.settings(), memory, ended)["removed"] == []
+    assert tidy(account.access, account.settings(), memory, ended + HALF_AN_HOUR - 1)["removed"] == []
+    assert account.there() == ALL
+    assert account.arn in tidy(account.access, account.settings(), memory, ended + HALF_AN_HOUR)["removed"]
+    tidy(account.access, account.settings(), memory, ended + HALF_AN_HOUR)  # until then the profile contained the role
+    tidy(account.access, account.settings(), memory, ended + 2 * HALF_AN_HOUR)
+    assert account.there() == NOTHING
 
 
-def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(world: NodeAccessAccount) -> None:
+def test_an_instance_that_comes_between_two_checks_keeps_all_of_it(account: NodeAccessAccount) -> None:
     memory = FakeUnusedTimes()
 
-    world.handler.remove_unused(world.access, world.settings(), memory, 0)
-    world.launch()  # by an execution that began before the deployment
-    world.handler.remove_unused(world.access, world.settings(), memory, HALF_AN_HOUR)
+    account.handler.remove_unused(account.access, account.settings(), memory, 0)
+    account.launch()  # by an execution that began before the deployment
+    account.handler.remove_unused(account.access, account.settings(), memory, HALF_AN_HOUR)
 
-    assert world.there() == ALL
+    assert account.there() == ALL
     assert memory.known == {}
 
 
-def test_a_deleted_entry_is_created_again(world: NodeAccessAccount) -> None:
-    wanted = world.settings(roles=(world.arn,), profiles=(world.profile,))
-    world.access.remove_entry(world.arn)
+def test_a_deleted_entry_is_created_again(account: NodeAccessAccount) -> None:
+    wanted = account.settings(roles=(account.arn,), profiles=(account.profile,))
+    account.access.remove_entry(account.arn)
 
-    world.handler.remove_unused(world.access, wanted, FakeUnusedTimes(), 0)
+    account.handler.remove_unused(account.access, wanted, FakeUnusedTimes(), 0)
 
-    assert world.there() == ALL
-    assert world.access.entries() == [world.arn]
+    assert account.there() == ALL
+    assert account.access.entries() == [account.arn]
 
 
-def test_entries_are_not_made_where_the_settings_do_not_manage_them(world: NodeAccessAccount) -> None:
-    world.access.remove_entry(world.arn)
+def test_entries_are_not_made_where_the_settings_do_not_manage_them(account: NodeAccessAccount) -> None:
+    account.access.remove_entry(account.arn)
 
-    world.handler.remove_unused(
-        world.access,
-        world.settings(roles=(world.arn,), manage_entries=False, profiles=(world.profile,)),
+    account.handler.remove_unused(
+        account.access,
+        account.settings(roles=(account.arn,), manage_entries=False, profiles=(account.profile,)),
         FakeUnusedTimes(),
         0,
     )
 
-    assert world.access.entries() == []
+    assert account.access.entries() == []
 
 
-def test_what_the_settings_name_is_never_removed(world: NodeAccessAccount) -> None:
-    memory, wanted = FakeUnusedTimes(), world.settings(roles=(world.arn,), profiles=(world.profile,))
+def test_what_the_settings_name_is_never_removed(account: NodeAccessAccount) -> None:
+    memory, wanted = FakeUnusedTimes(), account.settings(roles=(account.arn,), profiles=(account.profile,))
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
-        assert world.handler.remove_unused(world.access, wanted, memory, now) == {
+        assert account.handler.remove_unused(account.access, wanted, memory, now) == {
             "removed": [],
             "unused": [],
             "used": [],
         }
 
-    assert world.there() == ALL
+    assert account.there() == ALL
 
 
-def test_what_a_deployment_did_not_make_is_never_removed(world: NodeAccessAccount) -> None:
+def test_what_a_deployment_did_not_make_is_never_removed(account: NodeAccessAccount) -> None:
     """The entry and the role of another owner's nodes, although no settings name them and no instance uses them."""
-    iam, eks, memory = world.aws.client("iam"), world.aws.client("eks"), FakeUnusedTimes()
-    foreign = world.network.node_role_arn
-    assert not world.access.grant(foreign)  # it had an entry before
+    iam, eks, memory = account.aws.client("iam"), account.aws.client("eks"), FakeUnusedTimes()
+    foreign = account.network.node_role_arn
+    assert not account.access.grant(foreign)  # it had an entry before
 
     for now in (0, HALF_AN_HOUR, 2 * HALF_AN_HOUR):
-        world.handler.remove_unused(
-            world.access, world.settings(roles=(world.arn,), own_role=foreign.rpartition("/")[2]), memory, now
+        account.handler.remove_unused(
+            account.access, account.settings(roles=(account.arn,), own_role=foreign.rpartition("/")[2]), memory, now
         )
 
-    assert eks.describe_access_entry(clusterName=world.cluster, principalArn=foreign)
+    assert eks.describe_access_entry(clusterName=account.cluster, principalArn=foreign)
     assert iam.get_role(RoleName=foreign.rpartition("/")[2])
-    assert iam.get_instance_profile(InstanceProfileName=world.network.instance_profile)
+    assert iam.get_instance_profile(InstanceProfileName=account.network.instance_profile)
 
 
-def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(world: NodeAccessAccount) -> None:
-    arn = world.aws.role("ec2.amazonaws.com")
-    world.aws.client("eks").create_access_entry(clusterName=world.cluster, principalArn=arn, type="STANDARD")
+def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(account: NodeAccessAccount) -> None:
+    arn = account.aws.role("ec2.amazonaws.com")
+    account.aws.client("eks").create_access_entry(clusterName=account.cluster, principalArn=arn, type="STANDARD")
 
     with pytest.raises(
         ForeignEntry,
         match=r"has an access entry of type STANDARD in access-\w+; nodes need "
         r"EC2_LINUX or EC2_WINDOWS: delete it",
     ):
-        world.access.grant(arn)
+        account.access.grant(arn)
 
 
-def test_profiles_are_listed_by_their_path_only(world: NodeAccessAccount) -> None:
-    listed = world.aws.client("iam").list_instance_profiles(PathPrefix=world.path)["InstanceProfiles"]
+def test_profiles_are_listed_by_their_path_only(account: NodeAccessAccount) -> None:
+    listed = account.aws.client("iam").list_instance_profiles(PathPrefix=account.path)["InstanceProfiles"]
 
-    assert [each["InstanceProfileName"] for each in listed] == [world.profile]
-    assert set(world.access.profiles(world.path).values()) == {world.profile}
+    assert [each["InstanceProfileName"] for each in listed] == [account.profile]
+    assert set(account.access.profiles(account.path).values()) == {account.profile}
 
 
-def test_a_cluster_that_is_gone_has_no_entries(world: NodeAccessAccount) -> None:
+def test_a_cluster_that_is_gone_has_no_entries(account: NodeAccessAccount) -> None:
     access = NodeAccess(
-        "nowhere", eks=world.aws.client("eks"), iam=world.aws.client("iam"), ec2=world.aws.client("ec2")
+        "nowhere", eks=account.aws.client("eks"), iam=account.aws.client("iam"), ec2=account.aws.client("ec2")
     )
 
     assert access.entries() == []
 
 
-def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(world: NodeAccessAccount) -> None:
-    iam, memory = world.aws.client("iam"), FakeUnusedTimes()
+def test_a_role_to_which_people_added_a_policy_stays_whole_and_stops_nothing(account: NodeAccessAccount) -> None:
+    iam, memory = account.aws.client("iam"), FakeUnusedTimes()
     reading = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
     policy = json.dumps({"Version": "2012-10-17", "Statement": [reading]})
-    iam.put_role_policy(RoleName=world.role, PolicyName="people", PolicyDocument=policy)
+    iam.put_role_policy(RoleName=account.role, PolicyName="people", PolicyDocument=policy)
 
     reports = [
-        world.handler.remove_unused(world.access, world.settings(), memory, now)
+        account.handler.remove_unused(account.access, account.settings(), memory, now)
         for now in range(0, 5 * HALF_AN_HOUR, HALF_AN_HOUR)
     ]
 
-    assert world.there() == (False, False, True)
-    assert len(iam.list_attached_role_policies(RoleName=world.role)["AttachedPolicies"]) == 1
-    assert reports[-1]["unused"] == [f"role/{world.role}"]
+    assert account.there() == (False, False, True)
+    assert len(iam.list_attached_role_policies(RoleName=account.role)["AttachedPolicies"]) == 1
+    assert reports[-1]["unused"] == [f"role/{account.role}"]

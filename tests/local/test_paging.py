@@ -166,7 +166,7 @@ LISTS: dict[str, tuple[str, Callable[[FiveOfEachKind], Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def world(local_aws: RunningAws) -> FiveOfEachKind:
+def account(local_aws: RunningAws) -> FiveOfEachKind:
     return FiveOfEachKind(local_aws, seed_network(local_aws.endpoint, local_aws.fresh("network")))
 
 
@@ -183,13 +183,13 @@ def small_pages(local_aws: RunningAws) -> Iterator[Callable[[], set[str]]]:
 
 @pytest.mark.parametrize("listed", LISTS)
 def test_a_list_is_complete_although_it_has_several_pages(
-    world: FiveOfEachKind, small_pages: Callable[[], set[str]], listed: str
+    account: FiveOfEachKind, small_pages: Callable[[], set[str]], listed: str
 ) -> None:
     call, read = LISTS[listed]
-    whole = read(world)
+    whole = read(account)
     small_pages()
 
-    assert in_some_order(read(world)) == in_some_order(whole)
+    assert in_some_order(read(account)) == in_some_order(whole)
     assert len(whole) >= MANY or listed == "instance profiles in use"  # all instances have the same
     assert call in small_pages()
 
@@ -212,14 +212,14 @@ def test_a_bucket_of_several_pages_is_emptied(local_aws: RunningAws, small_pages
 
 
 def test_a_role_is_removed_with_all_its_policies(
-    local_aws: RunningAws, world: FiveOfEachKind, small_pages: Callable[[], set[str]]
+    local_aws: RunningAws, account: FiveOfEachKind, small_pages: Callable[[], set[str]]
 ) -> None:
     iam, role = local_aws.client("iam"), local_aws.role("ec2.amazonaws.com", []).rpartition("/")[2]
     for policy in ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"):
         iam.attach_role_policy(RoleName=role, PolicyArn=f"arn:aws:iam::aws:policy/{policy}")
     small_pages()
 
-    world.access.remove_role(role)
+    account.access.remove_role(role)
 
     with pytest.raises(iam.exceptions.NoSuchEntityException):
         iam.get_role(RoleName=role)
@@ -227,7 +227,7 @@ def test_a_role_is_removed_with_all_its_policies(
 
 
 def test_inline_policies_of_every_page_keep_a_role(
-    local_aws: RunningAws, world: FiveOfEachKind, small_pages: Callable[[], set[str]]
+    local_aws: RunningAws, account: FiveOfEachKind, small_pages: Callable[[], set[str]]
 ) -> None:
     iam, role = local_aws.client("iam"), local_aws.role("ec2.amazonaws.com", []).rpartition("/")[2]
     for name in "abc":
@@ -235,15 +235,15 @@ def test_inline_policies_of_every_page_keep_a_role(
     small_pages()
 
     with pytest.raises(Kept, match=r"\(a, b, c\)"):
-        world.access.remove_role(role)
+        account.access.remove_role(role)
     assert "iam ListRolePolicies" in small_pages()
 
 
 def test_old_access_on_the_second_page_is_revoked(
-    local_aws: RunningAws, world: FiveOfEachKind, small_pages: Callable[[], set[str]]
+    local_aws: RunningAws, account: FiveOfEachKind, small_pages: Callable[[], set[str]]
 ) -> None:
     eks, principal = local_aws.client("eks"), local_aws.role("lambda.amazonaws.com")
-    entry = {"clusterName": world.cluster, "principalArn": principal}
+    entry = {"clusterName": account.cluster, "principalArn": principal}
     policies = [f"arn:aws:eks::aws:cluster-access-policy/{name}" for name in ("AmazonEKSAdminViewPolicy",
                 "AmazonEKSEditPolicy", "AmazonEKSClusterAdminPolicy")]  # fmt: skip
     eks.create_access_entry(**entry)
@@ -252,7 +252,7 @@ def test_old_access_on_the_second_page_is_revoked(
     last = eks.list_associated_access_policies(**entry)["associatedAccessPolicies"][-1]["policyArn"]
     small_pages()
 
-    assert InstallerAccess(eks, world.cluster, principal, last).revoke_older(time.time() + 60)
+    assert InstallerAccess(eks, account.cluster, principal, last).revoke_older(time.time() + 60)
 
     assert last not in str(eks.list_associated_access_policies(**entry)["associatedAccessPolicies"])
     assert "eks GET clusters associatedAccessPolicies" in small_pages()

@@ -76,7 +76,7 @@ class RecordedCluster:
 
 
 @pytest.fixture
-def world(local_aws: RunningAws, tmp_path: Path) -> Iterator[RecordedCluster]:
+def cluster(local_aws: RunningAws, tmp_path: Path) -> Iterator[RecordedCluster]:
     dynamodb, table = local_aws.client("dynamodb"), local_aws.table("memory")
     own, foreign = (CertificateAuthority(tmp_path / each, now=dt.datetime.now(dt.UTC)) for each in ("own", "foreign"))
     with serving(own.server("own", "127.0.0.1")) as mine, serving(foreign.server("foreign", "127.0.0.1")) as theirs:
@@ -85,56 +85,56 @@ def world(local_aws: RunningAws, tmp_path: Path) -> Iterator[RecordedCluster]:
     dynamodb.delete_table(TableName=table)
 
 
-def test_the_own_cluster_is_asked_with_a_token(world: RecordedCluster) -> None:
-    assert world.ask() == "[]"
-    assert [token.partition(".")[0] for token in world.own.tokens] == ["Bearer k8s-aws-v1"]
+def test_the_own_cluster_is_asked_with_a_token(cluster: RecordedCluster) -> None:
+    assert cluster.ask() == "[]"
+    assert [token.partition(".")[0] for token in cluster.own.tokens] == ["Bearer k8s-aws-v1"]
 
 
-def test_an_endpoint_of_the_callers_choice_gets_no_token(world: RecordedCluster) -> None:
-    message = world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca)
+def test_an_endpoint_of_the_callers_choice_gets_no_token(cluster: RecordedCluster) -> None:
+    message = cluster.ask(endpoint=f"https://127.0.0.1:{cluster.foreign.port}", ca=cluster.foreign_ca)
 
     assert message.startswith("refused: the payload names the endpoint")
-    assert (world.foreign.tokens, world.own.tokens) == ([], [])
+    assert (cluster.foreign.tokens, cluster.own.tokens) == ([], [])
 
 
-def test_a_ca_of_the_callers_choice_is_refused(world: RecordedCluster) -> None:
-    message = world.ask(ca=world.foreign_ca)
+def test_a_ca_of_the_callers_choice_is_refused(cluster: RecordedCluster) -> None:
+    message = cluster.ask(ca=cluster.foreign_ca)
 
     assert message.startswith("refused: the payload's CA is not the one that is recorded for own-cluster")
-    assert world.own.tokens == []
+    assert cluster.own.tokens == []
 
 
-def test_another_clusters_name_is_refused(world: RecordedCluster) -> None:
-    assert world.ask(name="other").startswith(
+def test_another_clusters_name_is_refused(cluster: RecordedCluster) -> None:
+    assert cluster.ask(name="other").startswith(
         "refused: the payload is for the cluster 'other'; this function serves 'own-cluster'"
     )
-    assert world.own.tokens == []
+    assert cluster.own.tokens == []
 
 
-def test_without_a_record_nothing_is_asked(world: RecordedCluster) -> None:
+def test_without_a_record_nothing_is_asked(cluster: RecordedCluster) -> None:
     key = item_key(CLUSTER, DESCRIBED)
-    world.aws.client("dynamodb").delete_item(TableName=world.table, Key=key)
+    cluster.aws.client("dynamodb").delete_item(TableName=cluster.table, Key=key)
 
-    assert world.ask().startswith("refused: no endpoint is recorded for the cluster own-cluster")
-
-
-def test_a_loopback_endpoint_needs_the_setting_that_only_the_local_stack_has(world: RecordedCluster) -> None:
-    assert "is not the endpoint of an EKS cluster in us-east-1" in world.ask(loopback=False)
-    assert world.own.tokens == []
+    assert cluster.ask().startswith("refused: no endpoint is recorded for the cluster own-cluster")
 
 
-def test_with_that_setting_no_other_machine_is_asked(world: RecordedCluster) -> None:
+def test_a_loopback_endpoint_needs_the_setting_that_only_the_local_stack_has(cluster: RecordedCluster) -> None:
+    assert "is not the endpoint of an EKS cluster in us-east-1" in cluster.ask(loopback=False)
+    assert cluster.own.tokens == []
+
+
+def test_with_that_setting_no_other_machine_is_asked(cluster: RecordedCluster) -> None:
     eks = "https://0123456789ABCDEF0123456789ABCDEF.gr7.us-east-1.eks.amazonaws.com"
-    world.record(eks, world.own_ca)
+    cluster.record(eks, cluster.own_ca)
 
-    assert "is not of this machine" in world.ask(endpoint=eks)
+    assert "is not of this machine" in cluster.ask(endpoint=eks)
 
 
-def test_an_exchanged_ca_is_trusted_as_soon_as_it_is_recorded(world: RecordedCluster) -> None:
-    world.record(f"https://127.0.0.1:{world.foreign.port}", world.foreign_ca)
+def test_an_exchanged_ca_is_trusted_as_soon_as_it_is_recorded(cluster: RecordedCluster) -> None:
+    cluster.record(f"https://127.0.0.1:{cluster.foreign.port}", cluster.foreign_ca)
 
-    assert world.ask(endpoint=f"https://127.0.0.1:{world.foreign.port}", ca=world.foreign_ca) == "[]"
-    assert len(world.foreign.tokens) == 1
+    assert cluster.ask(endpoint=f"https://127.0.0.1:{cluster.foreign.port}", ca=cluster.foreign_ca) == "[]"
+    assert len(cluster.foreign.tokens) == 1
 
 
 OWN = "0123456789ABCDEF0123456789ABCDEF"

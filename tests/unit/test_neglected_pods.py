@@ -39,8 +39,8 @@ NODES = [node("1", "a"), node("2", "b")]
 
 def where(waiting: dict[str, Any], *bound: dict[str, Any], **more: Any) -> str:
     """The zones in which the pod could run on one more node."""
-    world = Neighbours.of(NODES, bound, **more)
-    return "".join(labels[ZONE] for labels in (A, B) if world.may_join(waiting, labels))
+    neighbours = Neighbours.of(NODES, bound, **more)
+    return "".join(labels[ZONE] for labels in (A, B) if neighbours.may_join(waiting, labels))
 
 
 def test_a_pod_without_rules_could_run_anywhere() -> None:

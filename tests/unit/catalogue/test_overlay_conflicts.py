@@ -6,7 +6,7 @@ from joiner.catalogue import Catalogue
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts
 from joiner.cluster import Requirements
 from joiner.pools import NodeOverlay, Overlays
-from tests.unit.planning.worlds import CATALOGUE
+from tests.unit.planning.drawn_clusters import CATALOGUE
 
 TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"

@@ -76,10 +76,10 @@ def good() -> list[dict[str, Any]]:
 def mutated(seed: int, manifests: list[dict[str, Any]]) -> str:
     """Return the text of a file with one to three mutations."""
     chance = random.Random(seed)  # noqa: S311 - not for secrets
-    world = copy.deepcopy(manifests)
+    documents = copy.deepcopy(manifests)
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
-        chance.choice(CHANGES)(chance, world)
-    text = "\n---\n".join(json.dumps(one, indent=1) if chance.random() < 0.5 else _as_yaml(one) for one in world)
+        chance.choice(CHANGES)(chance, documents)
+    text = "\n---\n".join(json.dumps(one, indent=1) if chance.random() < 0.5 else _as_yaml(one) for one in documents)
     return _torn(chance, text) if chance.random() < 0.15 else text
 
 
@@ -99,30 +99,30 @@ def places(value: Any) -> Iterator[Place]:
             yield from places(value[index])
 
 
-def _somewhere(chance: random.Random, world: list[Any]) -> Place | None:
-    objects = [one for one in world if isinstance(one, dict | list)]
+def _somewhere(chance: random.Random, documents: list[Any]) -> Place | None:
+    objects = [one for one in documents if isinstance(one, dict | list)]
     found = list(places(chance.choice(objects))) if objects else []
     return chance.choice(found) if found else None
 
 
-def replace_value(chance: random.Random, world: list[Any]) -> None:
-    if place := _somewhere(chance, world):
+def replace_value(chance: random.Random, documents: list[Any]) -> None:
+    if place := _somewhere(chance, documents):
         place[0][place[1]] = copy.deepcopy(chance.choice(ODD))
 
 
-def take_from_elsewhere(chance: random.Random, world: list[Any]) -> None:
-    place, other = _somewhere(chance, world), _somewhere(chance, world)
+def take_from_elsewhere(chance: random.Random, documents: list[Any]) -> None:
+    place, other = _somewhere(chance, documents), _somewhere(chance, documents)
     if place and other:
         place[0][place[1]] = copy.deepcopy(other[0][other[1]])
 
 
-def remove(chance: random.Random, world: list[Any]) -> None:
-    if place := _somewhere(chance, world):
+def remove(chance: random.Random, documents: list[Any]) -> None:
+    if place := _somewhere(chance, documents):
         del place[0][place[1]]
 
 
-def misspell(chance: random.Random, world: list[Any]) -> None:
-    place = _somewhere(chance, world)
+def misspell(chance: random.Random, documents: list[Any]) -> None:
+    place = _somewhere(chance, documents)
     if place and isinstance(place[0], dict):
         key = str(place[1])
         at = chance.randrange(len(key) + 1)
@@ -132,17 +132,17 @@ def misspell(chance: random.Random, world: list[Any]) -> None:
         place[0][wrong] = place[0].pop(place[1])
 
 
-def repeat(chance: random.Random, world: list[Any]) -> None:
-    place = _somewhere(chance, world)
+def repeat(chance: random.Random, documents: list[Any]) -> None:
+    place = _somewhere(chance, documents)
     if place and isinstance(place[0], list):
         place[0].extend(copy.deepcopy(place[0][place[1]]) for _ in range(chance.choice((1, 2, 40))))
     else:
-        world.append(copy.deepcopy(chance.choice(world)))
+        documents.append(copy.deepcopy(chance.choice(documents)))
 
 
-def stretch(chance: random.Random, world: list[Any]) -> None:
+def stretch(chance: random.Random, documents: list[Any]) -> None:
     """Change a text or a number slightly."""
-    place = _somewhere(chance, world)
+    place = _somewhere(chance, documents)
     if not place:
         return
     value = place[0][place[1]]
@@ -156,8 +156,8 @@ def stretch(chance: random.Random, world: list[Any]) -> None:
         )
 
 
-def add_field(chance: random.Random, world: list[Any]) -> None:
-    place = _somewhere(chance, world)
+def add_field(chance: random.Random, documents: list[Any]) -> None:
+    place = _somewhere(chance, documents)
     if place and isinstance(place[0], dict):
         names = (
             "replicas",
@@ -174,16 +174,16 @@ def add_field(chance: random.Random, world: list[Any]) -> None:
         place[0][chance.choice(names)] = copy.deepcopy(chance.choice(ODD))
 
 
-def move(chance: random.Random, world: list[Any]) -> None:
+def move(chance: random.Random, documents: list[Any]) -> None:
     """Move a field to another object, like a wrong indentation."""
-    place, other = _somewhere(chance, world), _somewhere(chance, world)
+    place, other = _somewhere(chance, documents), _somewhere(chance, documents)
     if place and other and isinstance(place[0], dict) and isinstance(other[0], dict):
         other[0][place[1]] = place[0].pop(place[1])
 
 
-def lose_document(chance: random.Random, world: list[Any]) -> None:
-    if len(world) > 1:
-        world.pop(chance.randrange(len(world)))
+def lose_document(chance: random.Random, documents: list[Any]) -> None:
+    if len(documents) > 1:
+        documents.pop(chance.randrange(len(documents)))
 
 
 CHANGES = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.unit.planning.worlds import CATALOGUE, HOST, ZONE, ZONES, Json, running
+from tests.unit.planning.drawn_clusters import CATALOGUE, HOST, ZONE, ZONES, Json, running
 
 LONG_AGO = "2026-11-21T08:00:00Z"
 

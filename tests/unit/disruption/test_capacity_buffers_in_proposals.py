@@ -8,7 +8,7 @@ from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
 from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, Json, node_pool
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json, node_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ON_DEMAND = {"karpenter.sh/capacity-type": "on-demand"}

@@ -18,7 +18,18 @@ from joiner.disruption.proposal import Proposal
 from joiner.planning import Snapshot
 from joiner.pools import NodePool
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, ZONE, ZONES, Json, affinity, near, node_pool, spread
+from tests.unit.planning.drawn_clusters import (
+    CATALOGUE,
+    CLASSES,
+    HOST,
+    ZONE,
+    ZONES,
+    Json,
+    affinity,
+    near,
+    node_pool,
+    spread,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ALL = {"budgets": [{"nodes": "100%"}]}

@@ -15,7 +15,7 @@ from joiner.planning import PlannedNode, Snapshot
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.disruption.initialized_nodes import LONG_AGO, owned
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, planned, worlds
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, HOST, Json, clusters, planned
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Lists = dict[str, Sequence[Json]]
@@ -93,9 +93,9 @@ def consolidated(pool: Json, annotations: Mapping[str, str]) -> Json:
 
 
 @st.composite
-def fragmented_worlds(draw: st.DrawFn) -> Lists:
+def fragmented_clusters(draw: st.DrawFn) -> Lists:
     """Draw a cluster whose pods came in batches, each with nodes of its own, and partly ended."""
-    drawn = draw(worlds())
+    drawn = draw(clusters())
     pools = [consolidated(pool, draw(st.sampled_from([{}, SPOT_TO_SPOT]))) for pool in drawn["nodepools"]]
     once = [pod for pod in drawn["pods"] if not pod["spec"].get("nodeName")]
     pending = [
@@ -162,7 +162,7 @@ def carried_out(lists: Lists, proposal: Proposal, wave: int) -> Lists:
 
 
 @examples(10)
-@given(fragmented_worlds())
+@given(fragmented_clusters())
 def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(lists: Lists) -> None:
     price = float("inf")
     for wave in range(MOST_WAVES):
@@ -178,7 +178,7 @@ def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(l
 
 
 @examples(10)
-@given(fragmented_worlds(), st.randoms(use_true_random=False))
+@given(fragmented_clusters(), st.randoms(use_true_random=False))
 def test_a_proposal_does_not_depend_on_the_order_of_lists_and_is_confirmed(lists: Lists, chance: Any) -> None:
     proposal = proposed(lists)
     shuffled = {name: chance.sample(list(items), len(items)) for name, items in lists.items()}

@@ -57,7 +57,7 @@ M5 = InstanceType(
     offerings=(Offering("us-east-1a", "on-demand", 0.1), Offering("us-east-1a", "spot", 0.04, available=False)),
 )
 INSTANCE = ObservedInstance("ami-new", "subnet-a", frozenset({"sg-2", "sg-1"}))
-WORLD = DesiredNodes(
+DESIRED = DesiredNodes(
     {POOL.key: POOL}, {CLASS.key: CLASS}, {RESOLVED.key: RESOLVED}, Catalogue.of([M5]), {"i-1": INSTANCE}
 )
 
@@ -80,9 +80,9 @@ def claim(**fields: Any) -> NodeClaim:
     return NodeClaim("default-a", **{**known, **fields}).with_condition("Launched", "True", at=NOON)
 
 
-def drift(world: DesiredNodes = WORLD, node: NodeClaim | None = None) -> str:
+def drift(desired: DesiredNodes = DESIRED, node: NodeClaim | None = None) -> str:
     """Return ``reason: message``, what was not compared in brackets, or an empty text."""
-    match find_drift(node or claim(), world, NOON):
+    match find_drift(node or claim(), desired, NOON):
         case Drift(reason, message):
             return f"{reason}: {message}"
         case NotCompared(message):
@@ -92,11 +92,11 @@ def drift(world: DesiredNodes = WORLD, node: NodeClaim | None = None) -> str:
 
 
 def resolved(**fields: Any) -> DesiredNodes:
-    return replace(WORLD, resolved={RESOLVED.key: replace(RESOLVED, **fields)})
+    return replace(DESIRED, resolved={RESOLVED.key: replace(RESOLVED, **fields)})
 
 
 def observed(**fields: Any) -> DesiredNodes:
-    return replace(WORLD, instances={"i-1": replace(INSTANCE, **fields)})
+    return replace(DESIRED, instances={"i-1": replace(INSTANCE, **fields)})
 
 
 def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
@@ -104,27 +104,27 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "message"),
+    ("desired", "message"),
     [
         (
-            replace(WORLD, pools={POOL.key: replace(POOL, taints=(Taint("gpu", "NoSchedule"),))}),
+            replace(DESIRED, pools={POOL.key: replace(POOL, taints=(Taint("gpu", "NoSchedule"),))}),
             "NodePoolDrifted: the template of NodePool/default was changed after the launch",
         ),
         (
-            replace(WORLD, pools={POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}))}),
+            replace(DESIRED, pools={POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}))}),
             "RequirementsDrifted: it no longer meets the requirements of NodePool/default: "
             "karpenter.k8s.aws/instance-family is m5, wanted In [c5]",
         ),
         (
-            replace(WORLD, catalogue=Catalogue.of([replace(M5, name="m6.large")])),
+            replace(DESIRED, catalogue=Catalogue.of([replace(M5, name="m6.large")])),
             "InstanceTypeNotFound: m5.large is not in the catalogue of instance types",
         ),
         (
-            replace(WORLD, catalogue=Catalogue.of([replace(M5, offerings=M5.offerings[:1])])),
+            replace(DESIRED, catalogue=Catalogue.of([replace(M5, offerings=M5.offerings[:1])])),
             "InstanceTypeNotFound: m5.large is not offered as spot in us-east-1a any more",
         ),
         (
-            replace(WORLD, classes={CLASS.key: replace(CLASS, user_data="echo")}),
+            replace(DESIRED, classes={CLASS.key: replace(CLASS, user_data="echo")}),
             "NodeClassDrift: EC2NodeClass/default was changed after the launch",
         ),
         (observed(image="ami-old"), "AMIDrift: its image is ami-old, and EC2NodeClass/default selects ami-new now"),
@@ -147,8 +147,8 @@ def test_a_node_as_it_would_be_launched_now_is_not_drifted() -> None:
         ),
     ],
 )
-def test_each_difference_has_its_reason_and_names_what_differs(world: DesiredNodes, message: str) -> None:
-    assert drift(world) == message
+def test_each_difference_has_its_reason_and_names_what_differs(desired: DesiredNodes, message: str) -> None:
+    assert drift(desired) == message
 
 
 @pytest.mark.parametrize(
@@ -162,16 +162,16 @@ def test_each_difference_has_its_reason_and_names_what_differs(world: DesiredNod
 )
 def test_a_node_in_another_placement_group_than_that_of_its_class_is_drifted(seen: str | None, message: str) -> None:
     selecting = resolved(placement_group=PlacementGroup("pg-1", "together", "spread"))
-    world = replace(selecting, instances={"i-1": replace(INSTANCE, placement_group=seen)})
+    desired = replace(selecting, instances={"i-1": replace(INSTANCE, placement_group=seen)})
 
-    assert drift(world) == message
+    assert drift(desired) == message
 
 
 def test_a_node_of_a_class_whose_placement_group_is_gone_stays_as_it_is() -> None:
     problem = NodeClassProblem("PlacementGroupReady", "PlacementGroupNotFound", "no placement group is available")
-    world = replace(resolved(problems=(problem,)), instances={"i-1": replace(INSTANCE, placement_group="pg-0")})
+    desired = replace(resolved(problems=(problem,)), instances={"i-1": replace(INSTANCE, placement_group="pg-0")})
 
-    found = find_drift(claim(), world, NOON)
+    found = find_drift(claim(), desired, NOON)
 
     assert found == NotCompared("the placement group of EC2NodeClass/default is not known")
 
@@ -192,14 +192,14 @@ def test_a_reserved_node_is_drifted_if_its_class_does_not_select_its_reservation
     selected: str, capacity_type: str, message: str
 ) -> None:
     selecting = resolved(reservations=(CapacityReservation(selected, "m5.large", "us-east-1a"),))
-    world = replace(
+    desired = replace(
         selecting,
         instances={"i-1": replace(INSTANCE, reservation="cr-1")},
         catalogue=Catalogue.of([replace(M5, offerings=(Offering("us-east-1a", "on-demand", 0.1),))]),
     )
     labels = {**claim().labels, "karpenter.sh/capacity-type": capacity_type}
 
-    assert drift(world, claim(labels=labels)) == message
+    assert drift(desired, claim(labels=labels)) == message
 
 
 @pytest.mark.parametrize(("reservation", "left"), [("cr-1", False), ("", True), (None, False)])
@@ -212,7 +212,7 @@ def test_only_an_instance_that_is_seen_outside_reservations_has_left_its_reserva
 
 
 def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() -> None:
-    worlds = [WORLD]
+    compared = [DESIRED]
     changes: list[dict[str, Any]] = [
         {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c")}},
         {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c", security_groups=frozenset())}},
@@ -223,9 +223,9 @@ def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() ->
         {"pools": {POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}), labels={"a": "b"})}},
     ]
     for change in changes:
-        worlds.append(replace(worlds[-1], **change))
+        compared.append(replace(compared[-1], **change))
 
-    assert [drift(world).partition(":")[0] for world in worlds] == [
+    assert [drift(desired).partition(":")[0] for desired in compared] == [
         "",
         "SubnetDrift",
         "SecurityGroupDrift",
@@ -240,7 +240,7 @@ def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() ->
 def test_fields_that_only_steer_joiner_never_drift() -> None:
     steering = replace(POOL, weight=7, replicas=3, own_annotations={"joiner.dev/drift": "detect"})
 
-    assert drift(replace(WORLD, pools={POOL.key: steering})) == ""
+    assert drift(replace(DESIRED, pools={POOL.key: steering})) == ""
 
 
 def test_claims_that_are_not_launched_leave_or_have_no_pool_are_not_compared() -> None:
@@ -254,11 +254,11 @@ def test_claims_that_are_not_launched_leave_or_have_no_pool_are_not_compared() -
 
 
 def test_a_claim_younger_than_an_hour_may_have_a_type_that_the_catalogue_lacks() -> None:
-    world = replace(WORLD, catalogue=Catalogue.of([replace(M5, name="m6.large")]))
+    desired = replace(DESIRED, catalogue=Catalogue.of([replace(M5, name="m6.large")]))
 
-    assert drift(world, claim(created=NOON - timedelta(minutes=59))) == ""
-    assert drift(world, claim(created=NOON - timedelta(minutes=60))).startswith("InstanceTypeNotFound")
-    assert drift(replace(WORLD, catalogue=Catalogue())) == "(the catalogue of instance types is empty)"
+    assert drift(desired, claim(created=NOON - timedelta(minutes=59))) == ""
+    assert drift(desired, claim(created=NOON - timedelta(minutes=60))).startswith("InstanceTypeNotFound")
+    assert drift(replace(DESIRED, catalogue=Catalogue())) == "(the catalogue of instance types is empty)"
 
 
 def test_an_offering_without_capacity_is_no_drift() -> None:
@@ -273,12 +273,12 @@ def test_labels_that_a_claim_lacks_are_those_of_its_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("world", "message"),
+    ("desired", "message"),
     [
-        (replace(WORLD, classes={}), "(EC2NodeClass/default does not exist)"),
-        (replace(WORLD, resolved={}), "(EC2NodeClass/default is not resolved)"),
+        (replace(DESIRED, classes={}), "(EC2NodeClass/default does not exist)"),
+        (replace(DESIRED, resolved={}), "(EC2NodeClass/default is not resolved)"),
         (resolved(generation=3), "(EC2NodeClass/default is not resolved)"),
-        (replace(WORLD, instances={}), "(instance i-1 was not described)"),
+        (replace(DESIRED, instances={}), "(instance i-1 was not described)"),
         (resolved(images=()), "(the images of EC2NodeClass/default are not known)"),
         (resolved(subnets=()), "(the subnets of EC2NodeClass/default are not known)"),
         (
@@ -287,17 +287,17 @@ def test_labels_that_a_claim_lacks_are_those_of_its_type() -> None:
         ),
     ],
 )
-def test_a_comparison_without_input_decides_nothing(world: DesiredNodes, message: str) -> None:
+def test_a_comparison_without_input_decides_nothing(desired: DesiredNodes, message: str) -> None:
     before = claim().with_condition("Drifted", "True", "AMIDrift", "its image is old", at=NOON)
 
-    assert drift(world) == message
-    assert apply_drift(before, find_drift(before, world, NOON), at=NOON) is before
+    assert drift(desired) == message
+    assert apply_drift(before, find_drift(before, desired, NOON), at=NOON) is before
 
 
 def test_a_difference_counts_although_another_comparison_lacks_its_input() -> None:
-    world = replace(observed(subnet="subnet-c"), resolved={RESOLVED.key: replace(RESOLVED, images=())})
+    desired = replace(observed(subnet="subnet-c"), resolved={RESOLVED.key: replace(RESOLVED, images=())})
 
-    assert drift(world).startswith("SubnetDrift")
+    assert drift(desired).startswith("SubnetDrift")
 
 
 # The condition
@@ -336,17 +336,17 @@ def test_a_claim_of_karpenter_gets_the_present_digests_instead_of_being_drifted(
     adopted = claim(annotations=theirs)
 
     assert drift(node=adopted) == ""
-    stamped = stamp_digests(adopted, WORLD)
+    stamped = stamp_digests(adopted, DESIRED)
     assert stamped == build_hash_annotations(POOL, CLASS)
-    assert stamp_digests(claim(annotations={**theirs, **stamped}), WORLD) == {}
-    assert stamp_digests(claim(annotations={}), WORLD) == stamped
+    assert stamp_digests(claim(annotations={**theirs, **stamped}), DESIRED) == {}
+    assert stamp_digests(claim(annotations={}), DESIRED) == stamped
 
 
 def test_a_claim_of_karpenter_that_was_drifted_stays_drifted() -> None:
     theirs = {"karpenter.sh/nodepool-hash": "1234567890", "karpenter.sh/nodepool-hash-version": "v3"}
     adopted = claim(annotations=theirs).with_condition("Drifted", "True", "NodePoolDrifted", at=NOON)
 
-    stamped = stamp_digests(adopted, WORLD)
+    stamped = stamp_digests(adopted, DESIRED)
     assert stamped == {
         "karpenter.k8s.aws/ec2nodeclass-hash-version": "joiner-v1",
         "karpenter.sh/nodepool-hash-version": "joiner-v1",
@@ -359,18 +359,18 @@ def test_a_machine_drifts_with_its_provisioner_and_its_template() -> None:
     ref = NodeClassRef("AWSNodeTemplate", "default")
     provisioner = replace(POOL, kind="Provisioner", class_ref=ref)
     template = replace(CLASS, kind="AWSNodeTemplate")
-    world = replace(
-        WORLD,
+    desired = replace(
+        DESIRED,
         pools={provisioner.key: provisioner},
         classes={template.key: template},
         resolved={template.key: replace(RESOLVED, kind="AWSNodeTemplate")},
     )
     machine = replace(claim(annotations=build_hash_annotations(provisioner, template)), kind="Machine", class_ref=ref)
 
-    assert drift(world, machine) == ""
-    changed = replace(world, pools={provisioner.key: replace(provisioner, labels={"a": "b"})})
+    assert drift(desired, machine) == ""
+    changed = replace(desired, pools={provisioner.key: replace(provisioner, labels={"a": "b"})})
     assert drift(changed, machine).startswith("NodePoolDrifted: the template of Provisioner/default")
-    retemplated = replace(world, classes={template.key: replace(template, user_data="echo")})
+    retemplated = replace(desired, classes={template.key: replace(template, user_data="echo")})
     assert drift(retemplated, machine).startswith("NodeClassDrift: AWSNodeTemplate/default")
     unstamped = replace(machine, annotations={})
-    assert stamp_digests(unstamped, world) == build_hash_annotations(provisioner, template)
+    assert stamp_digests(unstamped, desired) == build_hash_annotations(provisioner, template)

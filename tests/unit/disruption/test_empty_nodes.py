@@ -11,7 +11,7 @@ from joiner.disruption.proposal import Proposal
 from joiner.disruption.wave_choice import confirm
 from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, daemon_pod
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, Json, node_pool, running
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json, node_pool, running
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANY_NUMBER = {"budgets": [{"nodes": "100%"}]}

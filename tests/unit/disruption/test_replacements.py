@@ -18,7 +18,7 @@ from joiner.pools.expiration import expires_at, replaced_at
 from joiner.pools.node_pool import Disruption
 from joiner.pools.timestamps import format_timestamp
 from tests.unit.disruption.initialized_nodes import claim_and_node, daemon_pod, replica
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, Json, node_pool
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json, node_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANY_NUMBER = {"budgets": [{"nodes": "100%"}]}

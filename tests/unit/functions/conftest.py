@@ -15,11 +15,11 @@ from joiner_local.aws.moto_patches.response_writer import replace_response_seria
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.scale_up import SimulatedCluster
 
-MakeWorld = Callable[[], SimulatedCluster]
+MakeCluster = Callable[[], SimulatedCluster]
 
 
 @pytest.fixture(scope="session")
-def make_world() -> Iterator[MakeWorld]:
+def make_cluster() -> Iterator[MakeCluster]:
     names = itertools.count()
     before = dict(os.environ)
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -45,5 +45,5 @@ def make_world() -> Iterator[MakeWorld]:
 
 
 @pytest.fixture
-def world(make_world: MakeWorld) -> SimulatedCluster:
-    return make_world()
+def cluster(make_cluster: MakeCluster) -> SimulatedCluster:
+    return make_cluster()

@@ -32,26 +32,26 @@ class Fault(Enum):
 class Trouble:
     """Counts all calls, and makes call number `at` fail."""
 
-    world: SimulatedCluster
+    cluster: SimulatedCluster
     fault: Fault | None = None
     at: int = -1
     calls: list[str] = field(default_factory=list)
 
     def __enter__(self) -> "Trouble":
-        self.world.kube.fault = lambda method, path, do: self._call(
+        self.cluster.kube.fault = lambda method, path, do: self._call(
             f"{method} {path}", do, lambda: Unreachable("no answer")
         )
-        self.world.ec2.fault = lambda name, do: self._call(
+        self.cluster.ec2.fault = lambda name, do: self._call(
             name, do, lambda: ReadTimeoutError(endpoint_url="https://ec2")
         )
-        self._clients = (self.world.ledger._client, self.world.store._client)
-        self.world.ledger._client = FaultyClient(self._clients[0], self)
-        self.world.store._client = FaultyClient(self._clients[1], self)
+        self._clients = (self.cluster.ledger._client, self.cluster.store._client)
+        self.cluster.ledger._client = FaultyClient(self._clients[0], self)
+        self.cluster.store._client = FaultyClient(self._clients[1], self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.world.kube.fault = self.world.ec2.fault = None
-        self.world.ledger._client, self.world.store._client = self._clients
+        self.cluster.kube.fault = self.cluster.ec2.fault = None
+        self.cluster.ledger._client, self.cluster.store._client = self._clients
 
     def _call(self, name: str, do: Callable[[], Any], error: Callable[[], Exception]) -> Any:
         number = len(self.calls)

@@ -10,18 +10,18 @@ from tests.unit.functions.retire import RetirementExecution
 from tests.unit.functions.scale_up import NOON, SimulatedCluster
 
 
-def grow(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with two nodes that run a pod each, as a scale-up leaves them."""
-    world.prepare()
+def grow(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes that run a pod each, as a scale-up leaves them."""
+    cluster.prepare()
     for number in (1, 2):
-        add_node(world, f"default-{number}", f"i-000{number}", f"node-{number}")
+        add_node(cluster, f"default-{number}", f"i-000{number}", f"node-{number}")
         owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs-1", "controller": True}
         metadata = {"name": f"web-{number}", "namespace": "default", "ownerReferences": [owner]}
-        world.kube.put(running(metadata, f"node-{number}"))
-    return world
+        cluster.kube.put(running(metadata, f"node-{number}"))
+    return cluster
 
 
-def add_node(world: SimulatedCluster, name: str, instance: str, node: str) -> None:
+def add_node(cluster: SimulatedCluster, name: str, instance: str, node: str) -> None:
     made = NodeClaim(
         name,
         NodeClassRef("EC2NodeClass", "default"),
@@ -33,7 +33,7 @@ def add_node(world: SimulatedCluster, name: str, instance: str, node: str) -> No
         PairedInstance(instance, made.name, "m5.large", "us-east-1a", "on-demand", "ami-1"), at=NOON
     )
     claim = launched.as_registered(node, at=NOON).as_initialized(at=NOON)
-    world.kube.put({**write_node_claim(claim), **write_claim_status(claim)})
+    cluster.kube.put({**write_node_claim(claim), **write_claim_status(claim)})
     manifest = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -44,16 +44,16 @@ def add_node(world: SimulatedCluster, name: str, instance: str, node: str) -> No
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
-    world.kube.put(manifest)
+    cluster.kube.put(manifest)
     tags = {"kubernetes.io/cluster/demo": "owned", "eks:eks-cluster-name": "demo", "karpenter.sh/nodepool": "default"}
-    world.ec2.instances[instance] = {
+    cluster.ec2.instances[instance] = {
         "InstanceId": instance,
         "InstanceType": "m5.large",
         "Placement": {"AvailabilityZone": "us-east-1a"},
         "State": {"Name": "running"},
         "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
     }
-    world.ledger.pair(instance, name, "launch-1")
+    cluster.ledger.pair(instance, name, "launch-1")
 
 
 def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
@@ -67,33 +67,33 @@ def running(metadata: dict[str, Any], node: str) -> dict[str, Any]:
     }
 
 
-def written(world: SimulatedCluster) -> NodeClaim:
+def written(cluster: SimulatedCluster) -> NodeClaim:
     """Write a claim under lease 3 that is not launched."""
     claim = NodeClaim(
         "default-3", NodeClassRef("EC2NodeClass", "default"), pool="default", annotations={"joiner.dev/lease": "3"}
     )
-    world.kube.put(write_node_claim(claim))
+    cluster.kube.put(write_node_claim(claim))
     return claim
 
 
-def lease_values(world: SimulatedCluster) -> dict[str, Any]:
-    return {":me": "arn:up", ":until": int(world.now.timestamp()) + 60, ":number": 3}
+def lease_values(cluster: SimulatedCluster) -> dict[str, Any]:
+    return {":me": "arn:up", ":until": int(cluster.now.timestamp()) + 60, ":number": 3}
 
 
-def claims(world: SimulatedCluster) -> list[NodeClaim]:
-    return [read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS)]
+def claims(cluster: SimulatedCluster) -> list[NodeClaim]:
+    return [read_node_claim(each) for each in cluster.kube.all(kinds.NODECLAIMS)]
 
 
-def first(world: SimulatedCluster) -> NodeClaim:
-    return claims(world)[0]
+def first(cluster: SimulatedCluster) -> NodeClaim:
+    return claims(cluster)[0]
 
 
-def node_of(world: SimulatedCluster, claim: NodeClaim) -> Any:
-    return world.kube.objects["nodes", "", claim.node_name]
+def node_of(cluster: SimulatedCluster, claim: NodeClaim) -> Any:
+    return cluster.kube.objects["nodes", "", claim.node_name]
 
 
-def pods_on(world: SimulatedCluster, node: str) -> list[str]:
-    return [each["metadata"]["name"] for each in world.kube.all(kinds.PODS) if each["spec"].get("nodeName") == node]
+def pods_on(cluster: SimulatedCluster, node: str) -> list[str]:
+    return [each["metadata"]["name"] for each in cluster.kube.all(kinds.PODS) if each["spec"].get("nodeName") == node]
 
 
 def daemon(node: str) -> dict[str, Any]:
@@ -102,17 +102,17 @@ def daemon(node: str) -> dict[str, Any]:
     return {**found, "spec": {**found["spec"], "tolerations": [{"operator": "Exists"}]}}
 
 
-def empty(world: SimulatedCluster, claim: NodeClaim) -> None:
+def empty(cluster: SimulatedCluster, claim: NodeClaim) -> None:
     """Make the node empty: its pods have ended."""
-    for name in pods_on(world, claim.node_name):
-        del world.kube.objects["pods", "default", name]
+    for name in pods_on(cluster, claim.node_name):
+        del cluster.kube.objects["pods", "default", name]
 
 
-def nothing_is_left_of(world: SimulatedCluster, claim: NodeClaim) -> None:
-    assert claim.name not in [each.name for each in claims(world)]
-    assert ("nodes", "", claim.node_name) not in world.kube.objects
-    assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
-    assert claim.instance_id not in world.ledger.pairings([claim.instance_id])
-    assert claim.name not in RetirementExecution(world, "").retirements.all()
-    assert claim.name not in world.ledger.assignments()
-    assert pods_on(world, claim.node_name) == []
+def nothing_is_left_of(cluster: SimulatedCluster, claim: NodeClaim) -> None:
+    assert claim.name not in [each.name for each in claims(cluster)]
+    assert ("nodes", "", claim.node_name) not in cluster.kube.objects
+    assert cluster.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
+    assert claim.instance_id not in cluster.ledger.pairings([claim.instance_id])
+    assert claim.name not in RetirementExecution(cluster, "").retirements.all()
+    assert claim.name not in cluster.ledger.assignments()
+    assert pods_on(cluster, claim.node_name) == []

@@ -36,11 +36,11 @@ def express_arn(name: str) -> str:
 
 @dataclass
 class RetirementExecution:
-    """One execution in a world, Standard or Express. `entries` is the result of its last wave; `left_out` are the
+    """One execution in a cluster, Standard or Express. `entries` is the result of its last wave; `left_out` are the
     claims that were not retired, with the reason.
     """
 
-    world: SimulatedCluster
+    cluster: SimulatedCluster
     name: str
     entries: Entries = field(default_factory=list)
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class RetirementExecution:
 
     @property
     def retirements(self) -> Retirements:
-        return Retirements(self.world.ledger._client, self.world.ledger._table)
+        return Retirements(self.cluster.ledger._client, self.cluster.ledger._table)
 
     @property
     def execution(self) -> Execution:
@@ -64,7 +64,7 @@ class RetirementExecution:
 
     def run(self, *requests: RetirementRequest, passes: int = PASSES) -> "RetirementExecution":
         """Run from the start until the execution ends or fails."""
-        self.started = self.world.now
+        self.started = self.cluster.now
         try:
             for voluntary in (False, True):
                 group = [each for each in requests if (each.reason in GIVING_WAY) == voluntary]
@@ -72,7 +72,7 @@ class RetirementExecution:
                     self._retire(group, voluntary=voluntary, passes=passes)
         except (Died, LeaseLost):
             pass
-        self.world.dead.add(self.arn)
+        self.cluster.dead.add(self.arn)
         return self
 
     def _retire(self, requests: list[RetirementRequest], *, voluntary: bool, passes: int) -> None:
@@ -81,30 +81,30 @@ class RetirementExecution:
             begun = self._begin(requests, lease)
         finally:
             if lease and not self.stop_after:
-                self.world.machine.break_lease(self.arn, lease)
+                self.cluster.machine.break_lease(self.arn, lease)
         self.left_out = {**self.left_out, **{each["claim"]: each["why"] for each in begun["skipped"]}}
         self.moving += begun["moving"]
         for wave in begun["waves"]:
             self.entries = self._drain(wave, passes)
 
     def _take_the_lease(self) -> int:
-        until = int(self.world.now.timestamp()) + 120
-        self.world.machine._update(
+        until = int(self.cluster.now.timestamp()) + 120
+        self.cluster.machine._update(
             "LEASE",
             "scale-up",
             "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none",
             {":me": self.arn, ":until": until, ":one": 1, ":none": 0},
         )
-        return self.world.machine.lease().number
+        return self.cluster.machine.lease().number
 
     def _begin(self, requests: list[RetirementRequest], lease: int) -> dict[str, Any]:
-        world, task = self.world, Task(self.execution, CLUSTER, lease, 1)
-        until = int(world.now.timestamp()) + 90
+        cluster, task = self.cluster, Task(self.execution, CLUSTER, lease, 1)
+        until = int(cluster.now.timestamp()) + 90
         return self._state(
             "begin_retirement",
             lambda f: f.RetirementStart(
-                world.kube, world.ledger, self.retirements, AutoscalerDetection(world.kube)
-            ).answer(task, requests, world.now, until),
+                cluster.kube, cluster.ledger, self.retirements, AutoscalerDetection(cluster.kube)
+            ).answer(task, requests, cluster.now, until),
         )
 
     def _drain(self, wave: Entries, passes: int) -> Entries:
@@ -118,7 +118,7 @@ class RetirementExecution:
             wave = self._step(wave, "terminated", "forget_nodes", self._forget)
             if all(each["stage"] == "forgotten" for each in wave):
                 break
-            self.world.now += timedelta(seconds=pause)
+            self.cluster.now += timedelta(seconds=pause)
             pause = min(60, 2 * pause)
         return wave
 
@@ -126,24 +126,24 @@ class RetirementExecution:
         read = [RetiringClaim.from_json(each) for each in wave]
         return self._state(
             "evict_pods",
-            lambda f: f.PodEviction(self.world.kube, self.retirements).answer(
-                self.execution, read, pause, self.world.now
+            lambda f: f.PodEviction(self.cluster.kube, self.retirements).answer(
+                self.execution, read, pause, self.cluster.now
             ),
         )
 
     def _terminate(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
-        termination = function.InstanceTermination(Ec2(self.world.ec2), self.retirements, self.world.pause)
-        answer: dict[str, Any] = termination.answer(self.arn, CLUSTER.name, read, self.world.now)
+        termination = function.InstanceTermination(Ec2(self.cluster.ec2), self.retirements, self.cluster.pause)
+        answer: dict[str, Any] = termination.answer(self.arn, CLUSTER.name, read, self.cluster.now)
         return answer
 
     def _confirm(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
-        confirmation = function.TerminationConfirmation(Ec2(self.world.ec2), self.retirements)
-        answer: dict[str, Any] = confirmation.answer(self.arn, read, self.world.now)
+        confirmation = function.TerminationConfirmation(Ec2(self.cluster.ec2), self.retirements)
+        answer: dict[str, Any] = confirmation.answer(self.arn, read, self.cluster.now)
         return answer
 
     def _forget(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
-        forgetting = function.NodeRemoval(self.world.kube, self.world.ledger, self.retirements)
-        answer: dict[str, Any] = forgetting.answer(self.arn, read, self.world.now)
+        forgetting = function.NodeRemoval(self.cluster.kube, self.cluster.ledger, self.retirements)
+        answer: dict[str, Any] = forgetting.answer(self.arn, read, self.cluster.now)
         return answer
 
     def _step(
@@ -168,10 +168,10 @@ class RetirementExecution:
 
 
 def retire(
-    world: SimulatedCluster, *requests: tuple[str, str], name: str = "retire-1", **more: Any
+    cluster: SimulatedCluster, *requests: tuple[str, str], name: str = "retire-1", **more: Any
 ) -> RetirementExecution:
     """Retire these claims, each with its reason."""
     passes = more.pop("passes", PASSES)
-    return RetirementExecution(world, name, **more).run(
+    return RetirementExecution(cluster, name, **more).run(
         *(RetirementRequest(claim, RetirementReason(reason)) for claim, reason in requests), passes=passes
     )

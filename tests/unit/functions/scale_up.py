@@ -374,7 +374,7 @@ class SimulatedCluster:
     # Events around the machine
 
     def boot(self) -> None:
-        """Boot every instance, if instances boot in this world: each joins as a node that is Ready."""
+        """Boot every instance, if instances boot in this cluster: each joins as a node that is Ready."""
         if not self.boots:
             return
         for instance in list(self.ec2.instances.values()):
@@ -407,18 +407,18 @@ class SimulatedCluster:
 
     def sweep(self, name: str) -> dict[str, Any]:
         """Run SWEEP: survey both sides, start a scale-up if one is needed."""
-        cluster, instances = self.survey(name)
+        surveyed, instances = self.survey(name)
         due = (
-            cluster["pendingPods"]
-            + cluster["missingReplicas"]
-            + cluster["unwatchedClaims"]
-            + cluster["staleClaims"]
+            surveyed["pendingPods"]
+            + surveyed["missingReplicas"]
+            + surveyed["unwatchedClaims"]
+            + surveyed["staleClaims"]
             + instances["endedWaves"]
             + instances["openLaunches"]
         )
         if due or instances["leaseBroken"]:
             self.scale_up(name)
-        return {**cluster, **instances}
+        return {**surveyed, **instances}
 
     def survey(self, name: str, *, apart: int = 45) -> tuple[dict[str, Any], dict[str, Any]]:
         """Run both surveys of one sweep, without acting on their findings."""
@@ -439,15 +439,15 @@ class SimulatedCluster:
         seen = survey_cluster.ClusterSurveying(
             ListedCluster(self.kube, (*SURVEYED, *REPORTED)), self.ledger, emptiness, retirements, self.store, **known
         )
-        cluster = seen.answer(task, self.now, paused=self.pause.paused)
-        if cluster["refused"]:
-            return cluster, {}
+        surveyed = seen.answer(task, self.now, paused=self.pause.paused)
+        if surveyed["refused"]:
+            return surveyed, {}
         module = survey_instances
         memory = module.InstanceRecords(self.ledger, retirements, absences, Impairments(*table), disruptions)
         both = module.InstanceSurveying(
             memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value
         )
-        return cluster, both.answer(task, cluster["survey"], cluster["retire"], drift=cluster["drift"]["due"])
+        return surveyed, both.answer(task, surveyed["survey"], surveyed["retire"], drift=surveyed["drift"]["due"])
 
     def status(self, execution: str) -> str:
         """Return the status, as `Executions.status` does."""

@@ -7,19 +7,19 @@ from tests.pairings import recorded_pairings
 from tests.unit.functions.scale_up import SimulatedCluster
 
 
-def nothing_is_left(world: SimulatedCluster) -> None:
+def nothing_is_left(cluster: SimulatedCluster) -> None:
     """Assert one instance a claim, one claim an instance, all pods running, and no lease, wave, launch, assignment or
     taint of ours.
     """
-    claims = [read_node_claim(manifest) for manifest in world.kube.all(kinds.NODECLAIMS)]
+    claims = [read_node_claim(manifest) for manifest in cluster.kube.all(kinds.NODECLAIMS)]
     assert [claim.name for claim in claims if not claim.initialized] == []
-    assert sorted(claim.instance_id for claim in claims) == sorted(world.ec2.instances)
-    paired = recorded_pairings(world.ledger._client, world.ledger._table)
+    assert sorted(claim.instance_id for claim in claims) == sorted(cluster.ec2.instances)
+    paired = recorded_pairings(cluster.ledger._client, cluster.ledger._table)
     assert {pairing.instance: pairing.claim for pairing in paired} == {c.instance_id: c.name for c in claims}
-    assert [pod["metadata"]["name"] for pod in world.kube.all(kinds.PODS) if not pod["spec"].get("nodeName")] == []
-    taints = [taint["key"] for node in world.kube.all(kinds.NODES) for taint in node["spec"]["taints"]]
+    assert [pod["metadata"]["name"] for pod in cluster.kube.all(kinds.PODS) if not pod["spec"].get("nodeName")] == []
+    taints = [taint["key"] for node in cluster.kube.all(kinds.NODES) for taint in node["spec"]["taints"]]
     assert set(taints) & {FILLING, UNREGISTERED} == set()
-    assert world.ledger.lease().holder == ""
-    assert world.ledger.waves() == []
-    assert world.ledger.unrecorded_launches() == []
-    assert world.ledger.assignments() == {}
+    assert cluster.ledger.lease().holder == ""
+    assert cluster.ledger.waves() == []
+    assert cluster.ledger.unrecorded_launches() == []
+    assert cluster.ledger.assignments() == {}

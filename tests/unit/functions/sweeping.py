@@ -11,51 +11,51 @@ from tests.unit.functions.scale_up import SimulatedCluster, pending
 WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
 
 
-def stand(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with three nodes with a pod each, an hour after they joined; empty ones are retired after 30 s."""
-    world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
-    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
-    world.scale_up("up-1")
-    world.now += timedelta(hours=1)
-    return world
+def stand(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster of three nodes with a pod each, an hour after they joined; empty ones are retired after 30 s."""
+    cluster.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(hours=1)
+    return cluster
 
 
-def claims(world: SimulatedCluster) -> list[NodeClaim]:
-    return list(list_claims(world.kube).claims)
+def claims(cluster: SimulatedCluster) -> list[NodeClaim]:
+    return list(list_claims(cluster.kube).claims)
 
 
-def memory(world: SimulatedCluster, kind: Any) -> Any:
-    return kind(world.ledger._client, world.ledger._table)
+def memory(cluster: SimulatedCluster, kind: Any) -> Any:
+    return kind(cluster.ledger._client, cluster.ledger._table)
 
 
-def end_pods(world: SimulatedCluster, claim: NodeClaim) -> None:
-    for pod in world.kube.all(kinds.PODS):
+def end_pods(cluster: SimulatedCluster, claim: NodeClaim) -> None:
+    for pod in cluster.kube.all(kinds.PODS):
         if pod["spec"].get("nodeName") == claim.node_name:
-            del world.kube.objects["pods", "default", pod["metadata"]["name"]]
+            del cluster.kube.objects["pods", "default", pod["metadata"]["name"]]
 
 
-def node_of(world: SimulatedCluster, pod: str) -> str:
-    return str(world.kube.objects["pods", "default", pod]["spec"]["nodeName"])
+def node_of(cluster: SimulatedCluster, pod: str) -> str:
+    return str(cluster.kube.objects["pods", "default", pod]["spec"]["nodeName"])
 
 
 def retired(answer: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["claim"], each["reason"]) for each in answer["retire"]]
 
 
-def looked(world: SimulatedCluster, number: int, *, after: int = 60) -> tuple[dict[str, Any], dict[str, Any]]:
+def looked(cluster: SimulatedCluster, number: int, *, after: int = 60) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run the surveys of one sweep, some seconds after the last."""
-    world.now += timedelta(seconds=after)
-    return world.survey(f"s{number}")
+    cluster.now += timedelta(seconds=after)
+    return cluster.survey(f"s{number}")
 
 
-def without_claim(world: SimulatedCluster, claim: NodeClaim) -> None:
+def without_claim(cluster: SimulatedCluster, claim: NodeClaim) -> None:
     """Remove the claim and its finalizer, as a person does."""
-    del world.kube.objects["nodeclaims", "", claim.name]
+    del cluster.kube.objects["nodeclaims", "", claim.name]
 
 
-def without_node(world: SimulatedCluster, claim: NodeClaim) -> None:
-    del world.kube.objects["nodes", "", claim.node_name]
+def without_node(cluster: SimulatedCluster, claim: NodeClaim) -> None:
+    del cluster.kube.objects["nodes", "", claim.node_name]
 
 
-def launch_of(world: SimulatedCluster, instance: str) -> str:
-    return world.ledger.pairings([instance])[instance].launch
+def launch_of(cluster: SimulatedCluster, instance: str) -> str:
+    return cluster.ledger.pairings([instance])[instance].launch

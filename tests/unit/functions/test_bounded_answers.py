@@ -56,12 +56,12 @@ def deleted_claim(number: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-def crowded(world: SimulatedCluster) -> SimulatedCluster:
+def crowded(cluster: SimulatedCluster) -> SimulatedCluster:
     """Return a cluster in which all of 5,000 claims must be retired."""
-    world.prepare()
+    cluster.prepare()
     for number in range(MANY):
-        world.kube.put(deleted_claim(number))
-    return world
+        cluster.kube.put(deleted_claim(number))
+    return cluster
 
 
 def size(answer: Any) -> int:
@@ -69,14 +69,16 @@ def size(answer: Any) -> int:
 
 
 def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: SimulatedCluster) -> None:
-    cluster, instances = crowded.survey("s1")
+    surveyed, instances = crowded.survey("s1")
 
-    assert len(cluster["retire"]) == survey_cluster.RETIRED_AT_ONCE
+    assert len(surveyed["retire"]) == survey_cluster.RETIRED_AT_ONCE
     assert len(instances["retire"]) == survey_instances.RETIRED_AT_ONCE
-    assert all(len(reason) <= REASON_AT_MOST for reason in cluster["reasons"])
-    found = len(cluster["retire"]) + 1  # one reason for each claim, and one for their class, which has no finalizer yet
-    assert cluster["reasons"][-1] == f"and {found - 19} more"
-    assert size(cluster) + size(instances) < 100_000
+    assert all(len(reason) <= REASON_AT_MOST for reason in surveyed["reasons"])
+    found = (
+        len(surveyed["retire"]) + 1
+    )  # one reason for each claim, and one for their class, which has no finalizer yet
+    assert surveyed["reasons"][-1] == f"and {found - 19} more"
+    assert size(surveyed) + size(instances) < 100_000
 
 
 def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: SimulatedCluster) -> None:
@@ -99,18 +101,18 @@ def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crow
 
 @pytest.mark.parametrize(("reason", "waves"), [("empty", [100]), ("deleted", [20, 20, 20, 20, 20])])
 def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(
-    world: SimulatedCluster, reason: str, waves: list[int]
+    cluster: SimulatedCluster, reason: str, waves: list[int]
 ) -> None:
-    world.prepare()
+    cluster.prepare()
     for number in range(100):
         manifest = deleted_claim(number)
         if reason == "empty":
             del manifest["metadata"]["deletionTimestamp"]
-        world.kube.put(manifest)
-    retirement = RetirementExecution(world, "retire-1")
+        cluster.kube.put(manifest)
+    retirement = RetirementExecution(cluster, "retire-1")
     requests = [
         RetirementRequest(claim.name, RetirementReason(reason), claim.instance_id)
-        for claim in list_claims(world.kube).claims
+        for claim in list_claims(cluster.kube).claims
     ]
 
     begun = retirement._begin(requests, retirement._take_the_lease() if reason == "empty" else 0)
@@ -120,39 +122,39 @@ def test_a_hundred_empty_nodes_are_one_wave_and_others_are_five(
 
 @pytest.mark.long("300 groups in executed state machines")
 def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_execution(
-    world: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of these pods selects a pool of its own, and claims of two pools share no launch."""
     most = record_node_claims.GROUPS_AT_ONCE
     pods = [pending(f"p-{number:03}") for number in range(most + 10)]
     for number, pod in enumerate(pods):
         pod["spec"]["nodeSelector"] = {"karpenter.sh/nodepool": f"pool-{number:03}"}
-        world.kube.put({**NODEPOOL, "metadata": {"name": f"pool-{number:03}", "uid": f"pool-{number:03}"}})
-    world.prepare(*pods)
+        cluster.kube.put({**NODEPOOL, "metadata": {"name": f"pool-{number:03}", "uid": f"pool-{number:03}"}})
+    cluster.prepare(*pods)
     answers: list[dict[str, Any]] = []
-    launch = world._launch
+    launch = cluster._launch
 
     def note_and_launch(task: Task, launches: str, index: int, until: int) -> None:
-        answers.append(world.answers["record_node_claims"])
+        answers.append(cluster.answers["record_node_claims"])
         launch(task, launches, index, until)
 
-    monkeypatch.setattr(world, "_launch", note_and_launch)
+    monkeypatch.setattr(cluster, "_launch", note_and_launch)
 
-    assert world.scale_up("up-1")
+    assert cluster.scale_up("up-1")
 
     rounds = [answer for number, answer in enumerate(answers) if number == 0 or answer is not answers[number - 1]]
     assert [(len(answer["groups"]), answer["postponed"]) for answer in rounds] == [(most, 10), (10, 0)]
-    assert len(list_claims(world.kube).claims) == len(pods)
+    assert len(list_claims(cluster.kube).claims) == len(pods)
 
 
-def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(world: SimulatedCluster) -> None:
+def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(cluster: SimulatedCluster) -> None:
     function = record_launches
     names = [f"{'pool' * 30}-{number:05}" for number in range(MANY)]
 
     with pytest.raises(ClientError, match="maximum allowed size"):
-        world.ledger.begin_wave("all", arn("all"), names, 0)
+        cluster.ledger.begin_wave("all", arn("all"), names, 0)
     mine = function.limit_names(names, function.WAVE_BYTES)
-    world.ledger.begin_wave("some", arn("some"), mine, 0)
+    cluster.ledger.begin_wave("some", arn("some"), mine, 0)
 
     assert 2_000 < len(mine) < MANY
-    assert set(world.ledger.wave("some").claims) == set(mine)  # type: ignore[union-attr] # it was written above
+    assert set(cluster.ledger.wave("some").claims) == set(mine)  # type: ignore[union-attr] # it was written above

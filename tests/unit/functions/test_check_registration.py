@@ -18,22 +18,22 @@ from tests.unit.functions.scale_up import SimulatedCluster, pending
 from tests.unit.lifecycle.joining_nodes import LINGERING
 
 
-def launched(world: SimulatedCluster, *others: dict[str, Any]) -> SimulatedCluster:
-    """Return a world with one pod, and others, whose nodes were launched and have not booted; no check has run yet."""
-    world.prepare(pending("web-1"), *others)
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
-    return world
+def launched(cluster: SimulatedCluster, *others: dict[str, Any]) -> SimulatedCluster:
+    """Return a cluster with one pod, and others, whose nodes were launched and have not booted; no check has run."""
+    cluster.prepare(pending("web-1"), *others)
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    return cluster
 
 
-def the_claim(world: SimulatedCluster) -> NodeClaim:
-    (claim,) = list_claims(world.kube).claims
+def the_claim(cluster: SimulatedCluster) -> NodeClaim:
+    (claim,) = list_claims(cluster.kube).claims
     return claim
 
 
-def the_node(world: SimulatedCluster) -> dict[str, Any]:
-    (node,) = world.kube.all(kinds.NODES)
+def the_node(cluster: SimulatedCluster) -> dict[str, Any]:
+    (node,) = cluster.kube.all(kinds.NODES)
     return node
 
 
@@ -41,8 +41,8 @@ def taints(node: dict[str, Any]) -> list[str]:
     return [taint["key"] for taint in node["spec"]["taints"]]
 
 
-def node_of(world: SimulatedCluster, pod: str) -> str:
-    return str(world.kube.get(kinds.PODS, pod, namespace="default")["spec"].get("nodeName", ""))
+def node_of(cluster: SimulatedCluster, pod: str) -> str:
+    return str(cluster.kube.get(kinds.PODS, pod, namespace="default")["spec"].get("nodeName", ""))
 
 
 def closed_node(name: str, created: str) -> dict[str, Any]:
@@ -54,195 +54,195 @@ def closed_node(name: str, created: str) -> dict[str, Any]:
     }
 
 
-def test_a_check_that_leaves_nodes_to_the_next_one_writes_few_events(world: SimulatedCluster) -> None:
-    launched(world, *(pending(f"api-{number:03d}") for number in range(99)))
-    world.unpublished = list(world.answers["record_node_claims"]["events"])
-    answer = world.check("up-1")
+def test_a_check_that_leaves_nodes_to_the_next_one_writes_few_events(cluster: SimulatedCluster) -> None:
+    launched(cluster, *(pending(f"api-{number:03d}") for number in range(99)))
+    cluster.unpublished = list(cluster.answers["record_node_claims"]["events"])
+    answer = cluster.check("up-1")
 
-    events = world.kube.all(kinds.EVENTS)
+    events = cluster.kube.all(kinds.EVENTS)
     assert (answer["done"], len(events)) == (False, EVENTS_WHILE_NODES_WAIT)
     assert any("100 Pods, for example " in each["note"] for each in events)
 
 
-def test_a_pod_that_cannot_be_read_closes_no_node(world: SimulatedCluster) -> None:
-    launched(world).boot()
+def test_a_pod_that_cannot_be_read_closes_no_node(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
     expression = {"key": "x", "operator": "Gt", "values": ["abc"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     odd = pending("odd")
     odd["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    world.kube.put(odd)
+    cluster.kube.put(odd)
 
-    answer = world.check("up-1")
+    answer = cluster.check("up-1")
 
     assert (answer["done"], answer["podsPlaced"]) == (True, 1)
-    assert taints(the_node(world)) == []
+    assert taints(the_node(cluster)) == []
 
 
-def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(world: SimulatedCluster) -> None:
+def test_a_node_that_was_closed_for_too_long_opens_before_any_pod_is_listed(cluster: SimulatedCluster) -> None:
     """If the function is killed while it lists pods, the node is already open."""
-    launched(world).boot()
-    world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
-    world.kube.asked.clear()
-    world.check("up-1")
+    launched(cluster).boot()
+    cluster.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
+    cluster.kube.asked.clear()
+    cluster.check("up-1")
 
-    asked = world.kube.asked
+    asked = cluster.kube.asked
     assert asked.index("PATCH /api/v1/nodes/forgotten") < asked.index("GET /api/v1/pods")
 
 
-def test_a_node_opens_in_time_even_if_filling_another_fails(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    world.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
+def test_a_node_opens_in_time_even_if_filling_another_fails(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    cluster.kube.put(closed_node("forgotten", "2026-11-21T11:54:00Z"))
 
     def no_pods(_method: str, path: str, do: Any) -> Any:
         if path.endswith("/pods"):
             raise RuntimeError("too large to list")
         return do()
 
-    world.kube.fault = no_pods
+    cluster.kube.fault = no_pods
     with pytest.raises(Exception, match="too large to list"):
-        world.check("up-1")
+        cluster.check("up-1")
 
-    assert taints(world.kube.get(kinds.NODES, "forgotten")) == []
+    assert taints(cluster.kube.get(kinds.NODES, "forgotten")) == []
 
 
 @pytest.mark.parametrize("wave", ["up-1", "ended"])
-def test_nodes_of_ours_open_after_five_minutes_whatever_their_claim(world: SimulatedCluster, wave: str) -> None:
-    launched(world)
-    world.kube.put(closed_node("old", "2026-11-21T11:54:00Z"))
-    world.kube.put(closed_node("young", "2026-11-21T11:58:00Z"))
+def test_nodes_of_ours_open_after_five_minutes_whatever_their_claim(cluster: SimulatedCluster, wave: str) -> None:
+    launched(cluster)
+    cluster.kube.put(closed_node("old", "2026-11-21T11:54:00Z"))
+    cluster.kube.put(closed_node("young", "2026-11-21T11:58:00Z"))
 
-    world.check(wave)
+    cluster.check(wave)
 
-    assert taints(world.kube.get(kinds.NODES, "old")) == []
-    assert taints(world.kube.get(kinds.NODES, "young")) == [FILLING]
+    assert taints(cluster.kube.get(kinds.NODES, "old")) == []
+    assert taints(cluster.kube.get(kinds.NODES, "young")) == [FILLING]
 
 
-def test_a_claim_whose_node_never_comes_is_given_up_and_its_pod_planned_for_anew(world: SimulatedCluster) -> None:
-    launched(world)
-    first = the_claim(world).name
-    world.now += timedelta(minutes=16)
+def test_a_claim_whose_node_never_comes_is_given_up_and_its_pod_planned_for_anew(cluster: SimulatedCluster) -> None:
+    launched(cluster)
+    first = the_claim(cluster).name
+    cluster.now += timedelta(minutes=16)
 
-    assert world.check("up-1")["failed"] == [first]
-    assert world.check("up-1")["done"]
+    assert cluster.check("up-1")["failed"] == [first]
+    assert cluster.check("up-1")["done"]
 
-    condition = the_claim(world).conditions["Registered"]
+    condition = the_claim(cluster).conditions["Registered"]
     assert (condition.status, condition.reason) == ("False", "RegistrationTimeout")
     assert "console output" in condition.message
-    assert world.ledger.assignments() == {}
-    survey = world.sweep("up-2")
+    assert cluster.ledger.assignments() == {}
+    survey = cluster.sweep("up-2")
     assert (survey["pendingPods"], survey["unwatchedClaims"]) == (1, 0)
-    assert world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
-    quiet = world.sweep("up-3")
-    assert (quiet["pendingPods"], quiet["unwatchedClaims"], len(world.ec2.instances)) == (0, 0, 2)
+    assert cluster.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
+    quiet = cluster.sweep("up-3")
+    assert (quiet["pendingPods"], quiet["unwatchedClaims"], len(cluster.ec2.instances)) == (0, 0, 2)
 
 
-def test_a_claim_whose_node_is_gone_is_given_up(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    the_node(world)["status"]["conditions"][0]["status"] = "False"
-    assert world.check("up-1")["registered"] == 1
-    world.kube.delete(kinds.NODES, the_node(world)["metadata"]["name"])
+def test_a_claim_whose_node_is_gone_is_given_up(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    the_node(cluster)["status"]["conditions"][0]["status"] = "False"
+    assert cluster.check("up-1")["registered"] == 1
+    cluster.kube.delete(kinds.NODES, the_node(cluster)["metadata"]["name"])
 
-    assert world.check("up-1")["failed"] == [the_claim(world).name]
-    assert world.check("up-1")["done"]
+    assert cluster.check("up-1")["failed"] == [the_claim(cluster).name]
+    assert cluster.check("up-1")["done"]
 
-    assert the_claim(world).conditions["Registered"].reason == "NodeGone"
-    assert world.ledger.assignments() == {}
+    assert the_claim(cluster).conditions["Registered"].reason == "NodeGone"
+    assert cluster.ledger.assignments() == {}
 
 
-def test_a_claim_whose_node_never_takes_pods_is_given_up_and_its_node_plans_no_pods(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    the_node(world)["status"]["conditions"][0]["status"] = "False"
-    assert not world.check("up-1")["done"]
-    world.now += timedelta(minutes=16)
-    first = the_claim(world)
+def test_a_claim_whose_node_never_takes_pods_is_given_up_and_its_node_plans_no_pods(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    the_node(cluster)["status"]["conditions"][0]["status"] = "False"
+    assert not cluster.check("up-1")["done"]
+    cluster.now += timedelta(minutes=16)
+    first = the_claim(cluster)
 
-    assert world.check("up-1")["failed"] == [first.name]
+    assert cluster.check("up-1")["failed"] == [first.name]
 
-    condition = the_claim(world).conditions["Initialized"]
+    condition = the_claim(cluster).conditions["Initialized"]
     assert (condition.status, condition.reason) == ("False", "InitializationTimeout")
     assert "the node is not Ready" in condition.message
-    assert taints(the_node(world)) == []
-    survey = world.sweep("up-2")
+    assert taints(the_node(cluster)) == []
+    survey = cluster.sweep("up-2")
     assert (survey["pendingPods"], survey["unwatchedClaims"]) == (1, 0)
-    assert len(world.ec2.instances) == 2
-    bound = world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
+    assert len(cluster.ec2.instances) == 2
+    bound = cluster.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
     assert bound != first.node_name
 
 
-def test_what_could_not_be_given_up_is_tried_again(world: SimulatedCluster) -> None:
-    launched(world)
-    world.now += timedelta(minutes=16)
+def test_what_could_not_be_given_up_is_tried_again(cluster: SimulatedCluster) -> None:
+    launched(cluster)
+    cluster.now += timedelta(minutes=16)
 
     def refuse_status(method: str, path: str, do: Any) -> Any:
         if method == "PATCH" and path.endswith("/status"):
             raise KubeError("busy", status=503)
         return do()
 
-    world.kube.fault = refuse_status
-    assert not world.check("up-1")["done"]
-    world.kube.fault = None
+    cluster.kube.fault = refuse_status
+    assert not cluster.check("up-1")["done"]
+    cluster.kube.fault = None
 
-    assert world.check("up-1")["done"]
-    assert the_claim(world).conditions["Registered"].reason == "RegistrationTimeout"
+    assert cluster.check("up-1")["done"]
+    assert the_claim(cluster).conditions["Registered"].reason == "RegistrationTimeout"
 
 
-def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    the_node(world)["spec"]["taints"] = [
-        taint for taint in the_node(world)["spec"]["taints"] if taint["key"] != FILLING
+def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    the_node(cluster)["spec"]["taints"] = [
+        taint for taint in the_node(cluster)["spec"]["taints"] if taint["key"] != FILLING
     ]
 
-    answer = world.check("up-1")
+    answer = cluster.check("up-1")
 
     assert (answer["done"], answer["initialized"], answer["podsPlaced"]) == (True, 1, 0)
-    assert the_node(world)["metadata"]["labels"][INITIALIZED] == "true"
-    assert "nodeName" not in world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]
-    assert world.ledger.assignments() == {}
+    assert the_node(cluster)["metadata"]["labels"][INITIALIZED] == "true"
+    assert "nodeName" not in cluster.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]
+    assert cluster.ledger.assignments() == {}
 
 
 def test_pods_run_before_the_node_controller_takes_its_taint_off_and_the_node_opens_after(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
     patient, hasty = pending("patient"), pending("hasty")
     # as the API server writes it
     patient["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 300}]
     hasty["spec"]["tolerations"] = [{**LINGERING, "operator": "Exists", "tolerationSeconds": 0}]
-    world.prepare(patient, hasty)
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.boot()
-    for node in world.kube.all(kinds.NODES):
+    cluster.prepare(patient, hasty)
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.boot()
+    for node in cluster.kube.all(kinds.NODES):
         node["spec"]["taints"].append(LINGERING)
 
-    world.check("up-1")
-    assert not node_of(world, "patient")  # its kubelet may not have observed yet that the node is registered
+    cluster.check("up-1")
+    assert not node_of(cluster, "patient")  # its kubelet may not have observed yet that the node is registered
 
-    answer = world.check("up-1")
+    answer = cluster.check("up-1")
     assert (answer["done"], answer["registered"], answer["initialized"]) == (False, 2, 0)
-    assert node_of(world, "patient") and not node_of(world, "hasty")
-    for node in world.kube.all(kinds.NODES):
+    assert node_of(cluster, "patient") and not node_of(cluster, "hasty")
+    for node in cluster.kube.all(kinds.NODES):
         assert taints(node) == [FILLING, LINGERING["key"]]
         node["spec"]["taints"].remove(LINGERING)
-    answer = world.check("up-1")
+    answer = cluster.check("up-1")
     assert (answer["done"], answer["podsPlaced"], answer["placedAsPlanned"]) == (True, 2, 1.0)
-    assert node_of(world, "hasty")
-    assert [taints(node) for node in world.kube.all(kinds.NODES)] == [[], []]
+    assert node_of(cluster, "hasty")
+    assert [taints(node) for node in cluster.kube.all(kinds.NODES)] == [[], []]
 
 
-def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    the_node(world)["spec"]["taints"].append(LINGERING)
-    assert not world.check("up-1")["done"]
-    world.now += timedelta(minutes=16)
+def test_a_taint_that_lingers_for_ever_keeps_no_claim_waiting_for_ever(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    the_node(cluster)["spec"]["taints"].append(LINGERING)
+    assert not cluster.check("up-1")["done"]
+    cluster.now += timedelta(minutes=16)
 
-    assert world.check("up-1")["failed"] == [the_claim(world).name]
-    assert LINGERING["key"] in the_claim(world).conditions["Initialized"].message
+    assert cluster.check("up-1")["failed"] == [the_claim(cluster).name]
+    assert LINGERING["key"] in the_claim(cluster).conditions["Initialized"].message
 
 
-def waits_for_another_node(world: SimulatedCluster, manifest: dict[str, Any]) -> None:
+def waits_for_another_node(cluster: SimulatedCluster, manifest: dict[str, Any]) -> None:
     """Return a pod for which a node is in flight that does not boot in this test."""
-    world.kube.put(manifest)
-    world.ledger.assign("another", {Pod.from_kube(manifest).class_key: 1}, 1)
+    cluster.kube.put(manifest)
+    cluster.ledger.assign("another", {Pod.from_kube(manifest).class_key: 1}, 1)
 
 
 def urgent(created: str = "") -> dict[str, Any]:
@@ -254,302 +254,303 @@ def urgent(created: str = "") -> dict[str, Any]:
     return manifest
 
 
-def now(world: SimulatedCluster) -> str:
-    return world.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+def now(cluster: SimulatedCluster) -> str:
+    return cluster.now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def ready_at(world: SimulatedCluster, time: str) -> None:
-    the_node(world)["status"]["conditions"][0]["lastTransitionTime"] = time
+def ready_at(cluster: SimulatedCluster, time: str) -> None:
+    the_node(cluster)["status"]["conditions"][0]["lastTransitionTime"] = time
 
 
-def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(world: SimulatedCluster) -> None:
-    launched(world).boot()
+def test_a_pod_that_its_scheduler_wrote_to_meanwhile_is_bound_all_the_same(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
     written: list[str] = []
 
     def write_first(_method: str, path: str, do: Any) -> Any:
         if path.endswith("/binding") and not written:
             written.append(path)
-            world.kube.patch(kinds.PODS, "web-1", {"metadata": {"labels": {"seen": "again"}}}, namespace="default")
+            cluster.kube.patch(kinds.PODS, "web-1", {"metadata": {"labels": {"seen": "again"}}}, namespace="default")
         return do()
 
-    world.kube.fault = write_first
-    world.kube.asked.clear()
-    answer = world.check("up-1")
+    cluster.kube.fault = write_first
+    cluster.kube.asked.clear()
+    answer = cluster.check("up-1")
 
     assert (len(written), answer["podsPlaced"], answer["placedAsPlanned"]) == (1, 1, 1.0)
-    assert sorted(asked for asked in world.kube.asked if "/pods/web-1" in asked) == [
+    assert sorted(asked for asked in cluster.kube.asked if "/pods/web-1" in asked) == [
         "PATCH /api/v1/namespaces/default/pods/web-1",  # the scheduler
         "POST /api/v1/namespaces/default/pods/web-1/binding",
     ]
 
 
 def test_a_filled_node_stays_closed_for_half_a_minute_to_a_pod_that_is_meant_for_another(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    launched(world).boot()
-    ready_at(world, "2026-11-21T12:00:00Z")
-    waits_for_another_node(world, pending("small", cpu="200m"))
+    launched(cluster).boot()
+    ready_at(cluster, "2026-11-21T12:00:00Z")
+    waits_for_another_node(cluster, pending("small", cpu="200m"))
 
-    assert not world.check("up-1")["done"]
+    assert not cluster.check("up-1")["done"]
     assert (
-        world.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
-        == the_node(world)["metadata"]["name"]
+        cluster.kube.get(kinds.PODS, "web-1", namespace="default")["spec"]["nodeName"]
+        == the_node(cluster)["metadata"]["name"]
     )
-    assert taints(the_node(world)) == [FILLING]
-    world.now += timedelta(seconds=29)
-    assert not world.check("up-1")["done"]
-    world.now += timedelta(seconds=2)
-    assert world.check("up-1")["placedAsPlanned"] == 1.0
-    assert taints(the_node(world)) == []
+    assert taints(the_node(cluster)) == [FILLING]
+    cluster.now += timedelta(seconds=29)
+    assert not cluster.check("up-1")["done"]
+    cluster.now += timedelta(seconds=2)
+    assert cluster.check("up-1")["placedAsPlanned"] == 1.0
+    assert taints(the_node(cluster)) == []
 
 
 def test_a_filled_node_stays_closed_for_a_boot_to_a_more_important_pod_that_would_push_out_what_runs(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    launched(world).boot()
-    ready_at(world, "2026-11-21T12:00:00Z")
-    waits_for_another_node(world, urgent())
+    launched(cluster).boot()
+    ready_at(cluster, "2026-11-21T12:00:00Z")
+    waits_for_another_node(cluster, urgent())
 
-    world.now += timedelta(seconds=60)
-    assert not world.check("up-1")["done"]
-    assert taints(the_node(world)) == [FILLING]
-    world.now += timedelta(seconds=61)
-    assert world.check("up-1")["done"]
-    assert taints(the_node(world)) == []
+    cluster.now += timedelta(seconds=60)
+    assert not cluster.check("up-1")["done"]
+    assert taints(the_node(cluster)) == [FILLING]
+    cluster.now += timedelta(seconds=61)
+    assert cluster.check("up-1")["done"]
+    assert taints(the_node(cluster)) == []
 
 
 def test_a_filled_node_stays_closed_until_its_scheduler_may_have_seen_where_a_more_important_pod_went(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    launched(world, urgent()).boot()
+    launched(cluster, urgent()).boot()
 
-    assert not world.check("up-1")["done"]
+    assert not cluster.check("up-1")["done"]
     nodes = {
-        name: world.kube.get(kinds.PODS, name, namespace="default")["spec"]["nodeName"] for name in ("web-1", "urgent")
+        name: cluster.kube.get(kinds.PODS, name, namespace="default")["spec"]["nodeName"]
+        for name in ("web-1", "urgent")
     }
-    closed = {name: taints(world.kube.get(kinds.NODES, node)) for name, node in nodes.items()}
+    closed = {name: taints(cluster.kube.get(kinds.NODES, node)) for name, node in nodes.items()}
     assert closed == {"web-1": [FILLING], "urgent": []}
-    assert world.check("up-1")["done"]
-    assert taints(world.kube.get(kinds.NODES, nodes["web-1"])) == []
+    assert cluster.check("up-1")["done"]
+    assert taints(cluster.kube.get(kinds.NODES, nodes["web-1"])) == []
 
 
 def test_a_filled_node_stays_closed_for_a_moment_to_a_more_important_pod_that_no_plan_has_seen(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    launched(world).boot()
-    ready_at(world, now(world))
-    world.kube.put(urgent(now(world)))
+    launched(cluster).boot()
+    ready_at(cluster, now(cluster))
+    cluster.kube.put(urgent(now(cluster)))
 
-    world.now += timedelta(seconds=19)
-    assert not world.check("up-1")["done"]
-    assert taints(the_node(world)) == [FILLING]
-    world.now += timedelta(seconds=2)
-    assert world.check("up-1")["done"]
-    assert taints(the_node(world)) == []
-
-
-def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    ready_at(world, now(world))
-    world.now += timedelta(seconds=31)
-    world.kube.put(urgent(now(world)))
-
-    assert world.check("up-1")["done"]
-    assert taints(the_node(world)) == []
+    cluster.now += timedelta(seconds=19)
+    assert not cluster.check("up-1")["done"]
+    assert taints(the_node(cluster)) == [FILLING]
+    cluster.now += timedelta(seconds=2)
+    assert cluster.check("up-1")["done"]
+    assert taints(the_node(cluster)) == []
 
 
-def test_a_filled_node_opens_at_once_where_nobody_else_fits(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    ready_at(world, "2026-11-21T12:00:00Z")
-    waits_for_another_node(world, pending("large"))
+def test_new_pods_that_keep_coming_keep_no_node_closed_for_long(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    ready_at(cluster, now(cluster))
+    cluster.now += timedelta(seconds=31)
+    cluster.kube.put(urgent(now(cluster)))
 
-    assert world.check("up-1")["done"]
-    assert taints(the_node(world)) == []
+    assert cluster.check("up-1")["done"]
+    assert taints(the_node(cluster)) == []
 
 
-def test_a_node_gets_its_pods_while_another_launch_runs_and_counts_in_the_whole_wave(world: SimulatedCluster) -> None:
+def test_a_filled_node_opens_at_once_where_nobody_else_fits(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    ready_at(cluster, "2026-11-21T12:00:00Z")
+    waits_for_another_node(cluster, pending("large"))
+
+    assert cluster.check("up-1")["done"]
+    assert taints(the_node(cluster)) == []
+
+
+def test_a_node_gets_its_pods_while_another_launch_runs_and_counts_in_the_whole_wave(cluster: SimulatedCluster) -> None:
     bound: list[list[str]] = []
 
     def list_bound() -> None:
-        pods = world.kube.list(kinds.PODS)
+        pods = cluster.kube.list(kinds.PODS)
         bound.append(sorted(pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")))
 
-    world.after_each_launch = list_bound
-    world.prepare(pending("web"), pending("db", cpu="3500m"))
+    cluster.after_each_launch = list_bound
+    cluster.prepare(pending("web"), pending("db", cpu="3500m"))
 
-    assert world.scale_up("up-1")
+    assert cluster.scale_up("up-1")
 
     assert [len(names) for names in bound] == [1, 2]
-    answer = world.answers["check_registration"]
+    answer = cluster.answers["check_registration"]
     assert (answer["initialized"], answer["podsPlaced"], answer["placedAsPlanned"]) == (2, 2, 1.0)
-    assert world.ledger.waves() == []
-    reasons = [(each["reason"], each["regarding"]["kind"]) for each in world.kube.list(kinds.EVENTS)]
+    assert cluster.ledger.waves() == []
+    reasons = [(each["reason"], each["regarding"]["kind"]) for each in cluster.kube.list(kinds.EVENTS)]
     assert reasons.count(("Launched", "NodeClaim")) == reasons.count(("Initialized", "NodeClaim")) == 2
 
 
-def test_a_record_reports_whether_launches_of_its_round_may_still_run(world: SimulatedCluster) -> None:
+def test_a_record_reports_whether_launches_of_its_round_may_still_run(cluster: SimulatedCluster) -> None:
     launching: list[bool] = []
 
     def end_launches() -> None:
-        launching.append(world.answers["record_launches"]["launching"])
-        lease = world.ledger.lease()
+        launching.append(cluster.answers["record_launches"]["launching"])
+        lease = cluster.ledger.lease()
         ended = f"{lease.number}/1" if len(launching) == 1 else f"{lease.number}/2"
-        world.machine._update("LEASE", "scale-up", "SET launchesEnded = :ended", {":ended": ended})
+        cluster.machine._update("LEASE", "scale-up", "SET launchesEnded = :ended", {":ended": ended})
 
-    world.after_each_launch = end_launches
-    world.prepare(pending("web"), pending("db", cpu="3500m"))
+    cluster.after_each_launch = end_launches
+    cluster.prepare(pending("web"), pending("db", cpu="3500m"))
 
-    assert world.scale_up("up-1")
+    assert cluster.scale_up("up-1")
 
     assert launching == [True, False]
-    assert world.answers["record_launches"]["launching"] is True  # of round 2 only
+    assert cluster.answers["record_launches"]["launching"] is True  # of round 2 only
 
 
-def test_a_node_opens_a_second_after_all_its_bindings(world: SimulatedCluster) -> None:
-    launched(world, pending("web-2"))
-    world.boot()
-    world.kube.asked.clear()
+def test_a_node_opens_a_second_after_all_its_bindings(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-2"))
+    cluster.boot()
+    cluster.kube.asked.clear()
 
-    answer = world.check("up-1")
+    answer = cluster.check("up-1")
 
     assert (answer["done"], answer["settling"], answer["podsPlaced"]) == (True, 0, 2)
-    asked = world.kube.asked
+    asked = cluster.kube.asked
     second = asked.index("sleep 1")
-    nodes = [f"PATCH /api/v1/nodes/{node['metadata']['name']}" for node in world.kube.all(kinds.NODES)]
+    nodes = [f"PATCH /api/v1/nodes/{node['metadata']['name']}" for node in cluster.kube.all(kinds.NODES)]
     last_binding = max(number for number, call in enumerate(asked) if call.endswith("/binding"))
     openings = [max(number for number, call in enumerate(asked) if call == patch) for patch in nodes]
     assert len(nodes) == 2
     assert last_binding < second < min(openings)
 
 
-def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(world: SimulatedCluster) -> None:
+def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(cluster: SimulatedCluster) -> None:
     """Its check ends at once, so that a node that becomes Ready now gets its pods soon."""
-    launched(world, pending("web-2"))
-    world.boot()
-    first, other = world.kube.all(kinds.NODES)
+    launched(cluster, pending("web-2"))
+    cluster.boot()
+    first, other = cluster.kube.all(kinds.NODES)
     other["status"]["conditions"][0]["status"] = "False"
 
-    filled = world.check("up-1")
+    filled = cluster.check("up-1")
 
     assert (filled["done"], filled["settling"], filled["initialized"]) == (False, 1, 0)
-    assert taints(world.kube.get(kinds.NODES, first["metadata"]["name"])) == [FILLING]
-    assert len([pod for pod in ("web-1", "web-2") if node_of(world, pod) == first["metadata"]["name"]]) == 1
-    assert "sleep 1" not in world.kube.asked
+    assert taints(cluster.kube.get(kinds.NODES, first["metadata"]["name"])) == [FILLING]
+    assert len([pod for pod in ("web-1", "web-2") if node_of(cluster, pod) == first["metadata"]["name"]]) == 1
+    assert "sleep 1" not in cluster.kube.asked
 
-    opened = world.check("up-1")
+    opened = cluster.check("up-1")
 
     assert (opened["done"], opened["settling"], opened["initialized"]) == (False, 0, 1)
-    assert taints(world.kube.get(kinds.NODES, first["metadata"]["name"])) == []
+    assert taints(cluster.kube.get(kinds.NODES, first["metadata"]["name"])) == []
 
 
-def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(world: SimulatedCluster) -> None:
-    launched(world).boot()
+def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
 
-    assert world.check("up-1", launching=True)["settling"] == 1
-    assert taints(the_node(world)) == [FILLING]
-    assert world.check("up-1", launching=True)["settling"] == 0
-    assert taints(the_node(world)) == []
+    assert cluster.check("up-1", launching=True)["settling"] == 1
+    assert taints(the_node(cluster)) == [FILLING]
+    assert cluster.check("up-1", launching=True)["settling"] == 0
+    assert taints(the_node(cluster)) == []
 
 
-def health(world: SimulatedCluster) -> tuple[str, str, list[str]]:
+def health(cluster: SimulatedCluster) -> tuple[str, str, list[str]]:
     """Return status and reason of the pool's condition, and the outcomes in its status."""
-    status = world.kube.get(kinds.NODEPOOLS, "default")["status"]
+    status = cluster.kube.get(kinds.NODEPOOLS, "default")["status"]
     found = Conditions.from_kube(status["conditions"])["NodeRegistrationHealthy"]
     return found.status, found.reason, status["lastRegistrations"]
 
 
-def events_of_the_pool(world: SimulatedCluster) -> list[str]:
-    return [each["reason"] for each in world.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == "NodePool"]
+def events_of_the_pool(cluster: SimulatedCluster) -> list[str]:
+    return [each["reason"] for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == "NodePool"]
 
 
-def test_a_pool_shows_whether_its_last_launched_nodes_registered(world: SimulatedCluster) -> None:
-    launched(world)
-    assert health(world) == ("Unknown", "NoRegistrations", [])
+def test_a_pool_shows_whether_its_last_launched_nodes_registered(cluster: SimulatedCluster) -> None:
+    launched(cluster)
+    assert health(cluster) == ("Unknown", "NoRegistrations", [])
 
-    world.boot()
-    world.check("up-1")
-    assert health(world) == ("True", "Registered", ["Registered"])
+    cluster.boot()
+    cluster.check("up-1")
+    assert health(cluster) == ("True", "Registered", ["Registered"])
 
-    world.check("up-1")
-    assert health(world) == ("True", "Registered", ["Registered"])
-    assert "NodeRegistrationHealthy" not in events_of_the_pool(world)
+    cluster.check("up-1")
+    assert health(cluster) == ("True", "Registered", ["Registered"])
+    assert "NodeRegistrationHealthy" not in events_of_the_pool(cluster)
 
 
 def test_a_pool_is_unhealthy_after_two_launched_nodes_did_not_register_and_gets_one_event(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    launched(world, pending("web-2"))
-    world.now += timedelta(minutes=16)
+    launched(cluster, pending("web-2"))
+    cluster.now += timedelta(minutes=16)
 
-    world.check("up-1")
-    world.check("up-1")
+    cluster.check("up-1")
+    cluster.check("up-1")
 
-    assert health(world) == ("False", "RegistrationTimeout", ["RegistrationTimeout"] * 2)
-    assert events_of_the_pool(world).count("NodeRegistrationUnhealthy") == 1
+    assert health(cluster) == ("False", "RegistrationTimeout", ["RegistrationTimeout"] * 2)
+    assert events_of_the_pool(cluster).count("NodeRegistrationUnhealthy") == 1
 
 
-def test_two_nodes_of_one_instance_are_the_cause_on_the_claim_and_no_pod_is_bound(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    twin = the_node(world)
+def test_two_nodes_of_one_instance_are_the_cause_on_the_claim_and_no_pod_is_bound(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    twin = the_node(cluster)
     own, twin["metadata"]["name"] = twin["metadata"]["name"], "twin"
-    world.kube.put({**twin, "metadata": {**twin["metadata"], "uid": "uid-of-twin"}})
-    world.kube.put({**twin, "metadata": {**twin["metadata"], "name": own}})
+    cluster.kube.put({**twin, "metadata": {**twin["metadata"], "uid": "uid-of-twin"}})
+    cluster.kube.put({**twin, "metadata": {**twin["metadata"], "name": own}})
     cause = (
         f"several nodes have the provider id of its instance: {', '.join(sorted((own, 'twin')))}. "
         "Delete those that are not its own"
     )
 
-    assert world.check("up-1")["waiting"] == 1
-    world.check("up-1")
+    assert cluster.check("up-1")["waiting"] == 1
+    cluster.check("up-1")
 
-    found = the_claim(world).conditions["Registered"]
+    found = the_claim(cluster).conditions["Registered"]
     assert (found.status, found.reason, found.message) == ("Unknown", "MultipleNodesFound", cause)
-    events = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "MultipleNodesFound"]
+    events = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "MultipleNodesFound"]
     assert [(each["regarding"]["kind"], each["note"]) for each in events] == [("NodeClaim", cause)]
 
-    world.now += timedelta(minutes=16)
-    world.check("up-1")
-    found = the_claim(world).conditions["Registered"]
+    cluster.now += timedelta(minutes=16)
+    cluster.check("up-1")
+    found = the_claim(cluster).conditions["Registered"]
     assert (found.status, found.reason) == ("False", "RegistrationTimeout")
     assert found.message.endswith(f"has not joined the cluster in 15 minutes. {cause}")
 
 
-def test_a_claim_whose_twin_node_was_deleted_registers(world: SimulatedCluster) -> None:
-    launched(world).boot()
-    node = the_node(world)
-    world.kube.put({**node, "metadata": {**node["metadata"], "name": "twin", "uid": "uid-of-twin"}})
-    world.check("up-1")
-    world.kube.delete(kinds.NODES, "twin")
+def test_a_claim_whose_twin_node_was_deleted_registers(cluster: SimulatedCluster) -> None:
+    launched(cluster).boot()
+    node = the_node(cluster)
+    cluster.kube.put({**node, "metadata": {**node["metadata"], "name": "twin", "uid": "uid-of-twin"}})
+    cluster.check("up-1")
+    cluster.kube.delete(kinds.NODES, "twin")
 
-    assert world.check("up-1")["done"]
-    assert the_claim(world).conditions["Registered"].reason == "Registered"
+    assert cluster.check("up-1")["done"]
+    assert the_claim(cluster).conditions["Registered"].reason == "Registered"
 
 
 def test_a_ready_node_without_the_requested_device_is_the_cause_on_the_claim_after_two_minutes(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    launched(world).boot()
-    claim = the_claim(world)
-    manifest = world.kube.get(kinds.NODECLAIMS, claim.name)
+    launched(cluster).boot()
+    claim = the_claim(cluster)
+    manifest = cluster.kube.get(kinds.NODECLAIMS, claim.name)
     manifest["spec"].setdefault("resources", {}).setdefault("requests", {})["nvidia.com/gpu"] = "1"
-    world.kube.put(manifest)
+    cluster.kube.put(manifest)
 
-    world.check("up-1")
-    world.now += timedelta(minutes=1)
-    world.check("up-1")
-    assert the_claim(world).conditions["Initialized"].reason == "NodeNotReady"
+    cluster.check("up-1")
+    cluster.now += timedelta(minutes=1)
+    cluster.check("up-1")
+    assert the_claim(cluster).conditions["Initialized"].reason == "NodeNotReady"
 
-    world.now += timedelta(minutes=2)
-    world.check("up-1")
-    found, node = the_claim(world).conditions["Initialized"], the_node(world)["metadata"]["name"]
+    cluster.now += timedelta(minutes=2)
+    cluster.check("up-1")
+    found, node = the_claim(cluster).conditions["Initialized"], the_node(cluster)["metadata"]["name"]
     cause = (
         f"node {node} is Ready and has not registered nvidia.com/gpu: the NVIDIA device plug-in must run on the node, "
         "and its image must have its driver"
     )
     assert (found.status, found.reason, found.message) == ("Unknown", "ResourceNotRegistered", cause)
 
-    world.now += timedelta(minutes=13)
-    world.check("up-1")
-    found = the_claim(world).conditions["Initialized"]
+    cluster.now += timedelta(minutes=13)
+    cluster.check("up-1")
+    found = the_claim(cluster).conditions["Initialized"]
     assert (found.status, found.reason) == ("False", "InitializationTimeout")
     assert cause in found.message

@@ -12,17 +12,17 @@ from joiner.names import CLASS_FINALIZER
 from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def node_class(world: SimulatedCluster) -> dict[str, Any]:
-    (found,) = world.kube.all(kinds.EC2NODECLASSES)
+def node_class(cluster: SimulatedCluster) -> dict[str, Any]:
+    (found,) = cluster.kube.all(kinds.EC2NODECLASSES)
     return found
 
 
 @pytest.fixture
-def running(world: SimulatedCluster) -> SimulatedCluster:
+def running(cluster: SimulatedCluster) -> SimulatedCluster:
     """One node runs."""
-    world.prepare(pending("web-1"))
-    world.scale_up("up-1")
-    return world
+    cluster.prepare(pending("web-1"))
+    cluster.scale_up("up-1")
+    return cluster
 
 
 def test_a_class_gets_the_finalizer_with_its_first_claim(running: SimulatedCluster) -> None:
@@ -33,7 +33,7 @@ def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_clai
     running.kube.delete(kinds.EC2NODECLASSES, node_class(running)["metadata"]["name"])
     (claim,) = running.kube.all(kinds.NODECLAIMS)
 
-    cluster, _ = running.survey("s1")
+    surveyed, _ = running.survey("s1")
 
     assert node_class(running)["metadata"]["finalizers"] == [CLASS_FINALIZER]
     notes = [event["note"] for event in running.kube.all(kinds.EVENTS) if event["reason"] == "NodeClaimsExist"]
@@ -41,7 +41,7 @@ def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_clai
         f"it is being deleted and stays until its claim is gone: NodeClaim/{claim['metadata']['name']}. Until then its "
         "pools launch nothing: name another class in them, and delete the claims"
     ]
-    assert cluster["unsettledClasses"] == 0
+    assert surveyed["unsettledClasses"] == 0
 
 
 def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_starts(running: SimulatedCluster) -> None:
@@ -50,8 +50,8 @@ def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_st
     for claim in list_claims(running.kube).claims:
         delete_claim(running.kube, claim)
 
-    cluster, _ = running.survey("s1")
-    assert cluster["unsettledClasses"] == 1
+    surveyed, _ = running.survey("s1")
+    assert surveyed["unsettledClasses"] == 1
     running.scale_up("up-2")
 
     assert running.kube.all(kinds.EC2NODECLASSES) == []

@@ -14,7 +14,7 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.names import TERMINATION_FINALIZER
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import NOON, SimulatedCluster, pending
 from tests.unit.functions.simulation_invariants import nothing_is_left
@@ -26,7 +26,7 @@ PODS = (pending("web-1"), pending("web-2"), pending("db-1", cpu="3"))
 WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}
 
 
-class SkewedWorld(SimulatedCluster):
+class SkewedCluster(SimulatedCluster):
     """Each reading of the clock is up to half a minute early or late."""
 
     chance = random.Random(0)  # noqa: S311 - a course of events
@@ -45,26 +45,26 @@ class SkewedWorld(SimulatedCluster):
 
 
 @pytest.fixture(params=SEEDS)
-def skewed(make_world: MakeWorld, request: pytest.FixtureRequest) -> Iterator[SkewedWorld]:
-    made = make_world()
-    world = SkewedWorld(made.ledger, made.store, made.kube, machine=made.machine)
-    world.chance = random.Random(request.param)  # noqa: S311 - a course of events
-    world.true = NOON
-    world.prepare(*PODS)
-    yield world
+def skewed(make_cluster: MakeCluster, request: pytest.FixtureRequest) -> Iterator[SkewedCluster]:
+    made = make_cluster()
+    cluster = SkewedCluster(made.ledger, made.store, made.kube, machine=made.machine)
+    cluster.chance = random.Random(request.param)  # noqa: S311 - a course of events
+    cluster.true = NOON
+    cluster.prepare(*PODS)
+    yield cluster
 
 
-def sweeps(world: SkewedWorld, count: int) -> list[tuple[str, str]]:
+def sweeps(cluster: SkewedCluster, count: int) -> list[tuple[str, str]]:
     """Run sweeps a minute apart; return claim and reason of the retirements that they ask for."""
     found = []
     for number in range(count):
-        world.pass_time(60)
-        answer = world.sweep(f"up-sweep-{number}")
+        cluster.pass_time(60)
+        answer = cluster.sweep(f"up-sweep-{number}")
         found += [(each["claim"], each["reason"]) for each in answer["retire"]]
     return found
 
 
-def test_a_scale_up_whose_functions_read_different_clocks_launches_each_node_once(skewed: SkewedWorld) -> None:
+def test_a_scale_up_whose_functions_read_different_clocks_launches_each_node_once(skewed: SkewedCluster) -> None:
     assert skewed.scale_up("up-1")
     launched = set(skewed.ec2.instances)
 
@@ -75,7 +75,7 @@ def test_a_scale_up_whose_functions_read_different_clocks_launches_each_node_onc
 
 
 @pytest.mark.parametrize("state", ["record_node_claims", "launch_instances", "record_launches"])
-def test_an_execution_that_stops_under_different_clocks_is_completed_once(skewed: SkewedWorld, state: str) -> None:
+def test_an_execution_that_stops_under_different_clocks_is_completed_once(skewed: SkewedCluster, state: str) -> None:
     skewed.stop_after = state
     assert not skewed.scale_up("up-1")
     launched = set(skewed.ec2.instances)
@@ -88,7 +88,7 @@ def test_an_execution_that_stops_under_different_clocks_is_completed_once(skewed
     assert len(skewed.ec2.instances) == len(list_claims(skewed.kube).claims)
 
 
-def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_show(skewed: SkewedWorld) -> None:
+def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_show(skewed: SkewedCluster) -> None:
     skewed.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
     skewed.scale_up("up-1")
     skewed.true += HOUR
@@ -105,36 +105,36 @@ def test_an_empty_node_is_asked_for_after_its_time_whatever_the_clocks_show(skew
 
 
 @pytest.mark.parametrize("ahead", [HOUR, -HOUR], ids=["ec2 is an hour ahead", "ec2 is an hour behind"])
-def test_launch_times_of_another_clock_do_not_retire_nodes(world: SimulatedCluster, ahead: timedelta) -> None:
+def test_launch_times_of_another_clock_do_not_retire_nodes(cluster: SimulatedCluster, ahead: timedelta) -> None:
     """The fake EC2 says that every instance was launched at noon."""
-    world.now = NOON - ahead
-    world.prepare(*PODS)
-    world.scale_up("up-1")
+    cluster.now = NOON - ahead
+    cluster.prepare(*PODS)
+    cluster.scale_up("up-1")
 
     for number in range(3):
-        world.now += timedelta(seconds=60)
-        assert world.sweep(f"up-sweep-{number}")["retire"] == []
-    nothing_is_left(world)
+        cluster.now += timedelta(seconds=60)
+        assert cluster.sweep(f"up-sweep-{number}")["retire"] == []
+    nothing_is_left(cluster)
 
 
-def test_a_lease_that_ends_an_hour_from_now_does_not_outlive_its_holder(world: SimulatedCluster) -> None:
+def test_a_lease_that_ends_an_hour_from_now_does_not_outlive_its_holder(cluster: SimulatedCluster) -> None:
     """Its holder read a clock that is an hour ahead, and died."""
-    world.prepare(*PODS)
-    world.now = NOON + HOUR
-    world.stop_after = "plan_capacity"
-    assert not world.scale_up("up-1")
-    assert world.ledger.lease().until > (NOON + HOUR).timestamp()
-    world.stop_after = ""
-    world.now = NOON
+    cluster.prepare(*PODS)
+    cluster.now = NOON + HOUR
+    cluster.stop_after = "plan_capacity"
+    assert not cluster.scale_up("up-1")
+    assert cluster.ledger.lease().until > (NOON + HOUR).timestamp()
+    cluster.stop_after = ""
+    cluster.now = NOON
 
     for number in range(2):
-        world.now += timedelta(seconds=60)
-        world.sweep(f"up-sweep-{number}")
+        cluster.now += timedelta(seconds=60)
+        cluster.sweep(f"up-sweep-{number}")
 
-    nothing_is_left(world)
+    nothing_is_left(cluster)
 
 
-def test_pods_and_nodes_of_the_future_are_served_like_others(world: SimulatedCluster) -> None:
+def test_pods_and_nodes_of_the_future_are_served_like_others(cluster: SimulatedCluster) -> None:
     """Created and rejected by the scheduler an hour from now, by the clock of the API server."""
     later = f"{NOON + HOUR:%Y-%m-%dT%H:%M:%SZ}"
     pods = [dict(pod) for pod in PODS]
@@ -142,17 +142,17 @@ def test_pods_and_nodes_of_the_future_are_served_like_others(world: SimulatedClu
         pod["metadata"] = {**pod["metadata"], "creationTimestamp": later}
         conditions = [{**one, "lastTransitionTime": later} for one in pod["status"]["conditions"]]
         pod["status"] = {**pod["status"], "conditions": conditions}
-    world.prepare(*pods)
+    cluster.prepare(*pods)
 
-    assert world.scale_up("up-1")
+    assert cluster.scale_up("up-1")
     for number in range(2):
-        world.now += timedelta(seconds=60)
-        assert world.sweep(f"up-sweep-{number}")["retire"] == []
+        cluster.now += timedelta(seconds=60)
+        assert cluster.sweep(f"up-sweep-{number}")["retire"] == []
 
-    nothing_is_left(world)
+    nothing_is_left(cluster)
 
 
-def test_a_retirement_under_different_clocks_ends_with_its_node(skewed: SkewedWorld) -> None:
+def test_a_retirement_under_different_clocks_ends_with_its_node(skewed: SkewedCluster) -> None:
     skewed.scale_up("up-1")
     sweeps(skewed, 1)
     (claim, *_) = list_claims(skewed.kube).claims
@@ -165,5 +165,5 @@ def test_a_retirement_under_different_clocks_ends_with_its_node(skewed: SkewedWo
     assert skewed.ec2.instances[claim.instance_id]["State"]["Name"] in ("shutting-down", "terminated")
 
 
-def claim_finalizers(world: SimulatedCluster, name: str) -> list[str]:
-    return list(world.kube.get(kinds.NODECLAIMS, name)["metadata"]["finalizers"])
+def claim_finalizers(cluster: SimulatedCluster, name: str) -> list[str]:
+    return list(cluster.kube.get(kinds.NODECLAIMS, name)["metadata"]["finalizers"])

@@ -23,28 +23,28 @@ KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
 DEFAULT = back_off_id_of_class("default", legacy=False)
 
 
-def die(world: SimulatedCluster, code: str, message: str) -> list[str]:
+def die(cluster: SimulatedCluster, code: str, message: str) -> list[str]:
     """Terminate all instances; return their ids."""
-    for instance in world.ec2.instances.values():
+    for instance in cluster.ec2.instances.values():
         instance["State"] = {"Name": "shutting-down"}
         instance["StateReason"] = {"Code": code, "Message": message}
-        instance["LaunchTime"] = world.now - timedelta(seconds=5)
-    return sorted(world.ec2.instances)
+        instance["LaunchTime"] = cluster.now - timedelta(seconds=5)
+    return sorted(cluster.ec2.instances)
 
 
-def at(world: SimulatedCluster) -> int:
-    return int(world.now.timestamp())
+def at(cluster: SimulatedCluster) -> int:
+    return int(cluster.now.timestamp())
 
 
 @pytest.fixture
-def launched(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with two nodes in flight."""
-    world.prepare(pending("web-1"), pending("web-2"))
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
-    assert len(world.ec2.instances) == 2
-    return world
+def launched(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes in flight."""
+    cluster.prepare(pending("web-1"), pending("web-2"))
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    assert len(cluster.ec2.instances) == 2
+    return cluster
 
 
 def test_the_class_of_instances_that_died_of_its_settings_waits(launched: SimulatedCluster) -> None:
@@ -104,10 +104,10 @@ def test_other_ends_hold_nothing_back(launched: SimulatedCluster, code: str, aft
     assert launched.ledger.back_offs(at(launched)) == {}
 
 
-def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(world: SimulatedCluster) -> None:
-    queue = QueueRun(world)
+def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(cluster: SimulatedCluster) -> None:
+    queue = QueueRun(cluster)
     queue.ended("shutting-down")
-    world.ec2.instances[MINE] |= {
+    cluster.ec2.instances[MINE] |= {
         "StateReason": dict(zip(("Code", "Message"), KMS, strict=True)),
         "LaunchTime": NOW - timedelta(seconds=5),
         "Tags": [{"Key": "karpenter.k8s.aws/ec2nodeclass", "Value": "default"}],
@@ -117,7 +117,7 @@ def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(world: S
 
     def noting(**asked: Any) -> dict[str, Any]:
         noted = queue.retirements.of("default-a")
-        known.append((noted.launch_failure if noted else "", set(world.ledger.back_offs(int(NOW.timestamp())))))
+        known.append((noted.launch_failure if noted else "", set(cluster.ledger.back_offs(int(NOW.timestamp())))))
         return start(**asked)
 
     queue.states.start_execution = noting  # type: ignore[method-assign] # the fake is the test's own

@@ -18,44 +18,44 @@ from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn, pendin
 
 
 @pytest.fixture
-def standing(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with two nodes with a pod each, two hours after they joined."""
-    world.prepare(pending("web-1"), pending("web-2"))
-    world.scale_up("up-1")
-    world.now += timedelta(hours=2)
-    return world
+def standing(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes with a pod each, two hours after they joined."""
+    cluster.prepare(pending("web-1"), pending("web-2"))
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(hours=2)
+    return cluster
 
 
-def detect(world: SimulatedCluster, name: str) -> dict[str, Any] | None:
+def detect(cluster: SimulatedCluster, name: str) -> dict[str, Any] | None:
     """Run one sweep with its detection; None if none is due."""
-    cluster, instances = world.survey(name)
-    if not cluster["drift"]["due"]:
+    surveyed, instances = cluster.survey(name)
+    if not surveyed["drift"]["due"]:
         return None
     task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
     keys = {
-        "classes": documents.put_node_classes(world.store, task, [world.node_class]),
+        "classes": documents.put_node_classes(cluster.store, task, [cluster.node_class]),
         "instances": instances["described"],
-        "digest": cluster["drift"]["digest"],
+        "digest": surveyed["drift"]["digest"],
     }
-    detections = DriftDetections(world.ledger._client, world.ledger._table)
-    return detect_drift.DriftDetection(world.kube, detections, world.store).answer(task, keys, world.now)
+    detections = DriftDetections(cluster.ledger._client, cluster.ledger._table)
+    return detect_drift.DriftDetection(cluster.kube, detections, cluster.store).answer(task, keys, cluster.now)
 
 
-def conditions(world: SimulatedCluster) -> set[tuple[str, str]]:
+def conditions(cluster: SimulatedCluster) -> set[tuple[str, str]]:
     """Return status and reason of the condition Drifted of all claims."""
-    found = (claim.conditions["Drifted"] for claim in claims(world))
+    found = (claim.conditions["Drifted"] for claim in claims(cluster))
     return {(each.status, each.reason) for each in found}
 
 
-def claims(world: SimulatedCluster) -> list[NodeClaim]:
-    return list(list_claims(world.kube).claims)
+def claims(cluster: SimulatedCluster) -> list[NodeClaim]:
+    return list(list_claims(cluster.kube).claims)
 
 
-def change_pool(world: SimulatedCluster, labels: dict[str, str | None]) -> None:
-    pool = world.kube.get(kinds.NODEPOOLS, "default")
+def change_pool(cluster: SimulatedCluster, labels: dict[str, str | None]) -> None:
+    pool = cluster.kube.get(kinds.NODEPOOLS, "default")
     generation = int(pool["metadata"].get("generation") or 0) + 1
     template = {"metadata": {"labels": labels}}
-    world.kube.patch(
+    cluster.kube.patch(
         kinds.NODEPOOLS, "default", {"metadata": {"generation": generation}, "spec": {"template": template}}
     )
 
@@ -79,22 +79,22 @@ def test_it_is_due_every_five_minutes_and_when_a_pool_changes(standing: Simulate
     assert due == [False, False, False, False, True, False, True]
 
 
-def test_every_class_gets_its_status_although_there_is_no_node(world: SimulatedCluster) -> None:
-    name = world.node_class.name
-    world.prepare(pending("web-1"))
-    assert claims(world) == []
+def test_every_class_gets_its_status_although_there_is_no_node(cluster: SimulatedCluster) -> None:
+    name = cluster.node_class.name
+    cluster.prepare(pending("web-1"))
+    assert claims(cluster) == []
 
-    first = detect(world, "s1")
-    status = world.kube.get(kinds.EC2NODECLASSES, name)["status"]
-    world.now += timedelta(minutes=4)
-    second = detect(world, "s2")
-    world.now += timedelta(minutes=1)
-    third = detect(world, "s3")
+    first = detect(cluster, "s1")
+    status = cluster.kube.get(kinds.EC2NODECLASSES, name)["status"]
+    cluster.now += timedelta(minutes=4)
+    second = detect(cluster, "s2")
+    cluster.now += timedelta(minutes=1)
+    third = detect(cluster, "s3")
 
     assert {each["type"]: each["status"] for each in status["conditions"]}["Ready"] == "True"
-    assert [subnet["id"] for subnet in status["subnets"]] == sorted(subnet.id for subnet in world.node_class.subnets)
+    assert [subnet["id"] for subnet in status["subnets"]] == sorted(subnet.id for subnet in cluster.node_class.subnets)
     assert [found is not None for found in (first, second, third)] == [True, False, True]
-    assert world.kube.get(kinds.EC2NODECLASSES, name)["status"] == status
+    assert cluster.kube.get(kinds.EC2NODECLASSES, name)["status"] == status
 
 
 RESERVED = {
@@ -105,9 +105,9 @@ RESERVED = {
 }
 
 
-def labelled(world: SimulatedCluster) -> list[dict[str, str]]:
+def labelled(cluster: SimulatedCluster) -> list[dict[str, str]]:
     """Return the labels of all claims and nodes that name the capacity type or a reservation."""
-    objects = [*world.kube.all(kinds.NODECLAIMS), *world.kube.all(kinds.NODES)]
+    objects = [*cluster.kube.all(kinds.NODECLAIMS), *cluster.kube.all(kinds.NODES)]
     return [
         {key: each["metadata"]["labels"][key] for key in RESERVED if key in each["metadata"]["labels"]}
         for each in objects

@@ -26,7 +26,7 @@ from joiner.names import DISRUPTED
 from joiner.planning import Offer, PlannedNode
 from joiner.pools import read_node_claim
 from joiner.pools.node_claim import build_claim_name
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster
@@ -37,25 +37,25 @@ REMOVED = DisruptionAction("Underutilized", ("default-1",), moves={"default/web-
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with two nodes that run a pod each."""
-    return grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes that run a pod each."""
+    return grow(cluster)
 
 
 def task(lease: int = 1) -> Task:
     return Task(Execution(NAME, ARN, ""), CLUSTER, lease, 2)
 
 
-def records(world: SimulatedCluster) -> Disruptions:
-    return Disruptions(world.ledger._client, world.ledger._table)
+def records(cluster: SimulatedCluster) -> Disruptions:
+    return Disruptions(cluster.ledger._client, cluster.ledger._table)
 
 
-def hold_lease(world: SimulatedCluster) -> int:
+def hold_lease(cluster: SimulatedCluster) -> int:
     """Take the lease as the state machine does; return the number of rings."""
-    values = {":me": ARN, ":until": int(world.now.timestamp()) + 120, ":one": 1, ":none": 0}
+    values = {":me": ARN, ":until": int(cluster.now.timestamp()) + 120, ":one": 1, ":none": 0}
     update = "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none"
-    world.machine._update("LEASE", "scale-up", update, values)
-    return world.machine.lease().rings
+    cluster.machine._update("LEASE", "scale-up", update, values)
+    return cluster.machine.lease().rings
 
 
 def planned(name: str = "n1") -> PlannedNode:
@@ -78,35 +78,35 @@ def planned(name: str = "n1") -> PlannedNode:
     )
 
 
-def marked(world: SimulatedCluster, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
+def marked(cluster: SimulatedCluster, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
     """Mark the nodes of these actions under the lease."""
-    key = documents.put_proposal(world.store, task(), Proposal(actions))
-    hold_lease(world)
-    parts = (world.kube, world.ledger, records(world), EmptyNodes(world.ledger._client, world.ledger._table))
-    answer: dict[str, Any] = mark_nodes.NodeMarking(*parts, world.store).answer(
-        task(), key, rings, world.now, int(world.now.timestamp()) + 90
+    key = documents.put_proposal(cluster.store, task(), Proposal(actions))
+    hold_lease(cluster)
+    parts = (cluster.kube, cluster.ledger, records(cluster), EmptyNodes(cluster.ledger._client, cluster.ledger._table))
+    answer: dict[str, Any] = mark_nodes.NodeMarking(*parts, cluster.store).answer(
+        task(), key, rings, cluster.now, int(cluster.now.timestamp()) + 90
     )
     return answer
 
 
-def settled(world: SimulatedCluster) -> dict[str, Any]:
-    answer: dict[str, Any] = settle_disruptions.DisruptionSettling(world.kube, world.ledger, records(world)).answer(
-        task(0), world.now
-    )
+def settled(cluster: SimulatedCluster) -> dict[str, Any]:
+    answer: dict[str, Any] = settle_disruptions.DisruptionSettling(
+        cluster.kube, cluster.ledger, records(cluster)
+    ).answer(task(0), cluster.now)
     return answer
 
 
-def is_tainted(world: SimulatedCluster, node: str) -> bool:
-    taints = world.kube.objects["nodes", "", node]["spec"].get("taints") or []
+def is_tainted(cluster: SimulatedCluster, node: str) -> bool:
+    taints = cluster.kube.objects["nodes", "", node]["spec"].get("taints") or []
     return any(taint["key"] == DISRUPTED for taint in taints)
 
 
-def reason_of(world: SimulatedCluster, claim: str) -> str:
-    return read_node_claim(world.kube.objects["nodeclaims", "", claim]).conditions["DisruptionReason"].reason
+def reason_of(cluster: SimulatedCluster, claim: str) -> str:
+    return read_node_claim(cluster.kube.objects["nodeclaims", "", claim]).conditions["DisruptionReason"].reason
 
 
-def events(world: SimulatedCluster) -> set[tuple[str, str]]:
-    return {(each["reason"], each["regarding"]["kind"]) for each in world.kube.all(kinds.EVENTS)}
+def events(cluster: SimulatedCluster) -> set[tuple[str, str]]:
+    return {(each["reason"], each["regarding"]["kind"]) for each in cluster.kube.all(kinds.EVENTS)}
 
 
 def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> None:
@@ -179,10 +179,10 @@ def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: Simulated
     grown.pause.paused = True
     grown.now += timedelta(seconds=60)
 
-    cluster, _ = grown.survey("s1")
+    surveyed, _ = grown.survey("s1")
 
     notes = "takes no pods: its disruption (Underutilized) waits while Joiner is paused"
-    assert f"NodeClaim/default-1 {notes}" in cluster["reasons"]
+    assert f"NodeClaim/default-1 {notes}" in surveyed["reasons"]
     assert ("DisruptionPaused", "Node") in events(grown)
     assert ("DisruptionPaused", "NodeClaim") in events(grown)
 
@@ -301,32 +301,38 @@ def failing_from(number: int) -> Callable[[str, str, Callable[[], dict[str, Any]
     return fails
 
 
-def test_a_mark_that_fails_at_any_call_leaves_a_record_of_each_tainted_node(make_world: MakeWorld) -> None:
+def test_a_mark_that_fails_at_any_call_leaves_a_record_of_each_tainted_node(make_cluster: MakeCluster) -> None:
     for number in range(1, 12):
-        world = grow(make_world())
-        world.kube.fault = failing_from(number)
+        cluster = grow(make_cluster())
+        cluster.kube.fault = failing_from(number)
         with suppress(KubeError):
-            marked(world, REMOVED)
-        world.kube.fault = None
+            marked(cluster, REMOVED)
+        cluster.kube.fault = None
 
-        if is_tainted(world, "node-1"):
-            assert [record.claims for record in records(world).all()] == [("default-1",)], number
+        if is_tainted(cluster, "node-1"):
+            assert [record.claims for record in records(cluster).all()] == [("default-1",)], number
 
 
-def test_an_action_without_a_place_for_a_pod_is_undone_whichever_call_of_its_mark_fails(make_world: MakeWorld) -> None:
+def test_an_action_without_a_place_for_a_pod_is_undone_whichever_call_of_its_mark_fails(
+    make_cluster: MakeCluster,
+) -> None:
     """A pod was bound before the taint. The next execution opens the node; it does not retire it."""
     bound = DisruptionAction("Underutilized", ("default-1",), moves={"default/other": "node-2"})
     left_over = []
     for number in range(1, 12):
-        world = grow(make_world())
-        world.kube.fault = failing_from(number)
+        cluster = grow(make_cluster())
+        cluster.kube.fault = failing_from(number)
         with suppress(KubeError):
-            marked(world, bound)
-        world.kube.fault = None
-        left_over.append(bool(records(world).all()))
+            marked(cluster, bound)
+        cluster.kube.fault = None
+        left_over.append(bool(records(cluster).all()))
 
-        assert settled(world)["retire"] == [], number
-        assert (is_tainted(world, "node-1"), reason_of(world, "default-1"), records(world).all()) == (False, "", [])
+        assert settled(cluster)["retire"] == [], number
+        assert (is_tainted(cluster, "node-1"), reason_of(cluster, "default-1"), records(cluster).all()) == (
+            False,
+            "",
+            [],
+        )
 
     assert any(left_over), "the mark failed after its record was written"
 

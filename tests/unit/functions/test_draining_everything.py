@@ -17,19 +17,19 @@ from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
 @pytest.fixture
-def standing(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with three nodes with a pod each, whose pool allows no disruption."""
-    world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
+def standing(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with three nodes with a pod each, whose pool allows no disruption."""
+    cluster.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
     never = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}
-    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": never}})
-    world.scale_up("up-1")
-    world.now += timedelta(hours=1)
-    return world
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": never}})
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(hours=1)
+    return cluster
 
 
-def retired(world: SimulatedCluster, number: int) -> list[dict[str, Any]]:
-    world.now += timedelta(seconds=60)
-    return list(world.survey(f"s{number}")[1]["retire"])
+def retired(cluster: SimulatedCluster, number: int) -> list[dict[str, Any]]:
+    cluster.now += timedelta(seconds=60)
+    return list(cluster.survey(f"s{number}")[1]["retire"])
 
 
 def test_every_claim_is_retired_whatever_the_budgets_of_its_pool_and_none_before(

@@ -69,17 +69,17 @@ def instance(number: int) -> TaggedInstance:
 
 
 def test_without_instances_launches_are_stopped_and_the_stack_goes() -> None:
-    world = GuardedDeployment()
+    deployment = GuardedDeployment()
 
-    world.guard()
+    deployment.guard()
 
-    assert world.switch.written == [DELETING]
+    assert deployment.switch.written == [DELETING]
 
 
 def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_again() -> None:
-    world = GuardedDeployment(running=[instance(number) for number in range(5)])
+    deployment = GuardedDeployment(running=[instance(number) for number in range(5)])
 
-    assert world.refusal() == (
+    assert deployment.refusal() == (
         "5 instances of Joiner run: default-0 (i-0, default), default-1 (i-1, default), default-2 (i-2, "
         "default), and 2 more. Deleting the "
         "stack would leave their nodes without anybody who retires them. Nothing was removed. Run joiner "
@@ -90,7 +90,7 @@ def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_ag
         "--name /joiner/prod/pause "
         "--value keep --overwrite --region eu-west-1"
     )
-    assert world.switch.written == [DELETING, ACTING]
+    assert deployment.switch.written == [DELETING, ACTING]
 
 
 def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
@@ -106,46 +106,46 @@ def test_the_refusal_fits_into_an_answer_to_cloudformation() -> None:
 
 
 def test_an_instance_that_a_running_scale_up_launches_meanwhile_is_seen() -> None:
-    world = GuardedDeployment(leases=[True, True, False], launched=[instance(1)])
+    deployment = GuardedDeployment(leases=[True, True, False], launched=[instance(1)])
 
-    assert "default-1 (i-1, default)" in world.refusal()
+    assert "default-1 (i-1, default)" in deployment.refusal()
 
 
 def test_a_scale_up_that_does_not_end_is_a_refusal_too() -> None:
-    world = GuardedDeployment(leases=[True] * 1000)
+    deployment = GuardedDeployment(leases=[True] * 1000)
 
-    assert world.refusal("ScaleUpRuns").startswith("a scale-up still runs after 120 s")
-    assert world.switch.current == ACTING
+    assert deployment.refusal("ScaleUpRuns").startswith("a scale-up still runs after 120 s")
+    assert deployment.switch.current == ACTING
 
 
 def test_nodes_that_are_kept_are_no_hindrance() -> None:
-    world = GuardedDeployment(Switch(KEEPING), running=[instance(1)])
+    deployment = GuardedDeployment(Switch(KEEPING), running=[instance(1)])
 
-    world.guard()
+    deployment.guard()
 
-    assert world.switch.written == []
+    assert deployment.switch.written == []
 
 
 @pytest.mark.parametrize("before", [DRAINING, PAUSED])
 def test_a_value_that_a_user_wrote_stays_as_it_was(before: str) -> None:
-    world = GuardedDeployment(Switch(before), running=[instance(1)])
+    deployment = GuardedDeployment(Switch(before), running=[instance(1)])
 
-    message = world.refusal()
+    message = deployment.refusal()
 
-    assert world.switch.written == []
+    assert deployment.switch.written == []
     assert ("They are being drained" in message) is (before == DRAINING)
 
 
 @pytest.mark.parametrize("value", [PAUSED, DRAINING, KEEPING])
 def test_a_value_that_a_user_writes_during_the_check_stays_after_a_refusal(value: str) -> None:
-    world = GuardedDeployment(running=[instance(1)], leases=[True])
-    look = world.lease_is_held
+    deployment = GuardedDeployment(running=[instance(1)], leases=[True])
+    look = deployment.lease_is_held
 
     def meanwhile() -> bool:
-        world.switch.current = value
+        deployment.switch.current = value
         return look()
 
-    world.lease_is_held = meanwhile  # type: ignore[method-assign]
-    world.refusal()
+    deployment.lease_is_held = meanwhile  # type: ignore[method-assign]
+    deployment.refusal()
 
-    assert (world.switch.current, world.switch.written) == (value, [DELETING])
+    assert (deployment.switch.current, deployment.switch.written) == (value, [DELETING])

@@ -52,21 +52,23 @@ class FakeRetirementStarts:
 class QueueRun:
     """An interruption desk over a ledger, and the effects of the messages that it got."""
 
-    def __init__(self, world: SimulatedCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         module = handle_interruption
-        self.world = world
-        table = (world.ledger._client, world.ledger._table)
+        self.cluster = cluster
+        table = (cluster.ledger._client, cluster.ledger._table)
         self.retirements, self.recommendations = Retirements(*table), Recommendations(*table)
         self.states = FakeRetirementStarts()
         memory, machines = (
-            module.InterruptionRecords(world.ledger, self.retirements, self.recommendations),
+            module.InterruptionRecords(cluster.ledger, self.retirements, self.recommendations),
             module.InterruptionMachines(scale_up="scale-up", retire="retire"),
         )
-        self.handler = module.InterruptionQueue(memory, Executions(self.states), Ec2(world.ec2), world.pause, machines)
-        world.ledger.pair(MINE, "default-a", "l-1")
+        self.handler = module.InterruptionQueue(
+            memory, Executions(self.states), Ec2(cluster.ec2), cluster.pause, machines
+        )
+        cluster.ledger.pair(MINE, "default-a", "l-1")
         where = {"AvailabilityZone": "us-east-1a"}
         state = {"Name": "running"}
-        world.ec2.instances[MINE] = {
+        cluster.ec2.instances[MINE] = {
             "InstanceId": MINE,
             "InstanceType": "m5.large",
             "InstanceLifecycle": "spot",
@@ -77,7 +79,7 @@ class QueueRun:
 
     def ended(self, state: str) -> None:
         """Make EC2 show the instance in this state, in which it runs no pods."""
-        self.world.ec2.instances[MINE]["State"] = {"Name": state}
+        self.cluster.ec2.instances[MINE]["State"] = {"Name": state}
 
     def deliver(self, *bodies: Any) -> list[str]:
         records = [
@@ -89,8 +91,8 @@ class QueueRun:
 
 
 @pytest.fixture
-def queue(world: SimulatedCluster) -> QueueRun:
-    return QueueRun(world)
+def queue(cluster: SimulatedCluster) -> QueueRun:
+    return QueueRun(cluster)
 
 
 def warning(instance: str = MINE) -> dict[str, Any]:
@@ -122,13 +124,13 @@ def test_a_spot_warning_notes_the_deadline_starts_the_drain_and_rings_for_a_repl
         "notBefore": 0,
         "by": "m-0",
     }
-    assert queue.world.ledger.lease().rings == 1
+    assert queue.cluster.ledger.lease().rings == 1
 
 
 def test_the_offering_that_was_taken_back_is_not_asked_for_again_for_three_minutes(queue: QueueRun) -> None:
     queue.deliver(warning())
 
-    (mark,) = queue.world.ledger.unavailable(int(NOW.timestamp()))
+    (mark,) = queue.cluster.ledger.unavailable(int(NOW.timestamp()))
     assert (mark.offering, mark.until) == (OfferingKey("spot", "m5.large", "us-east-1a"), int(NOW.timestamp()) + 180)
 
 
@@ -163,10 +165,10 @@ def test_a_loss_whose_retirement_ends_during_the_check_is_no_loss_any_more(queue
     queue.ended("terminated")
 
     def forgotten_meanwhile(_call: str, do: Callable[[], Any]) -> Any:
-        queue.world.ledger.forget_instance(MINE)
+        queue.cluster.ledger.forget_instance(MINE)
         return do()
 
-    queue.world.ec2.fault = forgotten_meanwhile
+    queue.cluster.ec2.fault = forgotten_meanwhile
     assert queue.deliver(state_change("terminated")) == []
     assert queue.states.started == []
     assert queue.retirements.of("default-a") is None
@@ -177,7 +179,7 @@ def test_two_states_of_one_loss_start_one_retirement(queue: QueueRun) -> None:
 
     assert queue.deliver(state_change("shutting-down"), state_change("terminated")) == []
 
-    assert queue.world.ec2.asked == ["DescribeInstances"]
+    assert queue.cluster.ec2.asked == ["DescribeInstances"]
     assert [name for machine, name in queue.states.started if machine == "retire"] == [RETIREMENT]
 
 
@@ -189,7 +191,7 @@ def test_a_late_event_of_an_instance_that_runs_again_is_no_loss(queue: QueueRun,
 
 
 def test_an_instance_that_ec2_does_not_know_any_more_is_lost(queue: QueueRun) -> None:
-    del queue.world.ec2.instances[MINE]
+    del queue.cluster.ec2.instances[MINE]
 
     queue.deliver(state_change("terminated"))
 
@@ -206,7 +208,7 @@ def test_the_loss_of_an_instance_is_recorded_for_the_execution_that_retires_its_
     assert noted is not None
     assert (noted.reasons, noted.owner, noted.deadline) == (("deleted", "lost"), "arn:retire-1", 0)
     assert queue.states.started == []
-    assert queue.world.ledger.lease().rings == 0
+    assert queue.cluster.ledger.lease().rings == 0
 
 
 @pytest.mark.parametrize("event", [warning(), state_change("terminated")], ids=["warning", "loss"])
@@ -233,7 +235,7 @@ def test_a_warning_is_heeded_although_ec2_does_not_answer(queue: QueueRun) -> No
     def throttled(operation: str, _: Any) -> Any:
         raise refused(operation, "RequestLimitExceeded", "slow down", 503)
 
-    queue.world.ec2.fault = throttled
+    queue.cluster.ec2.fault = throttled
 
     assert queue.deliver(warning()) == []
     assert ("retire", RETIREMENT) in queue.states.started
@@ -250,7 +252,7 @@ def test_a_warning_starts_the_drain_although_no_scale_up_can_be_started(queue: Q
 def test_strangers_cost_no_call_to_ec2_and_start_nothing(queue: QueueRun) -> None:
     queue.deliver(warning("i-stranger"), state_change("terminated", "i-stranger"))
 
-    assert (queue.states.started, queue.world.ec2.asked) == ([], [])
+    assert (queue.states.started, queue.cluster.ec2.asked) == ([], [])
 
 
 def test_a_recommendation_is_recorded_for_the_sweep_and_starts_nothing(queue: QueueRun) -> None:
@@ -295,7 +297,7 @@ def test_a_scheduled_change_drains_the_node_until_its_start(queue: QueueRun, sta
     assert noted is not None
     assert (noted.reasons, noted.deadline, noted.instance) == (("maintenance",), deadline, MINE)
     assert queue.states.started == [("retire", RETIREMENT), ("scale-up", "up-20261121T051730")]
-    assert queue.world.ledger.unavailable(int(NOW.timestamp())) == []
+    assert queue.cluster.ledger.unavailable(int(NOW.timestamp())) == []
 
 
 @pytest.mark.parametrize(
@@ -343,7 +345,7 @@ def block_ending(reservation: str, name: str = "Capacity Block Reservation Expir
 
 @pytest.mark.parametrize("name", ["Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning"])
 def test_the_end_of_a_capacity_block_drains_its_instances_within_ten_minutes(queue: QueueRun, name: str) -> None:
-    queue.world.ec2.instances[MINE]["CapacityReservationId"] = "cr-1"
+    queue.cluster.ec2.instances[MINE]["CapacityReservationId"] = "cr-1"
 
     assert queue.deliver(block_ending("cr-1", name), block_ending("cr-of-others", name)) == []
 
@@ -351,14 +353,14 @@ def test_the_end_of_a_capacity_block_drains_its_instances_within_ten_minutes(que
     assert noted is not None
     assert (noted.reasons, noted.deadline) == (("reservation",), int(WARNED_AT.timestamp()) + 600)
     assert [machine for machine, _ in queue.states.started] == ["retire", "scale-up"]
-    assert queue.world.ec2.asked == ["DescribeInstances"]
+    assert queue.cluster.ec2.asked == ["DescribeInstances"]
 
 
 def test_the_end_of_a_block_comes_again_if_ec2_does_not_answer_and_stops_no_other_message(queue: QueueRun) -> None:
     def throttled(operation: str, _: Any) -> Any:
         raise refused(operation, "RequestLimitExceeded", "slow down", 503)
 
-    queue.world.ec2.fault = throttled
+    queue.cluster.ec2.fault = throttled
 
     assert queue.deliver(block_ending("cr-1"), warning()) == ["m-0"]
 
@@ -376,13 +378,13 @@ def test_an_event_without_a_time_counts_from_now(queue: QueueRun) -> None:
 
 
 def test_while_joiner_is_paused_a_shortage_is_remembered_and_nothing_starts(queue: QueueRun) -> None:
-    queue.world.pause.paused = True
+    queue.cluster.pause.paused = True
 
     assert queue.deliver(warning(), state_change("terminated")) == []
 
     assert queue.states.started == []
     assert queue.retirements.of("default-a") is None
-    assert len(queue.world.ledger.unavailable(int(NOW.timestamp()))) == 1
+    assert len(queue.cluster.ledger.unavailable(int(NOW.timestamp()))) == 1
 
 
 @pytest.mark.parametrize("body", ["rubbish", "{}", '{"source": "aws.ec2"}', "[1]"])

@@ -14,21 +14,21 @@ from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def names(world: SimulatedCluster) -> dict[str, tuple[str, str]]:
+def names(cluster: SimulatedCluster) -> dict[str, tuple[str, str]]:
     """Return the two tags of each instance."""
-    tags = {name: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for name, each in world.ec2.instances.items()}
+    tags = {name: {tag["Key"]: tag["Value"] for tag in each["Tags"]} for name, each in cluster.ec2.instances.items()}
     return {name: (each.get(NODECLAIM, ""), each.get(NAME_TAG, "")) for name, each in tags.items()}
 
 
-def claimed(world: SimulatedCluster) -> dict[str, tuple[str, str]]:
+def claimed(cluster: SimulatedCluster) -> dict[str, tuple[str, str]]:
     """Return the same as `names`, from the claims."""
-    claims = world.kube.all(kinds.NODECLAIMS)
+    claims = cluster.kube.all(kinds.NODECLAIMS)
     return {each["status"]["providerID"].rpartition("/")[2]: (each["metadata"]["name"],) * 2 for each in claims}
 
 
-def refuse_tags(world: SimulatedCluster, code: str, *instances: str) -> None:
+def refuse_tags(cluster: SimulatedCluster, code: str, *instances: str) -> None:
     """Make CreateTags fail for these instances, or for all."""
-    tag = world.ec2._tag
+    tag = cluster.ec2._tag
 
     def fault(operation: str, do: Any) -> Any:
         if operation == "CreateTags" and not instances:
@@ -40,20 +40,20 @@ def refuse_tags(world: SimulatedCluster, code: str, *instances: str) -> None:
             raise refused("CreateTags", code)
         return tag(asked)
 
-    world.ec2.fault = fault
-    world.ec2._tag = partly  # type: ignore[method-assign] # the fake is the test's own
+    cluster.ec2.fault = fault
+    cluster.ec2._tag = partly  # type: ignore[method-assign] # the fake is the test's own
 
 
 @pytest.fixture
-def nameless(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with three nodes whose instances EC2 did not find when they were to be tagged."""
-    world.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
-    refuse_tags(world, "InvalidInstanceID.NotFound")
-    world.scale_up("up-1")
-    world.now += timedelta(minutes=1)
-    assert set(names(world).values()) == {("", "")}
-    assert len(names(world)) == 3
-    return world
+def nameless(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with three nodes whose instances EC2 did not find when they were to be tagged."""
+    cluster.prepare(pending("web-1"), pending("web-2"), pending("web-3"))
+    refuse_tags(cluster, "InvalidInstanceID.NotFound")
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(minutes=1)
+    assert set(names(cluster).values()) == {("", "")}
+    assert len(names(cluster)) == 3
+    return cluster
 
 
 def test_the_next_sweep_tags_what_the_launch_could_not(nameless: SimulatedCluster) -> None:

@@ -20,26 +20,26 @@ IMPAIRED = {"InstanceStatus": {"Status": "impaired"}, "SystemStatus": {"Status":
 
 
 @pytest.fixture
-def standing(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with two nodes with a pod each, an hour after they joined."""
-    world.prepare(pending("web-1"), pending("web-2"))
-    world.scale_up("up-1")
-    world.now += timedelta(hours=1)
-    return world
+def standing(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes with a pod each, an hour after they joined."""
+    cluster.prepare(pending("web-1"), pending("web-2"))
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(hours=1)
+    return cluster
 
 
-def first(world: SimulatedCluster) -> NodeClaim:
-    return next(iter(list_claims(world.kube).claims))
+def first(cluster: SimulatedCluster) -> NodeClaim:
+    return next(iter(list_claims(cluster.kube).claims))
 
 
-def memory(world: SimulatedCluster, kind: Any) -> Any:
-    return kind(world.ledger._client, world.ledger._table)
+def memory(cluster: SimulatedCluster, kind: Any) -> Any:
+    return kind(cluster.ledger._client, cluster.ledger._table)
 
 
-def swept(world: SimulatedCluster, number: int, *, after: int = 60) -> dict[str, Any]:
+def swept(cluster: SimulatedCluster, number: int, *, after: int = 60) -> dict[str, Any]:
     """Run the surveys of one sweep, some seconds after the last; return the answer of the survey of instances."""
-    world.now += timedelta(seconds=after)
-    return world.survey(f"s{number}")[1]
+    cluster.now += timedelta(seconds=after)
+    return cluster.survey(f"s{number}")[1]
 
 
 def retired(answer: dict[str, Any]) -> list[tuple[str, str]]:
@@ -70,25 +70,25 @@ def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(
 
 
 def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the_pool_fail(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    world.prepare(*(pending(f"web-{number}") for number in range(6)))
-    world.scale_up("up-1")
-    world.now += timedelta(hours=1)
-    mine = sorted(claim.instance_id for claim in list_claims(world.kube).claims)
+    cluster.prepare(*(pending(f"web-{number}") for number in range(6)))
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(hours=1)
+    mine = sorted(claim.instance_id for claim in list_claims(cluster.kube).claims)
     for instance in mine[:3]:
-        world.ec2.statuses[instance] = IMPAIRED
-    world.ec2.statuses[mine[0]] = {**IMPAIRED, **scheduled("instance-stop", "", world.now + timedelta(days=9))}
+        cluster.ec2.statuses[instance] = IMPAIRED
+    cluster.ec2.statuses[mine[0]] = {**IMPAIRED, **scheduled("instance-stop", "", cluster.now + timedelta(days=9))}
     for number in range(3):
-        blocked = swept(world, number)
-    events = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "NodeRepairBlocked"]
+        blocked = swept(cluster, number)
+    events = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "NodeRepairBlocked"]
 
     message = "status checks of 3 of 6 instances fail, more than 20 %: none is retired for it"
     assert [reason for _, reason in retired(blocked)] == ["maintenance"], "the guard is for status checks only"
     assert blocked["reasons"][0] == f"NodePool/default: {message}"
     assert [(each["regarding"]["kind"], each["note"]) for each in events] == [("NodePool", message)]
-    del world.ec2.statuses[mine[2]]
-    assert sorted(reason for _, reason in retired(swept(world, 4))) == ["impaired", "impaired"]
+    del cluster.ec2.statuses[mine[2]]
+    assert sorted(reason for _, reason in retired(swept(cluster, 4))) == ["impaired", "impaired"]
 
 
 def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(standing: SimulatedCluster) -> None:
@@ -194,9 +194,9 @@ def test_instances_of_others_are_ignored(standing: SimulatedCluster) -> None:
     assert memory(standing, Impairments).since() == {}
 
 
-def choose(world: SimulatedCluster, choice: str | None) -> None:
+def choose(cluster: SimulatedCluster, choice: str | None) -> None:
     annotations = {"joiner.dev/rebalance": choice} if choice is not None else {}
-    world.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": annotations}})
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": annotations}})
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,9 @@ def test_a_connection_that_breaks_is_tried_once_more_in_a_list() -> None:
 
 def test_a_snapshot_reads_each_kind_once_and_no_pod_that_has_ended(api: StandIn) -> None:
     lists = ListedCluster(client(api)).lists()
-    world = Snapshot.from_lists(lists)
+    snapshot = Snapshot.from_lists(lists)
 
-    assert len(world.pods) == len(lists["pods"]) == SMALL.pods
+    assert len(snapshot.pods) == len(lists["pods"]) == SMALL.pods
     assert {query["fieldSelector"] for _, path, query in api.asked if path.endswith("/pods")} == {
         "status.phase!=Succeeded,status.phase!=Failed"
     }

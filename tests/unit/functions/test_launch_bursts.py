@@ -72,20 +72,22 @@ def planned_launches(nodes: int) -> tuple[Launch, ...]:
     return launches
 
 
-def send_all(world: SimulatedCluster, nodes: int) -> tuple[list[list[str]], Counter[str], list[dict[str, Any]]]:
+def send_all(cluster: SimulatedCluster, nodes: int) -> tuple[list[list[str]], Counter[str], list[dict[str, Any]]]:
     """Return the calls of EC2 by launch, the calls of DynamoDB by kind, and the answers of the function."""
     launches = planned_launches(nodes)
-    lease = world._take_lease("up-1")
+    lease = cluster._take_lease("up-1")
     assert lease is not None
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
-    key = documents.put_launches(world.store, task, launches)
-    table = CountedTable(world.ledger._client)
-    launcher = launch_instances.Launcher(Ledger(table, world.ledger._table), world.store, Ec2(world.ec2), world.pause)
+    key = documents.put_launches(cluster.store, task, launches)
+    table = CountedTable(cluster.ledger._client)
+    launcher = launch_instances.Launcher(
+        Ledger(table, cluster.ledger._table), cluster.store, Ec2(cluster.ec2), cluster.pause
+    )
     calls, answers = [], []
     for index in range(len(launches)):
-        world.ec2.asked.clear()
+        cluster.ec2.asked.clear()
         answers.append(launcher.answer(task, key, index, NOON, 2**33))
-        calls.append(list(world.ec2.asked))
+        calls.append(list(cluster.ec2.asked))
     return calls, Counter(table.asked), answers
 
 
@@ -118,9 +120,9 @@ def last_fleet_request(calls: list[list[str]]) -> float:
 
 @pytest.mark.parametrize(("nodes", "fleets"), [(1, 1), (10, 1), (100, 2)])
 def test_calls_grow_with_launches_and_not_with_nodes_but_for_their_tags(
-    world: SimulatedCluster, nodes: int, fleets: int
+    cluster: SimulatedCluster, nodes: int, fleets: int
 ) -> None:
-    calls, table, answers = send_all(world, nodes)
+    calls, table, answers = send_all(cluster, nodes)
 
     print(f"{nodes} nodes: {dict(count(calls))}, DynamoDB {dict(table)}")
     assert count(calls) == expected_calls(nodes, fleets)
@@ -129,8 +131,8 @@ def test_calls_grow_with_launches_and_not_with_nodes_but_for_their_tags(
 
 
 @pytest.mark.long("calls of a hundred nodes")
-def test_a_thousand_nodes_are_asked_for_in_less_than_a_minute(world: SimulatedCluster) -> None:
-    calls, table, answers = send_all(world, 1000)
+def test_a_thousand_nodes_are_asked_for_in_less_than_a_minute(cluster: SimulatedCluster) -> None:
+    calls, table, answers = send_all(cluster, 1000)
 
     print(f"1000 nodes: {dict(count(calls))}, DynamoDB {dict(table)}")
     assert count(calls) == expected_calls(1000, 20)
@@ -157,14 +159,14 @@ def expected_calls(nodes: int, fleets: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_each_launched_instance_is_logged_whoever_names_it(world: SimulatedCluster, nodes: int) -> None:
+def test_each_launched_instance_is_logged_whoever_names_it(cluster: SimulatedCluster, nodes: int) -> None:
     logged: list[str] = []
     listener = logging.Handler(logging.INFO)
     listener.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger(launch_instances.logger.name)
     logger.addHandler(listener)
     try:
-        send_all(world, nodes)
+        send_all(cluster, nodes)
     finally:
         logger.removeHandler(listener)
 

@@ -28,9 +28,9 @@ NODE_CLASS = NodeClass("default", uid="class-1")
 class LaunchOfTwoClaims:
     """A held lease, and the launch of two equal claims."""
 
-    def __init__(self, world: SimulatedCluster) -> None:
-        self.world = world
-        lease = world._take_lease("up-1")
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        lease = cluster._take_lease("up-1")
         assert lease is not None
         self.task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
         claims = [
@@ -42,15 +42,17 @@ class LaunchOfTwoClaims:
         offers = (LaunchOffering(0.096, "m5.large", "us-east-1a"),)
         wanted = [ClaimToLaunch(claim, POOL, NODE_CLASS, CLASS, "on-demand", offers) for claim in claims]
         (self.launch,), _ = group_launches(wanted, CATALOGUE, CLUSTER, execution="up-1")
-        self.key = documents.put_launches(world.store, self.task, [self.launch])
+        self.key = documents.put_launches(cluster.store, self.task, [self.launch])
 
     def send(self) -> dict[str, Any]:
-        launcher = launch_instances.Launcher(self.world.ledger, self.world.store, Ec2(self.world.ec2), self.world.pause)
+        launcher = launch_instances.Launcher(
+            self.cluster.ledger, self.cluster.store, Ec2(self.cluster.ec2), self.cluster.pause
+        )
         answer: dict[str, Any] = launcher.answer(self.task, self.key, 0, NOON, 2**33)
         return answer
 
     def outcome(self) -> LaunchOutcome:
-        record = self.world.ledger.launch(self.launch.id)
+        record = self.cluster.ledger.launch(self.launch.id)
         assert record is not None
         assert record.closed
         return LaunchOutcome.from_json(record.outcome)
@@ -64,10 +66,10 @@ class LaunchOfTwoClaims:
                 raise lost(name)
             return answer
 
-        self.world.ec2.fault = fault
+        self.cluster.ec2.fault = fault
         with pytest.raises(NoAnswer):
             self.send()
-        self.world.ec2.fault = None
+        self.cluster.ec2.fault = None
 
     def refuse(self, operation: str, error: Exception) -> None:
         def fault(name: str, do: Any) -> Any:
@@ -75,12 +77,12 @@ class LaunchOfTwoClaims:
                 raise error
             return do()
 
-        self.world.ec2.fault = fault
+        self.cluster.ec2.fault = fault
 
 
 @pytest.fixture
-def pad(world: SimulatedCluster) -> LaunchOfTwoClaims:
-    return LaunchOfTwoClaims(world)
+def pad(cluster: SimulatedCluster) -> LaunchOfTwoClaims:
+    return LaunchOfTwoClaims(cluster)
 
 
 def show_only(ec2: FakeEc2Client, *shown: str) -> None:
@@ -107,16 +109,16 @@ def test_a_lost_answer_is_found_however_few_of_its_instances_are_shown(
     pad: LaunchOfTwoClaims, shown: tuple[str, ...]
 ) -> None:
     pad.lose_the_answer()
-    show_only(pad.world.ec2, *shown)
+    show_only(pad.cluster.ec2, *shown)
 
     assert pad.send()["launched"] == 2
     assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0000", "default-b": "i-0001"}
-    assert len(pad.world.ec2.instances) == 2
+    assert len(pad.cluster.ec2.instances) == 2
 
 
 def test_an_instance_that_was_paired_before_keeps_its_claim(pad: LaunchOfTwoClaims) -> None:
     pad.lose_the_answer()
-    pad.world.ledger.pair("i-0001", "default-a", pad.launch.id)
+    pad.cluster.ledger.pair("i-0001", "default-a", pad.launch.id)
 
     assert pad.send()["launched"] == 2
     assert paired(pad.launch, pad.outcome()) == {"default-a": "i-0001", "default-b": "i-0000"}
@@ -133,11 +135,11 @@ def test_instances_whose_names_ec2_throttles_are_launched_all_the_same(pad: Laun
 def test_a_throttle_shows_nothing_of_what_an_earlier_send_launched(pad: LaunchOfTwoClaims) -> None:
     pad.lose_the_answer()
     pad.refuse("CreateFleet", refused("CreateFleet", "RequestLimitExceeded", status=503))
-    pad.world.ec2.instances, there = {}, pad.world.ec2.instances
+    pad.cluster.ec2.instances, there = {}, pad.cluster.ec2.instances
     with pytest.raises(Ec2Throttled):
         pad.send()
 
-    pad.world.ec2.instances, pad.world.ec2.fault = there, None
+    pad.cluster.ec2.instances, pad.cluster.ec2.fault = there, None
     assert pad.send()["launched"] == 2
 
 
@@ -167,29 +169,29 @@ def test_a_template_without_an_answer_leaves_the_launch_open(pad: LaunchOfTwoCla
     with pytest.raises(NoAnswer):
         pad.send()
 
-    pad.world.ec2.fault = None
+    pad.cluster.ec2.fault = None
     assert pad.send()["launched"] == 2
-    assert pad.world.ec2.asked.count("CreateFleet") == 1
+    assert pad.cluster.ec2.asked.count("CreateFleet") == 1
 
 
 def test_the_fleet_is_asked_once_and_patiently(pad: LaunchOfTwoClaims) -> None:
     config = environment.fleet_client().meta.config
     assert (config.read_timeout, config.retries["total_max_attempts"]) == (40, 1)
 
-    fleets = FakeEc2Client(templates=pad.world.ec2.templates, instances=pad.world.ec2.instances)
-    launch_instances.Launcher(pad.world.ledger, pad.world.store, Ec2(pad.world.ec2, fleets), pad.world.pause).answer(
-        pad.task, pad.key, 0, NOON, 2**33
-    )
+    fleets = FakeEc2Client(templates=pad.cluster.ec2.templates, instances=pad.cluster.ec2.instances)
+    launch_instances.Launcher(
+        pad.cluster.ledger, pad.cluster.store, Ec2(pad.cluster.ec2, fleets), pad.cluster.pause
+    ).answer(pad.task, pad.key, 0, NOON, 2**33)
     assert fleets.asked == ["CreateFleet"]
-    assert "CreateFleet" not in pad.world.ec2.asked
+    assert "CreateFleet" not in pad.cluster.ec2.asked
 
 
-def test_a_node_in_a_placement_group_has_its_label_from_its_claim(world: SimulatedCluster) -> None:
-    world.node_class = replace(world.node_class, placement_group=PlacementGroup("pg-1", "together", "spread"))
-    world.prepare(pending("web-1"))
+def test_a_node_in_a_placement_group_has_its_label_from_its_claim(cluster: SimulatedCluster) -> None:
+    cluster.node_class = replace(cluster.node_class, placement_group=PlacementGroup("pg-1", "together", "spread"))
+    cluster.prepare(pending("web-1"))
 
-    world.scale_up("up-1")
+    cluster.scale_up("up-1")
 
-    (claim,), (node,) = world.kube.all(kinds.NODECLAIMS), world.kube.all(kinds.NODES)
+    (claim,), (node,) = cluster.kube.all(kinds.NODECLAIMS), cluster.kube.all(kinds.NODES)
     labels = [each["metadata"]["labels"].get("karpenter.k8s.aws/placement-group-id") for each in (claim, node)]
     assert labels == ["pg-1", "pg-1"]

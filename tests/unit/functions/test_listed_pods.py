@@ -12,9 +12,9 @@ from tests.unit.functions.scale_up import SimulatedCluster, pending
 ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/joiner%3Alisted-pods"
 
 
-def recorded(world: SimulatedCluster) -> list[str]:
+def recorded(cluster: SimulatedCluster) -> list[str]:
     """Return the uids in the Role; its rules must be of the one form that the admission policy allows."""
-    role = world.kube.get(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
+    role = cluster.kube.get(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
     uids: list[str] = []
     for rule in role.get("rules", []):
         named = rule.pop("resourceNames")
@@ -23,77 +23,79 @@ def recorded(world: SimulatedCluster) -> list[str]:
     return uids
 
 
-def uids(world: SimulatedCluster) -> list[str]:
-    return sorted(str(pod["metadata"]["uid"]) for pod in world.kube.all(kinds.PODS))
+def uids(cluster: SimulatedCluster) -> list[str]:
+    return sorted(str(pod["metadata"]["uid"]) for pod in cluster.kube.all(kinds.PODS))
 
 
-def requests(world: SimulatedCluster) -> list[str]:
-    return [asked for asked in world.kube.asked if "/roles/" in asked]
+def requests(cluster: SimulatedCluster) -> list[str]:
+    return [asked for asked in cluster.kube.asked if "/roles/" in asked]
 
 
-def test_the_pods_of_a_burst_are_recorded_by_the_execution_that_lists_them(world: SimulatedCluster) -> None:
-    world.prepare(*(pending(f"web-{each}") for each in range(25)))
+def test_the_pods_of_a_burst_are_recorded_by_the_execution_that_lists_them(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(25)))
 
-    world.scale_up("1")
+    cluster.scale_up("1")
 
-    assert requests(world).count(f"PATCH {ROLE_PATH}") == 1
-    assert recorded(world) == uids(world)
-
-
-def test_a_few_pods_cost_no_request(world: SimulatedCluster) -> None:
-    world.prepare(*(pending(f"web-{each}") for each in range(19)))
-
-    world.scale_up("1")
-
-    assert requests(world) == []
+    assert requests(cluster).count(f"PATCH {ROLE_PATH}") == 1
+    assert recorded(cluster) == uids(cluster)
 
 
-def test_a_refused_record_ends_no_scale_up(world: SimulatedCluster) -> None:
-    world.prepare(*(pending(f"web-{each}") for each in range(25)))
+def test_a_few_pods_cost_no_request(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(19)))
+
+    cluster.scale_up("1")
+
+    assert requests(cluster) == []
+
+
+def test_a_refused_record_ends_no_scale_up(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(25)))
 
     def refuse(method: str, path: str, answer: Callable[[], Manifest]) -> Manifest:
         if path == ROLE_PATH:
             raise Forbidden("forbidden", status=403, asked=f"{method} {path}")
         return answer()
 
-    world.kube.fault = refuse
-    world.scale_up("1")
+    cluster.kube.fault = refuse
+    cluster.scale_up("1")
 
-    assert len(world.ec2.instances) > 0
-
-
-def test_the_sweep_lets_all_pods_ring_again_when_nothing_plans_and_no_node_is_awaited(world: SimulatedCluster) -> None:
-    world.prepare(*(pending(f"web-{each}") for each in range(25)))
-    world.scale_up("1")
-    assert len(recorded(world)) == 25
-
-    cluster, _ = world.survey("1")
-
-    assert recorded(world) == []
-    assert cluster["reasons"] == []
+    assert len(cluster.ec2.instances) > 0
 
 
-def test_the_sweep_keeps_the_record_while_an_execution_holds_the_lease(world: SimulatedCluster) -> None:
-    world.prepare(*(pending(f"web-{each}") for each in range(25)))
-    world.stop_after = "find_pending_pods"
-    world.scale_up("1")
-    assert world.ledger.lease().is_held(int(world.now.timestamp()))
+def test_the_sweep_lets_all_pods_ring_again_when_nothing_plans_and_no_node_is_awaited(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(25)))
+    cluster.scale_up("1")
+    assert len(recorded(cluster)) == 25
 
-    world.survey("1")
-    assert len(recorded(world)) == 25
+    surveyed, _ = cluster.survey("1")
 
-    world.now += timedelta(minutes=10)  # the lease of the stopped execution has expired
-    world.survey("2")
-    assert recorded(world) == []
+    assert recorded(cluster) == []
+    assert surveyed["reasons"] == []
 
 
-def test_a_missing_role_is_a_reason_of_the_sweep(world: SimulatedCluster) -> None:
-    world.prepare()
-    world.kube.delete(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
+def test_the_sweep_keeps_the_record_while_an_execution_holds_the_lease(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(25)))
+    cluster.stop_after = "find_pending_pods"
+    cluster.scale_up("1")
+    assert cluster.ledger.lease().is_held(int(cluster.now.timestamp()))
 
-    cluster, _ = world.survey("1")
+    cluster.survey("1")
+    assert len(recorded(cluster)) == 25
 
-    assert cluster["reasons"] == [
+    cluster.now += timedelta(minutes=10)  # the lease of the stopped execution has expired
+    cluster.survey("2")
+    assert recorded(cluster) == []
+
+
+def test_a_missing_role_is_a_reason_of_the_sweep(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    cluster.kube.delete(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
+
+    surveyed, _ = cluster.survey("1")
+
+    assert surveyed["reasons"] == [
         "Role joiner:listed-pods does not exist in kube-system: each pod of a burst calls the doorbell twice. "
         "To install it: cdk deploy -c cluster=demo -c rotate=WORD with a new WORD"
     ]

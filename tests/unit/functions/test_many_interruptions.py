@@ -21,7 +21,7 @@ from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.item_keys import LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import SimulatedCluster
 
@@ -61,21 +61,21 @@ class FakeLongRetirements:
 class Storm:
     """An interruption desk over the ledger of a cluster with many spot nodes."""
 
-    def __init__(self, world: SimulatedCluster, nodes: int) -> None:
+    def __init__(self, cluster: SimulatedCluster, nodes: int) -> None:
         module = handle_interruption
-        self.world, self.nodes, self.states = world, nodes, FakeLongRetirements()
-        table = (world.ledger._client, world.ledger._table)
-        memory = module.InterruptionRecords(world.ledger, Retirements(*table), Recommendations(*table))
+        self.cluster, self.nodes, self.states = cluster, nodes, FakeLongRetirements()
+        table = (cluster.ledger._client, cluster.ledger._table)
+        memory = module.InterruptionRecords(cluster.ledger, Retirements(*table), Recommendations(*table))
         self.desk = module.InterruptionQueue(
             memory,
             Executions(self.states),
-            Ec2(world.ec2),
-            world.pause,
+            Ec2(cluster.ec2),
+            cluster.pause,
             module.InterruptionMachines("scale-up", "retire"),
         )
         for number in range(nodes):
-            world.machine.pair(f"i-{number:04}", f"default-{number:04}", "l-1")
-            world.ec2.instances[f"i-{number:04}"] = {
+            cluster.machine.pair(f"i-{number:04}", f"default-{number:04}", "l-1")
+            cluster.ec2.instances[f"i-{number:04}"] = {
                 "InstanceId": f"i-{number:04}",
                 "InstanceType": "m5.large",
                 "InstanceLifecycle": "spot",
@@ -101,14 +101,14 @@ class Storm:
 
     @property
     def noted(self) -> Mapping[str, Noted]:
-        return Retirements(self.world.machine._client, self.world.machine._table).all()
+        return Retirements(self.cluster.machine._client, self.cluster.machine._table).all()
 
 
 @contextmanager
-def calls_counted(world: SimulatedCluster) -> Iterator[Counter[str]]:
+def calls_counted(cluster: SimulatedCluster) -> Iterator[Counter[str]]:
     """Count the calls of the ledger's client, by operation; updates and reads with the kind of their item."""
     counted: Counter[str] = Counter()
-    client = world.machine._client
+    client = cluster.machine._client
 
     def count(params: Mapping[str, Any], model: Any, **_: Any) -> None:
         kind = params.get("Key", {}).get("kind", {}).get("S", "")
@@ -123,9 +123,9 @@ def calls_counted(world: SimulatedCluster) -> Iterator[Counter[str]]:
 
 @pytest.mark.parametrize("warnings", [150, pytest.param(500, marks=pytest.mark.long("150 warnings"))])
 def test_warnings_of_seven_seconds_start_eight_retirements_at_most_and_each_note_is_read_within_two_seconds(
-    world: SimulatedCluster, warnings: int
+    cluster: SimulatedCluster, warnings: int
 ) -> None:
-    storm, waits, batches = Storm(world, warnings), [], warnings // BATCH
+    storm, waits, batches = Storm(cluster, warnings), [], warnings // BATCH
     for batch in range(batches):
         at = STORM + timedelta(seconds=batch * 7 / batches)
         assert storm.deliver(range(batch * BATCH, (batch + 1) * BATCH), at) == []
@@ -141,20 +141,20 @@ def test_warnings_of_seven_seconds_start_eight_retirements_at_most_and_each_note
 
 
 @pytest.mark.parametrize("messages", [1, BATCH])
-def test_a_batch_asks_once_whatever_its_size(world: SimulatedCluster, messages: int) -> None:
-    storm = Storm(world, BATCH)
-    with calls_counted(world) as ledger:
+def test_a_batch_asks_once_whatever_its_size(cluster: SimulatedCluster, messages: int) -> None:
+    storm = Storm(cluster, BATCH)
+    with calls_counted(cluster) as ledger:
         storm.deliver(range(messages), STORM)
 
     per_claim = {"GetItem RETIREMENT": messages, "UpdateItem RETIREMENT": 2 * messages}
     assert ledger == {"BatchGetItem": 1, f"UpdateItem {LEASE}": 1, f"UpdateItem {UNAVAILABLE}": 1, **per_claim}
-    assert world.ec2.asked == ["DescribeInstances"]
+    assert cluster.ec2.asked == ["DescribeInstances"]
     assert storm.states.asked == {"retire": 1, "scale-up": 1}
 
 
-def test_losses_of_a_batch_are_looked_up_once(world: SimulatedCluster) -> None:
-    storm = Storm(world, BATCH)
-    for each in world.ec2.instances.values():
+def test_losses_of_a_batch_are_looked_up_once(cluster: SimulatedCluster) -> None:
+    storm = Storm(cluster, BATCH)
+    for each in cluster.ec2.instances.values():
         each["State"] = {"Name": "terminated"}
     event = {"source": "aws.ec2", "detail-type": "EC2 Instance State-change Notification"}
     records = [
@@ -164,11 +164,11 @@ def test_losses_of_a_batch_are_looked_up_once(world: SimulatedCluster) -> None:
         }
         for n in range(BATCH)
     ]
-    with calls_counted(world) as ledger:
+    with calls_counted(cluster) as ledger:
         assert storm.desk.handle(records, lambda: STORM) == []
 
     assert ledger["BatchGetItem"] == 2  # before the call of EC2, and after it
-    assert world.ec2.asked == ["DescribeInstances"]
+    assert cluster.ec2.asked == ["DescribeInstances"]
     assert storm.states.asked == {"retire": 1, "scale-up": 1}
     assert {one.reasons for one in storm.noted.values()} == {("lost",)}
 
@@ -176,11 +176,11 @@ def test_losses_of_a_batch_are_looked_up_once(world: SimulatedCluster) -> None:
 # Failures
 
 
-def test_one_message_that_cannot_be_noted_comes_again_alone(world: SimulatedCluster) -> None:
-    storm = Storm(world, 3)
+def test_one_message_that_cannot_be_noted_comes_again_alone(cluster: SimulatedCluster) -> None:
+    storm = Storm(cluster, 3)
     table = storm.desk._retirements._table
-    with Trouble(world, Fault.REFUSED, 4) as trouble:  # the second claim's first call
-        storm.desk._retirements = Retirements(world.ledger._client, table)
+    with Trouble(cluster, Fault.REFUSED, 4) as trouble:  # the second claim's first call
+        storm.desk._retirements = Retirements(cluster.ledger._client, table)
         assert storm.deliver(range(3), STORM) == ["m-1"]
 
     assert trouble.calls[4] == "get_item"
@@ -188,10 +188,10 @@ def test_one_message_that_cannot_be_noted_comes_again_alone(world: SimulatedClus
     assert list(storm.states.retirements) == ["retire-20261121T051730-interrupted"]
 
 
-def test_if_no_retirement_starts_all_messages_that_need_one_come_again(world: SimulatedCluster) -> None:
-    storm = Storm(world, 3)
-    world.machine.pair("i-9999", "default-9999", "l-1")
-    attended = Retirements(world.machine._client, world.machine._table)
+def test_if_no_retirement_starts_all_messages_that_need_one_come_again(cluster: SimulatedCluster) -> None:
+    storm = Storm(cluster, 3)
+    cluster.machine.pair("i-9999", "default-9999", "l-1")
+    attended = Retirements(cluster.machine._client, cluster.machine._table)
     attended.begin("default-0001", "arn:retire-1", "deleted", int(STORM.timestamp()))
     storm.states.broken = {"retire"}
 
@@ -206,20 +206,20 @@ def test_if_no_retirement_starts_all_messages_that_need_one_come_again(world: Si
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
 def test_whatever_call_fails_when_its_messages_came_again_all_is_noted_and_read(
-    make_world: MakeWorld, fault: Fault
+    make_cluster: MakeCluster, fault: Fault
 ) -> None:
     """A failed invocation returns all its messages to the queue, which delivers them again half a minute later."""
     later = STORM + timedelta(seconds=30)
 
     def delivered(number: int) -> tuple[Storm, Trouble, list[int]]:
-        storm = Storm(make_world(), 2)
-        with Trouble(storm.world, fault if number >= 0 else None, number) as trouble:
-            storm.desk._retirements = Retirements(storm.world.ledger._client, storm.world.ledger._table)
+        storm = Storm(make_cluster(), 2)
+        with Trouble(storm.cluster, fault if number >= 0 else None, number) as trouble:
+            storm.desk._retirements = Retirements(storm.cluster.ledger._client, storm.cluster.ledger._table)
             try:
                 again = [int(message.removeprefix("m-")) for message in storm.deliver(range(2), STORM)]
             except (BotoCoreError, ClientError):
                 again = [0, 1]
-        storm.desk._retirements = Retirements(storm.world.machine._client, storm.world.machine._table)
+        storm.desk._retirements = Retirements(storm.cluster.machine._client, storm.cluster.machine._table)
         return storm, trouble, again
 
     _, recorded, _ = delivered(-1)
@@ -342,8 +342,8 @@ def test_what_is_read_of_one_note(one: Noted, taken: bool) -> None:
     assert [each.claim for each in read(one)] == (["a"] if taken else [])
 
 
-def test_a_note_ends_the_rest_of_a_claim(world: SimulatedCluster) -> None:
-    retirements = Retirements(world.ledger._client, world.ledger._table)
+def test_a_note_ends_the_rest_of_a_claim(cluster: SimulatedCluster) -> None:
+    retirements = Retirements(cluster.ledger._client, cluster.ledger._table)
     retirements.begin("a", "arn:retire-1", "deleted", NOW - 60)
     retirements.disown("a", "arn:retire-1", NOW + 600)
 

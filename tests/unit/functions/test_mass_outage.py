@@ -27,29 +27,32 @@ LATE = TimeLeft(lambda: 1.0)
 """The time left of a function that Lambda is about to stop."""
 
 
-def asked(world: SimulatedCluster, what: str) -> list[int]:
-    """Return the positions of these among the requests of this world."""
-    return [position for position, each in enumerate(world.kube.asked) if each.startswith(what)]
+def asked(cluster: SimulatedCluster, what: str) -> list[int]:
+    """Return the positions of these among the requests of this cluster."""
+    return [position for position, each in enumerate(cluster.kube.asked) if each.startswith(what)]
 
 
 @pytest.mark.parametrize("pods", [3_000, pytest.param(24_000, marks=pytest.mark.long("3,000 pods"))])
-def test_a_round_with_thousands_of_pending_pods_ends_within_its_timeouts(world: SimulatedCluster, pods: int) -> None:
-    world.prepare(*(pending(f"web-{number:05d}", cpu="10m") for number in range(pods)))
-    world.stop_after = "record_launches"
+def test_a_round_with_thousands_of_pending_pods_ends_within_its_timeouts(cluster: SimulatedCluster, pods: int) -> None:
+    cluster.prepare(*(pending(f"web-{number:05d}", cpu="10m") for number in range(pods)))
+    cluster.stop_after = "record_launches"
     began = time.process_time()
-    world.scale_up("up-1")
+    cluster.scale_up("up-1")
     took = time.process_time() - began
     names = ("find_pending_pods", "plan_capacity", "record_node_claims", "record_launches")
 
-    assert world.answers["record_node_claims"]["claims"] == len(list_claims(world.kube).claims) >= pods // 29
-    assert world.answers["record_launches"]["launched"] == world.answers["record_node_claims"]["claims"]
+    assert cluster.answers["record_node_claims"]["claims"] == len(list_claims(cluster.kube).claims) >= pods // 29
+    assert cluster.answers["record_launches"]["launched"] == cluster.answers["record_node_claims"]["claims"]
     assert took < sum(CONFIGURATIONS[name].timeout_seconds for name in names) * pods / 24_000
-    assert asked(world, "POST /apis/events.k8s.io") == []  # no event is written while the lease is held
+    assert asked(cluster, "POST /apis/events.k8s.io") == []  # no event is written while the lease is held
 
-    world.stop_after = ""
-    world.unpublished = [*world.answers["record_node_claims"]["events"], *world.answers["record_launches"]["events"]]
-    world.check("up-1")
-    events = world.kube.all(kinds.EVENTS)
+    cluster.stop_after = ""
+    cluster.unpublished = [
+        *cluster.answers["record_node_claims"]["events"],
+        *cluster.answers["record_launches"]["events"],
+    ]
+    cluster.check("up-1")
+    events = cluster.kube.all(kinds.EVENTS)
     assert 0 < len(events) <= EVENTS_AT_ONCE
     assert f"{pods:,} Pods, for example web-" in " ".join(
         each["note"] for each in events if each["regarding"]["kind"] == "ReplicaSet"
@@ -57,9 +60,9 @@ def test_a_round_with_thousands_of_pending_pods_ends_within_its_timeouts(world: 
 
 
 def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
-    world: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.prepare(*(pending(f"web-{number}") for number in range(3)))
+    cluster.prepare(*(pending(f"web-{number}") for number in range(3)))
     late: list[Any] = []
 
     class LateAtFirst(record_node_claims.ClaimRecording):
@@ -68,72 +71,76 @@ def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
             late.append(parts)
 
     monkeypatch.setattr(record_node_claims, "ClaimRecording", LateAtFirst)
-    assert world.scale_up("up-1")
+    assert cluster.scale_up("up-1")
 
     assert len(late) == 2
-    assert len(list_claims(world.kube).claims) == 3
-    assert all(pod["spec"].get("nodeName") for pod in world.kube.all(kinds.PODS))
+    assert len(list_claims(cluster.kube).claims) == 3
+    assert all(pod["spec"].get("nodeName") for pod in cluster.kube.all(kinds.PODS))
 
 
 def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_node_stays_closed(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    world.prepare(pending("web-1"))
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
-    world.boot()
-    first = check_registration.RegistrationCheck(world.kube, world.ledger, time_left=LATE).answer("up-1", world.now)
-    (node,) = world.kube.all(kinds.NODES)
+    cluster.prepare(pending("web-1"))
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    cluster.boot()
+    first = check_registration.RegistrationCheck(cluster.kube, cluster.ledger, time_left=LATE).answer(
+        "up-1", cluster.now
+    )
+    (node,) = cluster.kube.all(kinds.NODES)
 
     assert (first["done"], first["waiting"], first["podsPlaced"]) == (False, 1, 0)
     assert FILLING in {taint["key"] for taint in node["spec"]["taints"]}
-    assert world.check("up-1")["done"]
-    assert [pod["spec"]["nodeName"] for pod in world.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
+    assert cluster.check("up-1")["done"]
+    assert [pod["spec"]["nodeName"] for pod in cluster.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
 
 
-def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    assert world.scale_up("up-1")
-    (claim,) = list_claims(world.kube).claims
-    retiring = RetirementExecution(world, "retire-1")
+def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    assert cluster.scale_up("up-1")
+    (claim,) = list_claims(cluster.kube).claims
+    retiring = RetirementExecution(cluster, "retire-1")
     beginning = begin_retirement.RetirementStart(
-        world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube), LATE
+        cluster.kube, cluster.ledger, retiring.retirements, AutoscalerDetection(cluster.kube), LATE
     )
     task = _task(retiring)
-    left = beginning.answer(task, [RetirementRequest(claim.name, RetirementReason.DELETED)], world.now, 0)
+    left = beginning.answer(task, [RetirementRequest(claim.name, RetirementReason.DELETED)], cluster.now, 0)
 
     assert left["skipped"] == [{"claim": claim.name, "why": "no time was left; the sweep asks again"}]
     assert left["waves"] == []
-    assert list_claims(world.kube).claims == (claim,)
+    assert list_claims(cluster.kube).claims == (claim,)
 
 
-def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    assert world.scale_up("up-1")
-    (claim,) = list_claims(world.kube).claims
-    retiring = RetirementExecution(world, "retire-1")
+def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    assert cluster.scale_up("up-1")
+    (claim,) = list_claims(cluster.kube).claims
+    retiring = RetirementExecution(cluster, "retire-1")
     begun = begin_retirement.RetirementStart(
-        world.kube, world.ledger, retiring.retirements, AutoscalerDetection(world.kube)
+        cluster.kube, cluster.ledger, retiring.retirements, AutoscalerDetection(cluster.kube)
     )
-    ((entry,),) = begun.answer(_task(retiring), [RetirementRequest(claim.name, RetirementReason.LOST)], world.now, 0)[
+    ((entry,),) = begun.answer(_task(retiring), [RetirementRequest(claim.name, RetirementReason.LOST)], cluster.now, 0)[
         "waves"
     ]
     entries = [RetiringClaim.from_json(entry).at(RetirementStage.TERMINATED)]
-    late = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements, LATE).answer(
-        retiring.arn, entries, world.now
+    late = forget_nodes.NodeRemoval(cluster.kube, cluster.ledger, retiring.retirements, LATE).answer(
+        retiring.arn, entries, cluster.now
     )
 
     assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this pass")
-    assert len(list_claims(world.kube).claims) == 1
-    after = forget_nodes.NodeRemoval(world.kube, world.ledger, retiring.retirements).answer(
-        retiring.arn, entries, world.now
+    assert len(list_claims(cluster.kube).claims) == 1
+    after = forget_nodes.NodeRemoval(cluster.kube, cluster.ledger, retiring.retirements).answer(
+        retiring.arn, entries, cluster.now
     )
     assert after["forgotten"] == 1
-    assert list_claims(world.kube).claims == ()
+    assert list_claims(cluster.kube).claims == ()
 
 
-def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its_pools(world: SimulatedCluster) -> None:
+def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its_pools(
+    cluster: SimulatedCluster,
+) -> None:
     nodes = (
         {
             "apiVersion": "v1",
@@ -143,11 +150,11 @@ def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its
         }
         for n in range(2_001)
     )
-    world.prepare(*nodes)
-    survey, _ = world.survey("1")
+    cluster.prepare(*nodes)
+    survey, _ = cluster.survey("1")
 
     assert survey["reasons"][0].startswith("2,001 nodes exceed the supported size of 2,000")
-    (events,) = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "ClusterTooLarge"]
+    (events,) = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "ClusterTooLarge"]
     assert events["regarding"]["name"] == "default"
     assert not isinstance(events, KubeError)
 

@@ -19,8 +19,8 @@ REMEDY = (
 )
 
 
-def reported(world: SimulatedCluster) -> list[tuple[str, str]]:
-    events = world.kube.all(kinds.EVENTS)
+def reported(cluster: SimulatedCluster) -> list[tuple[str, str]]:
+    events = cluster.kube.all(kinds.EVENTS)
     return [
         (each["regarding"]["kind"], each["note"].replace(REMEDY, "REMEDY"))
         for each in events
@@ -29,27 +29,27 @@ def reported(world: SimulatedCluster) -> list[tuple[str, str]]:
 
 
 def test_a_deleted_webhook_configuration_is_reported_on_the_pool_and_pods_are_found_all_the_same(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    world.prepare(pending("a"))
-    world.kube.delete(kinds.VALIDATING_WEBHOOKS, DOORBELL_WEBHOOK)
+    cluster.prepare(pending("a"))
+    cluster.kube.delete(kinds.VALIDATING_WEBHOOKS, DOORBELL_WEBHOOK)
 
-    cluster, _ = world.survey("s1")
+    surveyed, _ = cluster.survey("s1")
 
-    assert cluster["pendingPods"] == 1
-    assert cluster["reasons"][0].startswith(f"ValidatingWebhookConfiguration {DOORBELL_WEBHOOK} does not exist: ")
-    assert reported(world) == [
+    assert surveyed["pendingPods"] == 1
+    assert surveyed["reasons"][0].startswith(f"ValidatingWebhookConfiguration {DOORBELL_WEBHOOK} does not exist: ")
+    assert reported(cluster) == [
         ("NodePool", "ValidatingWebhookConfiguration joiner-doorbell does not exist: REMEDY"),
     ]
 
 
-def test_a_removed_webhook_is_named(world: SimulatedCluster) -> None:
-    world.prepare()
-    world.kube.put({**DOORBELL, "webhooks": [each for each in DOORBELL["webhooks"] if "nodes" not in each["name"]]})
+def test_a_removed_webhook_is_named(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    cluster.kube.put({**DOORBELL, "webhooks": [each for each in DOORBELL["webhooks"] if "nodes" not in each["name"]]})
 
-    world.survey("s1")
+    cluster.survey("s1")
 
-    assert reported(world) == [
+    assert reported(cluster) == [
         (
             "NodePool",
             "ValidatingWebhookConfiguration joiner-doorbell lacks nodes.doorbell.joiner.dev: REMEDY",
@@ -57,29 +57,29 @@ def test_a_removed_webhook_is_named(world: SimulatedCluster) -> None:
     ]
 
 
-def test_nothing_is_reported_with_the_webhooks_that_the_installer_applies(world: SimulatedCluster) -> None:
-    world.prepare()
+def test_nothing_is_reported_with_the_webhooks_that_the_installer_applies(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
     manifest = yaml.safe_load((ROOT / "manifests/webhooks/doorbell.yaml").read_text())
-    world.kube.put(manifest)
+    cluster.kube.put(manifest)
 
-    cluster, _ = world.survey("s1")
+    surveyed, _ = cluster.survey("s1")
 
     assert manifest["metadata"]["name"] == DOORBELL_WEBHOOK
     assert sorted(each["name"] for each in manifest["webhooks"]) == sorted(DOORBELL_WEBHOOKS)
-    assert (cluster["reasons"], reported(world)) == ([], [])
+    assert (surveyed["reasons"], reported(cluster)) == ([], [])
 
 
-def test_a_refused_request_ends_no_survey(world: SimulatedCluster) -> None:
-    world.prepare(pending("a"))
+def test_a_refused_request_ends_no_survey(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("a"))
 
     def refuse(method: str, path: str, answer: Callable[[], Manifest]) -> Manifest:
         if "validatingwebhookconfigurations" in path:
             raise Forbidden("forbidden", status=403, asked=f"{method} {path}")
         return answer()
 
-    world.kube.fault = refuse
-    cluster, _ = world.survey("s1")
+    cluster.kube.fault = refuse
+    surveyed, _ = cluster.survey("s1")
 
-    assert cluster["pendingPods"] == 1
-    assert cluster["reasons"][0].startswith("the webhooks of the doorbell could not be read: GET ")
-    assert reported(world) == []
+    assert surveyed["pendingPods"] == 1
+    assert surveyed["reasons"][0].startswith("the webhooks of the doorbell could not be read: GET ")
+    assert reported(cluster) == []

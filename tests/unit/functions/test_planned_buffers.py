@@ -10,7 +10,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import NotFound
 from joiner.pools import Conditions
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import NODEPOOL, SimulatedCluster, pending
 from tests.unit.functions.simulation_invariants import nothing_is_left
@@ -19,15 +19,15 @@ from tests.unit.functions.sweeping import WHEN_EMPTY, claims, end_pods, looked, 
 BUFFER = ("capacitybuffers", "default", "spare")
 
 
-def put_template(world: SimulatedCluster, cpu: str = "1500m", generation: int = 1) -> None:
+def put_template(cluster: SimulatedCluster, cpu: str = "1500m", generation: int = 1) -> None:
     """Create a PodTemplate; two of its pods do not fit onto one node of two cores."""
     pod = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
     metadata = {"name": "chunk", "namespace": "default", "generation": generation}
-    world.kube.put({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": pod})
+    cluster.kube.put({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": pod})
 
 
-def put_buffer(world: SimulatedCluster, *, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-    world.kube.put(
+def put_buffer(cluster: SimulatedCluster, *, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+    cluster.kube.put(
         {
             "apiVersion": "autoscaling.x-k8s.io/v1beta1",
             "kind": "CapacityBuffer",
@@ -37,71 +37,71 @@ def put_buffer(world: SimulatedCluster, *, annotations: dict[str, str] | None = 
     )
 
 
-def status(world: SimulatedCluster) -> Manifest:
-    found: Manifest = world.kube.objects[BUFFER]["status"]
+def status(cluster: SimulatedCluster) -> Manifest:
+    found: Manifest = cluster.kube.objects[BUFFER]["status"]
     return found
 
 
-def conditions(world: SimulatedCluster) -> dict[str, str]:
+def conditions(cluster: SimulatedCluster) -> dict[str, str]:
     """Return status, reason and message of each condition of the buffer."""
-    shown = Conditions.from_kube(status(world)["conditions"])
+    shown = Conditions.from_kube(status(cluster)["conditions"])
     return {one.type: f"{one.status} {one.reason}: {one.message}" for one in shown}
 
 
-def notes(world: SimulatedCluster) -> list[tuple[str, str]]:
-    events = [each for each in world.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == "CapacityBuffer"]
+def notes(cluster: SimulatedCluster) -> list[tuple[str, str]]:
+    events = [each for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == "CapacityBuffer"]
     return [(each["reason"], each["note"]) for each in events]
 
 
-def swept(world: SimulatedCluster, number: int) -> dict[str, Any]:
+def swept(cluster: SimulatedCluster, number: int) -> dict[str, Any]:
     """Run one sweep a minute later, with the scale-up that it starts."""
-    world.now += timedelta(minutes=1)
-    return world.sweep(f"sweep-{number}")
+    cluster.now += timedelta(minutes=1)
+    return cluster.sweep(f"sweep-{number}")
 
 
-def settle(world: SimulatedCluster, first: int = 1) -> int:
+def settle(cluster: SimulatedCluster, first: int = 1) -> int:
     """Sweep until a sweep starts nothing; return the number of the next one."""
     for number in range(first, first + 10):
-        if swept(world, number)["pendingPods"] == 0:
+        if swept(cluster, number)["pendingPods"] == 0:
             return number + 1
     raise AssertionError("each sweep starts a scale-up")
 
 
 @pytest.fixture
-def buffered(world: SimulatedCluster) -> SimulatedCluster:
+def buffered(cluster: SimulatedCluster) -> SimulatedCluster:
     """A buffer of two pods with its two nodes, in a pool whose empty nodes are retired after 30 s."""
-    world.prepare()
-    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
-    put_template(world)
-    put_buffer(world, replicas=2)
-    world.scale_up("up-1")
-    settle(world)
-    return world
+    cluster.prepare()
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
+    put_template(cluster)
+    put_buffer(cluster, replicas=2)
+    cluster.scale_up("up-1")
+    settle(cluster)
+    return cluster
 
 
-def test_nodes_are_launched_for_a_buffer_without_a_pending_pod(world: SimulatedCluster) -> None:
-    world.prepare()
-    put_template(world, generation=3)
-    put_buffer(world, replicas=2)
+def test_nodes_are_launched_for_a_buffer_without_a_pending_pod(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster, generation=3)
+    put_buffer(cluster, replicas=2)
 
-    assert world.survey("s1")[0]["reasons"] == [
+    assert cluster.survey("s1")[0]["reasons"] == [
         "CapacityBuffers are not planned as they are written",
         "CapacityBuffers are not planned for the present nodes and pods",
     ]
-    world.scale_up("up-1")
+    cluster.scale_up("up-1")
 
-    assert [(claim.instance_type, claim.initialized) for claim in claims(world)] == [("m5.large", True)] * 2
-    assert {name: value for name, value in status(world).items() if name != "conditions"} == {
+    assert [(claim.instance_type, claim.initialized) for claim in claims(cluster)] == [("m5.large", True)] * 2
+    assert {name: value for name, value in status(cluster).items() if name != "conditions"} == {
         "replicas": 2,
         "provisioningStrategy": "buffer.x-k8s.io/active-capacity",
         "podTemplateRef": {"name": "chunk"},
         "podTemplateGeneration": 3,
     }
-    assert conditions(world) == {
+    assert conditions(cluster) == {
         "ReadyForProvisioning": "True Resolved: ",
         "Provisioning": "False RequiresNewCapacity: 0 of 2 pods fit on running nodes; nodes are launched for 2",
     }
-    assert notes(world) == [
+    assert notes(cluster) == [
         (
             "TriggeredScaleUp",
             "2 pods of it need new nodes: m5.large in us-east-1a, on-demand; m5.large in us-east-1a, on-demand",
@@ -135,14 +135,14 @@ def test_pods_take_the_capacity_of_a_buffer_and_new_nodes_are_launched_for_it(bu
     assert conditions(buffered)["Provisioning"] == "True FitsExistingCapacity: 2 pods fit on running nodes"
 
 
-def test_a_pod_that_needs_a_node_gets_it_and_the_buffer_keeps_its_own(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    put_template(world)
-    put_buffer(world, replicas=1)
+def test_a_pod_that_needs_a_node_gets_it_and_the_buffer_keeps_its_own(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    put_template(cluster)
+    put_buffer(cluster, replicas=1)
 
-    world.scale_up("up-1")
+    cluster.scale_up("up-1")
 
-    assert len(claims(world)) == 2 and node_of(world, "web-1")
+    assert len(claims(cluster)) == 2 and node_of(cluster, "web-1")
 
 
 def test_nodes_of_a_buffer_that_is_deleted_or_smaller_are_empty(buffered: SimulatedCluster) -> None:
@@ -156,74 +156,74 @@ def test_nodes_of_a_buffer_that_is_deleted_or_smaller_are_empty(buffered: Simula
     assert [reason for _, reason in retired(looked(buffered, number + 3)[0])] == ["empty", "empty"]
 
 
-def test_a_node_that_its_pods_left_stays_if_the_buffer_needs_it(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
-    world.scale_up("up-1")
-    put_template(world)
-    put_buffer(world, replicas=1)
-    world.scale_up("up-2")
-    assert len(claims(world)) == 2
-    world.now += timedelta(hours=1)
-    number = settle(world)
+def test_a_node_that_its_pods_left_stays_if_the_buffer_needs_it(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
+    cluster.scale_up("up-1")
+    put_template(cluster)
+    put_buffer(cluster, replicas=1)
+    cluster.scale_up("up-2")
+    assert len(claims(cluster)) == 2
+    cluster.now += timedelta(hours=1)
+    number = settle(cluster)
 
-    (first,) = (claim for claim in claims(world) if claim.node_name == node_of(world, "web-1"))
-    end_pods(world, first)
-    number = settle(world, number)
-    looked(world, number)
+    (first,) = (claim for claim in claims(cluster) if claim.node_name == node_of(cluster, "web-1"))
+    end_pods(cluster, first)
+    number = settle(cluster, number)
+    looked(cluster, number)
 
-    assert len(retired(looked(world, number + 1)[0])) == 1
+    assert len(retired(looked(cluster, number + 1)[0])) == 1
 
 
-def test_a_schedule_sets_the_size_of_a_buffer_by_time_of_day(world: SimulatedCluster) -> None:
+def test_a_schedule_sets_the_size_of_a_buffer_by_time_of_day(cluster: SimulatedCluster) -> None:
     """The clock of the test begins at noon UTC."""
-    world.prepare()
-    put_template(world)
-    put_buffer(world, replicas=0, annotations={"joiner.dev/schedule": "Europe/Oslo: 30 13 * * * for 1h = 2"})
-    world.scale_up("up-1")
-    assert status(world)["replicas"] == 0 and claims(world) == []
-    assert conditions(world)["Provisioning"].startswith("False BufferEmpty: ")
+    cluster.prepare()
+    put_template(cluster)
+    put_buffer(cluster, replicas=0, annotations={"joiner.dev/schedule": "Europe/Oslo: 30 13 * * * for 1h = 2"})
+    cluster.scale_up("up-1")
+    assert status(cluster)["replicas"] == 0 and claims(cluster) == []
+    assert conditions(cluster)["Provisioning"].startswith("False BufferEmpty: ")
 
-    world.now += timedelta(minutes=31)
-    settle(world, 1)
-    assert status(world)["replicas"] == 2 and len(claims(world)) == 2
+    cluster.now += timedelta(minutes=31)
+    settle(cluster, 1)
+    assert status(cluster)["replicas"] == 2 and len(claims(cluster)) == 2
 
-    world.now += timedelta(minutes=61)
-    settle(world, 20)
-    assert status(world)["replicas"] == 0
+    cluster.now += timedelta(minutes=61)
+    settle(cluster, 20)
+    assert status(cluster)["replicas"] == 0
 
 
-def test_a_schedule_that_cannot_be_read_is_reported(world: SimulatedCluster) -> None:
-    world.prepare()
-    put_template(world)
-    put_buffer(world, replicas=1, annotations={"joiner.dev/schedule": "always"})
+def test_a_schedule_that_cannot_be_read_is_reported(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster)
+    put_buffer(cluster, replicas=1, annotations={"joiner.dev/schedule": "always"})
 
-    world.sweep("sweep-1")
+    cluster.sweep("sweep-1")
 
-    assert conditions(world)["ReadyForProvisioning"].startswith(
+    assert conditions(cluster)["ReadyForProvisioning"].startswith(
         "True Resolved: metadata.annotations[joiner.dev/schedule] is always: it has no effect; "
     )
-    assert {reason for reason, _ in notes(world)} == {"WithoutEffect", "TriggeredScaleUp"}
+    assert {reason for reason, _ in notes(cluster)} == {"WithoutEffect", "TriggeredScaleUp"}
 
 
-def test_a_share_of_a_deployment_grows_with_it(world: SimulatedCluster) -> None:
+def test_a_share_of_a_deployment_grows_with_it(cluster: SimulatedCluster) -> None:
     def put_deployment(replicas: int) -> None:
         template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1500m"}}}]}}
         metadata = {"name": "web", "namespace": "default"}
         spec = {"replicas": replicas, "template": template}
-        world.kube.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+        cluster.kube.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 
-    world.prepare()
+    cluster.prepare()
     put_deployment(10)
-    put_buffer(world, podTemplateRef=None, scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "web"})
-    world.kube.objects[BUFFER]["spec"]["percentage"] = 10
-    settle(world)
-    assert status(world)["replicas"] == 1 and "podTemplateRef" not in status(world)
+    put_buffer(cluster, podTemplateRef=None, scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "web"})
+    cluster.kube.objects[BUFFER]["spec"]["percentage"] = 10
+    settle(cluster)
+    assert status(cluster)["replicas"] == 1 and "podTemplateRef" not in status(cluster)
 
     put_deployment(20)
-    settle(world, 20)
+    settle(cluster, 20)
 
-    assert status(world)["replicas"] == 2 and len(claims(world)) == 2
+    assert status(cluster)["replicas"] == 2 and len(claims(cluster)) == 2
 
 
 @pytest.mark.parametrize(
@@ -253,110 +253,110 @@ def test_a_share_of_a_deployment_grows_with_it(world: SimulatedCluster) -> None:
     ],
 )
 def test_a_buffer_that_is_not_planned_says_why(
-    world: SimulatedCluster, spec: dict[str, Any], reason: str, message: str
+    cluster: SimulatedCluster, spec: dict[str, Any], reason: str, message: str
 ) -> None:
-    world.prepare()
-    put_template(world)
-    put_buffer(world, **spec)
+    cluster.prepare()
+    put_template(cluster)
+    put_buffer(cluster, **spec)
 
-    world.sweep("sweep-1")
+    cluster.sweep("sweep-1")
 
-    assert conditions(world) == {
+    assert conditions(cluster) == {
         "ReadyForProvisioning": f"False {reason}: {message}",
         "Provisioning": "False NotReadyForProvisioning: ReadyForProvisioning names the reason",
     }
-    assert [note for _, note in notes(world)] == [message]
-    assert claims(world) == []
+    assert [note for _, note in notes(cluster)] == [message]
+    assert claims(cluster) == []
 
 
-def test_a_template_that_appears_later_is_planned(world: SimulatedCluster) -> None:
-    world.prepare()
-    put_buffer(world, replicas=1)
-    world.sweep("sweep-1")
-    put_template(world)
+def test_a_template_that_appears_later_is_planned(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_buffer(cluster, replicas=1)
+    cluster.sweep("sweep-1")
+    put_template(cluster)
 
-    settle(world, 2)
+    settle(cluster, 2)
 
-    assert conditions(world)["ReadyForProvisioning"] == "True Resolved: " and len(claims(world)) == 1
+    assert conditions(cluster)["ReadyForProvisioning"] == "True Resolved: " and len(claims(cluster)) == 1
 
 
-def test_a_buffer_that_no_pool_can_hold_says_why(world: SimulatedCluster) -> None:
-    world.prepare()
-    put_template(world, cpu="1500m")
-    world.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpu": "2"}}})
-    put_buffer(world, replicas=2)
+def test_a_buffer_that_no_pool_can_hold_says_why(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster, cpu="1500m")
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpu": "2"}}})
+    put_buffer(cluster, replicas=2)
 
-    world.sweep("sweep-1")
+    cluster.sweep("sweep-1")
 
-    assert len(claims(world)) == 1
-    assert conditions(world)["Provisioning"].startswith(
+    assert len(claims(cluster)) == 1
+    assert conditions(cluster)["Provisioning"].startswith(
         "False RequiresNewCapacity: 0 of 2 pods fit on running nodes; nodes are launched for 1; no node can be made "
         "for 1: default: "
     )
-    assert {reason for reason, _ in notes(world)} == {"TriggeredScaleUp", "NotTriggerScaleUp"}
+    assert {reason for reason, _ in notes(cluster)} == {"TriggeredScaleUp", "NotTriggerScaleUp"}
 
 
-def test_a_cluster_without_the_definition_has_no_buffers(world: SimulatedCluster) -> None:
+def test_a_cluster_without_the_definition_has_no_buffers(cluster: SimulatedCluster) -> None:
     def missing(_method: str, path: str, answer: Any) -> Manifest:
         if "autoscaling.x-k8s.io" in path:
             raise NotFound("the server could not find the requested resource", status=404)
         found: Manifest = answer()
         return found
 
-    world.prepare(pending("web-1"))
-    world.kube.fault = missing
+    cluster.prepare(pending("web-1"))
+    cluster.kube.fault = missing
 
-    world.sweep("sweep-1")
+    cluster.sweep("sweep-1")
 
-    assert node_of(world, "web-1")
+    assert node_of(cluster, "web-1")
 
 
-def test_a_cluster_that_serves_only_the_alpha_version_is_served(world: SimulatedCluster) -> None:
+def test_a_cluster_that_serves_only_the_alpha_version_is_served(cluster: SimulatedCluster) -> None:
     def alpha_only(_method: str, path: str, answer: Any) -> Manifest:
         if "autoscaling.x-k8s.io/v1beta1" in path:
             raise NotFound("the server could not find the requested resource", status=404)
         found: Manifest = answer()
         return found
 
-    world.prepare()
-    put_template(world)
-    put_buffer(world, replicas=1)
-    world.kube.objects[BUFFER]["apiVersion"] = "autoscaling.x-k8s.io/v1alpha1"
-    world.kube.fault = alpha_only
+    cluster.prepare()
+    put_template(cluster)
+    put_buffer(cluster, replicas=1)
+    cluster.kube.objects[BUFFER]["apiVersion"] = "autoscaling.x-k8s.io/v1alpha1"
+    cluster.kube.fault = alpha_only
 
-    settle(world)
+    settle(cluster)
 
-    assert conditions(world)["Provisioning"] == "True FitsExistingCapacity: 1 pod fit on running nodes"
-
-
-def test_a_launch_without_an_answer_counts_as_capacity_of_the_buffer(world: SimulatedCluster) -> None:
-    world.prepare()
-    put_template(world)
-    put_buffer(world, replicas=2)
-    world.stop_after = "launch_instances"
-    assert not world.scale_up("up-1")
-    world.stop_after = ""
-    world.now += timedelta(minutes=5)
-
-    world.scale_up("up-2")
-    settle(world)
-
-    assert len(claims(world)) == 2 and len(world.ec2.instances) == 2
+    assert conditions(cluster)["Provisioning"] == "True FitsExistingCapacity: 1 pod fit on running nodes"
 
 
-def test_a_real_pod_with_a_similar_name_is_no_virtual_pod(world: SimulatedCluster) -> None:
-    world.prepare(pending("capacity-buffer-spare-0"))
+def test_a_launch_without_an_answer_counts_as_capacity_of_the_buffer(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster)
+    put_buffer(cluster, replicas=2)
+    cluster.stop_after = "launch_instances"
+    assert not cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    cluster.now += timedelta(minutes=5)
 
-    world.scale_up("up-1")
+    cluster.scale_up("up-2")
+    settle(cluster)
 
-    assert node_of(world, "capacity-buffer-spare-0")
+    assert len(claims(cluster)) == 2 and len(cluster.ec2.instances) == 2
 
 
-def with_a_pod_and_a_buffer(make_world: MakeWorld) -> SimulatedCluster:
-    world = make_world().prepare(pending("web-1"))
-    put_template(world)
-    put_buffer(world, replicas=2)
-    return world
+def test_a_real_pod_with_a_similar_name_is_no_virtual_pod(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("capacity-buffer-spare-0"))
+
+    cluster.scale_up("up-1")
+
+    assert node_of(cluster, "capacity-buffer-spare-0")
+
+
+def with_a_pod_and_a_buffer(make_cluster: MakeCluster) -> SimulatedCluster:
+    cluster = make_cluster().prepare(pending("web-1"))
+    put_template(cluster)
+    put_buffer(cluster, replicas=2)
+    return cluster
 
 
 def calls_for_buffers(calls: Sequence[str]) -> list[int]:
@@ -369,8 +369,10 @@ def calls_for_buffers(calls: Sequence[str]) -> list[int]:
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
-def test_whatever_call_for_a_buffer_fails_it_gets_its_nodes_and_no_more(make_world: MakeWorld, fault: Fault) -> None:
-    with Trouble(clean := with_a_pod_and_a_buffer(make_world)) as recorded:
+def test_whatever_call_for_a_buffer_fails_it_gets_its_nodes_and_no_more(
+    make_cluster: MakeCluster, fault: Fault
+) -> None:
+    with Trouble(clean := with_a_pod_and_a_buffer(make_cluster)) as recorded:
         clean.scale_up("up-1")
     numbers = calls_for_buffers(recorded.calls)
     assert {recorded.calls[number].partition(" ")[0] for number in numbers} == {"GET", "update_item", "PATCH"}
@@ -378,16 +380,16 @@ def test_whatever_call_for_a_buffer_fails_it_gets_its_nodes_and_no_more(make_wor
 
     wrong = []
     for number in numbers:
-        world = with_a_pod_and_a_buffer(make_world)
-        world.stop_after = "nothing" if fault.kills else ""
-        with Trouble(world, fault, number) as trouble:
-            world.scale_up("up-1")
-        world.stop_after = ""
-        settle(world)
+        cluster = with_a_pod_and_a_buffer(make_cluster)
+        cluster.stop_after = "nothing" if fault.kills else ""
+        with Trouble(cluster, fault, number) as trouble:
+            cluster.scale_up("up-1")
+        cluster.stop_after = ""
+        settle(cluster)
         try:
-            nothing_is_left(world)
-            assert len(claims(world)) == len(world.ec2.instances) == 3
-            assert conditions(world)["Provisioning"] == "True FitsExistingCapacity: 2 pods fit on running nodes"
+            nothing_is_left(cluster)
+            assert len(claims(cluster)) == len(cluster.ec2.instances) == 3
+            assert conditions(cluster)["Provisioning"] == "True FitsExistingCapacity: 2 pods fit on running nodes"
         except AssertionError as reason:
             wrong.append(f"{number} {trouble.calls[number]}: {reason}")
 

@@ -72,8 +72,8 @@ class FakeRegionPages:
 
 
 @pytest.fixture
-def store(world: SimulatedCluster) -> Store:
-    return world.store
+def store(cluster: SimulatedCluster) -> Store:
+    return cluster.store
 
 
 def refresh(store: Store, region: FakeRegion, *, price_list: bool = True, **special: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ NOT_OURS = (
 SUFFIX = "ValidatingAdmissionPolicy 'joiner-nodes' with binding 'joiner-nodes' denied request: "
 
 
-def enforced(world: SimulatedCluster) -> None:
+def enforced(cluster: SimulatedCluster) -> None:
     """Make the API server refuse what `manifests/policies` refuse: changes of nodes without a pool label, and pod
     deletions from open nodes.
     """
@@ -28,90 +28,90 @@ def enforced(world: SimulatedCluster) -> None:
     def fault(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         parts = path.strip("/").split("/")
         if method in ("PATCH", "DELETE") and parts[:3] == ["api", "v1", "nodes"]:
-            node = world.kube.objects.get(("nodes", "", parts[3]))
+            node = cluster.kube.objects.get(("nodes", "", parts[3]))
             if node is not None and NODEPOOL not in node["metadata"].get("labels", {}):
                 raise Forbidden(SUFFIX + NOT_OURS, status=403)
         if method in ("PATCH", "DELETE") and "/pods/" in path:
-            pod = world.kube.objects[("pods", parts[3], parts[5])]
-            node = world.kube.objects.get(("nodes", "", pod["spec"]["nodeName"]))
+            pod = cluster.kube.objects[("pods", parts[3], parts[5])]
+            node = cluster.kube.objects.get(("nodes", "", pod["spec"]["nodeName"]))
             if node is not None and DISRUPTED not in [taint["key"] for taint in node["spec"].get("taints") or ()]:
                 raise Forbidden(f"pod {parts[5]} may not be deleted", status=403)
         return answer()
 
-    world.kube.fault = fault
+    cluster.kube.fault = fault
 
 
-def unregistered(world: SimulatedCluster, **labels: str) -> NodeClaim:
+def unregistered(cluster: SimulatedCluster, **labels: str) -> NodeClaim:
     """Return a claim whose node exists and has not registered: it has no pool label, no owner and no finalizer."""
-    grow(world)
-    claim = first(world)
-    node = node_of(world, claim)
+    grow(cluster)
+    claim = first(cluster)
+    node = node_of(cluster, claim)
     node["metadata"] |= {"labels": labels, "finalizers": []}
-    stored = world.kube.objects["nodeclaims", "", claim.name]
+    stored = cluster.kube.objects["nodeclaims", "", claim.name]
     stored["status"]["conditions"] = [each for each in stored["status"]["conditions"] if each["type"] == "Launched"]
     del stored["status"]["nodeName"]
-    enforced(world)
-    assert not first(world).registered
+    enforced(cluster)
+    assert not first(cluster).registered
     return claim
 
 
 @pytest.mark.parametrize("labels", [{}, {"eks.amazonaws.com/nodegroup": "system"}])
 @pytest.mark.parametrize("reason", ["deleted", "never-joined", "lost", "spot"])
 def test_an_instance_whose_node_never_registered_is_terminated_without_a_drain(
-    world: SimulatedCluster, reason: str, labels: dict[str, str]
+    cluster: SimulatedCluster, reason: str, labels: dict[str, str]
 ) -> None:
-    claim = unregistered(world, **labels)
+    claim = unregistered(cluster, **labels)
 
-    done = retire(world, (claim.name, reason))
+    done = retire(cluster, (claim.name, reason))
 
     assert done.left_out == {}
     assert [each["stage"] for each in done.entries] == ["forgotten"]
-    assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
-    assert claim.name not in [each.name for each in claims(world)]
+    assert cluster.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
+    assert claim.name not in [each.name for each in claims(cluster)]
     assert claim.name not in done.retirements.all()
-    assert ("nodes", "", "node-1") in world.kube.objects  # the cloud controller manager deletes it
+    assert ("nodes", "", "node-1") in cluster.kube.objects  # the cloud controller manager deletes it
 
 
-def test_the_refusal_stands_on_the_node_and_on_its_claim(world: SimulatedCluster) -> None:
-    claim = unregistered(world)
+def test_the_refusal_stands_on_the_node_and_on_its_claim(cluster: SimulatedCluster) -> None:
+    claim = unregistered(cluster)
 
-    retire(world, (claim.name, "deleted"))
+    retire(cluster, (claim.name, "deleted"))
 
-    events = [each for each in world.kube.all(kinds.EVENTS) if each["reason"] == "FailedDraining"]
+    events = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "FailedDraining"]
     assert {each["regarding"]["kind"] for each in events} == {"Node", "NodeClaim"}
     assert all("is terminated without a drain" in each["note"] and NOT_OURS in each["note"] for each in events)
 
 
-def test_a_registered_node_that_may_not_be_closed_keeps_its_instance_and_its_claim(world: SimulatedCluster) -> None:
+def test_a_registered_node_that_may_not_be_closed_keeps_its_instance_and_its_claim(cluster: SimulatedCluster) -> None:
     """Its pods were never evicted. A user removed the node's pool label, and the execution reports that."""
-    grow(world)
-    claim = first(world)
-    enforced(world)
+    grow(cluster)
+    claim = first(cluster)
+    enforced(cluster)
 
-    done = retire(world, (claim.name, "deleted"))
+    done = retire(cluster, (claim.name, "deleted"))
 
     assert NOT_OURS in done.left_out[claim.name]
-    assert world.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
+    assert cluster.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
 
 
-def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(world: SimulatedCluster) -> None:
-    grow(world)
-    claim = first(world)
-    [refused] = pods_on(world, claim.node_name)
-    other = world.kube.objects["pods", "default", refused]
-    world.kube.put({**other, "metadata": {"name": "web-1b"}})
-    world.ec2.instances[claim.instance_id]["State"] = {"Name": "stopped"}
+def test_pods_that_may_not_be_deleted_do_not_keep_a_node_whose_instance_is_gone(cluster: SimulatedCluster) -> None:
+    grow(cluster)
+    claim = first(cluster)
+    [refused] = pods_on(cluster, claim.node_name)
+    other = cluster.kube.objects["pods", "default", refused]
+    cluster.kube.put({**other, "metadata": {"name": "web-1b"}})
+    cluster.ec2.instances[claim.instance_id]["State"] = {"Name": "stopped"}
 
     def fault(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         if method == "PATCH" and path.endswith(f"/pods/{refused}"):
             raise Forbidden("admission webhook denied the request", status=403)
         return answer()
 
-    world.kube.fault = fault
+    cluster.kube.fault = fault
 
-    done = RetirementExecution(world, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), passes=1)
+    done = RetirementExecution(cluster, "refused").run(RetirementRequest(claim.name, RetirementReason.LOST), passes=1)
 
     assert [each["stage"] for each in done.entries] == ["forgotten"]
-    assert pods_on(world, claim.node_name) == [refused]  # the pod garbage collector deletes it later
-    world.kube.objects.pop(("pods", "default", refused))
-    nothing_is_left_of(world, claim)
+    assert pods_on(cluster, claim.node_name) == [refused]  # the pod garbage collector deletes it later
+    cluster.kube.objects.pop(("pods", "default", refused))
+    nothing_is_left_of(cluster, claim)

@@ -27,37 +27,37 @@ KEPT = (
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    """Return a world with two nodes that run a pod each, an hour after they joined."""
-    grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes that run a pod each, an hour after they joined."""
+    grow(cluster)
     policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m"}
-    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
-    world.now += timedelta(hours=1)
-    return world
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
+    cluster.now += timedelta(hours=1)
+    return cluster
 
 
-def report(world: SimulatedCluster, *kept: KeptNode) -> dict[str, int]:
-    view = ListedCluster(world.kube, find_candidates.DISRUPTED)
-    listing = find_candidates.CandidateListing(view, world.ledger, world.store, AutoscalerDetection(world.kube))
-    snapshot = listing.answer(task(0), world.now, 0)["snapshot"]
-    proposal = documents.put_proposal(world.store, task(0), Proposal((), kept))
-    report = report_candidates.CandidateReport(world.kube, world.store)
-    answer: dict[str, int] = report.answer(task(0), proposal, snapshot, world.now)
+def report(cluster: SimulatedCluster, *kept: KeptNode) -> dict[str, int]:
+    view = ListedCluster(cluster.kube, find_candidates.DISRUPTED)
+    listing = find_candidates.CandidateListing(view, cluster.ledger, cluster.store, AutoscalerDetection(cluster.kube))
+    snapshot = listing.answer(task(0), cluster.now, 0)["snapshot"]
+    proposal = documents.put_proposal(cluster.store, task(0), Proposal((), kept))
+    report = report_candidates.CandidateReport(cluster.kube, cluster.store)
+    answer: dict[str, int] = report.answer(task(0), proposal, snapshot, cluster.now)
     return answer
 
 
-def consolidatable(world: SimulatedCluster) -> dict[str, str]:
-    claims = (read_node_claim(each) for each in world.kube.all(kinds.NODECLAIMS))
+def consolidatable(cluster: SimulatedCluster) -> dict[str, str]:
+    claims = (read_node_claim(each) for each in cluster.kube.all(kinds.NODECLAIMS))
     return {claim.name: claim.conditions["Consolidatable"].status for claim in claims}
 
 
-def note_event(world: SimulatedCluster, claim: str, minutes_ago: int) -> None:
+def note_event(cluster: SimulatedCluster, claim: str, minutes_ago: int) -> None:
     """Record that a pod last came to a node, or left it, so many minutes ago."""
-    lists = ListedCluster(world.kube, find_candidates.DISRUPTED).lists()
+    lists = ListedCluster(cluster.kube, find_candidates.DISRUPTED).lists()
     digests = digest_snapshot(Snapshot.from_lists(lists))
-    at = int((world.now - timedelta(minutes=minutes_ago)).timestamp())
+    at = int((cluster.now - timedelta(minutes=minutes_ago)).timestamp())
     seen = {key: SeenPods(digest, at if key.endswith(claim) else 0) for key, digest in digests.items()}
-    documents.put_pod_events(world.store, seen)
+    documents.put_pod_events(cluster.store, seen)
 
 
 def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_after(grown: SimulatedCluster) -> None:

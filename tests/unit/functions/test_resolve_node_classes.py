@@ -54,7 +54,7 @@ class FakeAccount:
 
 
 def answer(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
     account: FakeAccount,
     *,
     every: bool = False,
@@ -62,7 +62,7 @@ def answer(
     time_left: TimeLeft = UNBOUNDED,
 ) -> tuple[dict[str, Any], Any]:
     """Return the response for three classes: no pool names the third, and one names a profile with a slash."""
-    lease = world._take_lease("up-1")
+    lease = cluster._take_lease("up-1")
     assert lease is not None
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
     bad = {
@@ -78,10 +78,10 @@ def answer(
     bad_pool = {**NODEPOOL, "metadata": {"name": "bad", "uid": "pool-2"}, "spec": {"template": template}}
     pools = [bad_pool, dict(NODEPOOL)] if bad_is_named else [dict(NODEPOOL)]
     lists = {"nodepools": pools, "ec2nodeclasses": [bad, dict(NODECLASS), unnamed]}
-    snapshot = documents.put_snapshot(world.store, task, lists, assignments={}, assigned={}, in_flight=())
+    snapshot = documents.put_snapshot(cluster.store, task, lists, assignments={}, assigned={}, in_flight=())
     resolver = resolve_node_classes.NodeClassResolver(
-        world.ledger,
-        world.store,
+        cluster.ledger,
+        cluster.store,
         ec2=Ec2(account),
         parameters=Parameters(account),
         profiles=InstanceProfiles(lambda: account),
@@ -94,11 +94,11 @@ def answer(
         time_left=time_left,
     )
     summary = resolver.answer(task, snapshot, NOON, 2**33, every=every)
-    return summary, documents.get_node_classes(world.store, summary["classes"])
+    return summary, documents.get_node_classes(cluster.store, summary["classes"])
 
 
-def test_a_class_whose_lookup_is_refused_reports_it_and_the_others_go_on(world: SimulatedCluster) -> None:
-    summary, classes = answer(world, FakeAccount())
+def test_a_class_whose_lookup_is_refused_reports_it_and_the_others_go_on(cluster: SimulatedCluster) -> None:
+    summary, classes = answer(cluster, FakeAccount())
 
     assert (summary["ready"], summary["refused"]) == (1, 1)
     (problem,) = classes["EC2NodeClass/bad"].problems
@@ -115,9 +115,9 @@ def test_a_class_whose_lookup_is_refused_reports_it_and_the_others_go_on(world: 
     ],
 )
 def test_a_class_that_no_pool_names_is_resolved_if_every_class_is(
-    world: SimulatedCluster, every: bool, resolved: set[str]
+    cluster: SimulatedCluster, every: bool, resolved: set[str]
 ) -> None:
-    assert set(answer(world, FakeAccount(), every=every)[1]) == resolved
+    assert set(answer(cluster, FakeAccount(), every=every)[1]) == resolved
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,10 @@ def test_a_class_that_no_pool_names_is_resolved_if_every_class_is(
     ids=["throttled", "no answer"],
 )
 def test_a_lookup_whose_error_is_not_of_the_class_is_tried_again(
-    world: SimulatedCluster, error: Exception, raised: type[Ec2Error]
+    cluster: SimulatedCluster, error: Exception, raised: type[Ec2Error]
 ) -> None:
     with pytest.raises(raised):
-        answer(world, FakeAccount(error))
+        answer(cluster, FakeAccount(error))
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_a_lookup_whose_error_is_not_of_the_class_is_tried_again(
     ids=["a throttled class", "no time"],
 )
 def test_a_class_that_no_pool_names_does_not_stop_the_others(
-    world: SimulatedCluster, time_left: TimeLeft, resolved: set[str]
+    cluster: SimulatedCluster, time_left: TimeLeft, resolved: set[str]
 ) -> None:
     account = FakeAccount(refused("GetInstanceProfile", "Throttling"))
 
-    _, classes = answer(world, account, every=True, bad_is_named=False, time_left=time_left)
+    _, classes = answer(cluster, account, every=True, bad_is_named=False, time_left=time_left)
 
     assert set(classes) == resolved

@@ -9,7 +9,7 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FINALIZER
 from joiner.pools import NodeClaim
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.grown_cluster import (
     claims,
@@ -31,8 +31,8 @@ SEED = 20261121
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    return grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    return grow(cluster)
 
 
 def test_a_deleted_claim_is_drained_terminated_and_forgotten(grown: SimulatedCluster) -> None:
@@ -237,43 +237,45 @@ def test_while_joiner_is_paused_nothing_is_terminated(grown: SimulatedCluster) -
 
 @pytest.mark.parametrize("reason", ["deleted", "empty", "lost"])
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
-def test_whatever_call_fails_the_next_execution_finishes_it(make_world: MakeWorld, fault: Fault, reason: str) -> None:
+def test_whatever_call_fails_the_next_execution_finishes_it(
+    make_cluster: MakeCluster, fault: Fault, reason: str
+) -> None:
     def prepared() -> tuple[SimulatedCluster, NodeClaim]:
-        world = grow(make_world())
+        cluster = grow(make_cluster())
         if reason == "empty":
-            empty(world, first(world))
-        return world, first(world)
+            empty(cluster, first(cluster))
+        return cluster, first(cluster)
 
-    world, claim = prepared()
-    with Trouble(world) as recorded:
-        retire(world, (claim.name, reason))
-    nothing_is_left_of(world, claim)
+    cluster, claim = prepared()
+    with Trouble(cluster) as recorded:
+        retire(cluster, (claim.name, reason))
+    nothing_is_left_of(cluster, claim)
 
     wrong = []
     numbers = range(len(recorded.calls))
     chosen = numbers if os.environ.get("JOINER_CRASHES") == "all" else random.Random(SEED).sample(numbers, TRIED)  # noqa: S311 - a choice of tests
     for number in sorted(chosen):
-        world, claim = prepared()
-        with Trouble(world, fault, number) as trouble:
-            retire(world, (claim.name, reason))
+        cluster, claim = prepared()
+        with Trouble(cluster, fault, number) as trouble:
+            retire(cluster, (claim.name, reason))
         try:
             for attempt in (2, 3):
-                _as_the_sweep_would(world, claim, reason, attempt)
-            nothing_is_left_of(world, claim)
-            assert world.ledger.lease().holder == ""
+                _as_the_sweep_would(cluster, claim, reason, attempt)
+            nothing_is_left_of(cluster, claim)
+            assert cluster.ledger.lease().holder == ""
         except AssertionError as problem:
             wrong.append(f"{number} {trouble.calls[number]}: {problem}")
 
     assert wrong == []
 
 
-def _as_the_sweep_would(world: SimulatedCluster, claim: NodeClaim, reason: str, attempt: int) -> None:
+def _as_the_sweep_would(cluster: SimulatedCluster, claim: NodeClaim, reason: str, attempt: int) -> None:
     """Do what the sweep does: release what ended owners and holders have; retire a claim that still exists again."""
-    world.now += timedelta(seconds=60)
-    retirements, lease = RetirementExecution(world, "").retirements, world.machine.lease()
+    cluster.now += timedelta(seconds=60)
+    retirements, lease = RetirementExecution(cluster, "").retirements, cluster.machine.lease()
     if lease.holder:
-        world.machine.break_lease(lease.holder, lease.number)
+        cluster.machine.break_lease(lease.holder, lease.number)
     for one in retirements.all().values():
         retirements.disown(one.claim, one.owner)
-    if standing := [each for each in claims(world) if each.name == claim.name]:
-        retire(world, (claim.name, "deleted" if standing[0].deleting else reason), name=f"retire-{attempt}")
+    if standing := [each for each in claims(cluster) if each.name == claim.name]:
+        retire(cluster, (claim.name, "deleted" if standing[0].deleting else reason), name=f"retire-{attempt}")

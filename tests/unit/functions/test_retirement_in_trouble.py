@@ -23,15 +23,15 @@ Answers = Callable[[], Any]
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    return grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    return grow(cluster)
 
 
-def evictions(world: SimulatedCluster) -> list[str]:
-    return [asked for asked in world.kube.asked if asked.endswith("/eviction")]
+def evictions(cluster: SimulatedCluster) -> list[str]:
+    return [asked for asked in cluster.kube.asked if asked.endswith("/eviction")]
 
 
-def failing(world: SimulatedCluster, error: KubeError, *options: tuple[str, str]) -> None:
+def failing(cluster: SimulatedCluster, error: KubeError, *options: tuple[str, str]) -> None:
     """Make calls of these methods fail for paths that end like this."""
 
     def fault(method: str, path: str, do: Answers) -> Any:
@@ -39,10 +39,10 @@ def failing(world: SimulatedCluster, error: KubeError, *options: tuple[str, str]
             raise error
         return do()
 
-    world.kube.fault = fault
+    cluster.kube.fault = fault
 
 
-def may_only_end_what_it_sees(world: SimulatedCluster) -> None:
+def may_only_end_what_it_sees(cluster: SimulatedCluster) -> None:
     """Allow terminating only instances that EC2 shows: the IAM policy requires tags, and an instance that does not
     exist has none.
     """
@@ -52,7 +52,7 @@ def may_only_end_what_it_sees(world: SimulatedCluster) -> None:
             raise refused(operation, "UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
         return do()
 
-    world.ec2.fault = fault
+    cluster.ec2.fault = fault
 
 
 # Losses

@@ -22,19 +22,19 @@ OTHER = "i-0099"
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    return grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    return grow(cluster)
 
 
-def take_the_name(world: SimulatedCluster, name: str, **metadata: Any) -> None:
+def take_the_name(cluster: SimulatedCluster, name: str, **metadata: Any) -> None:
     """Delete the node, give its address to another instance, and run a pod there."""
-    spec = dict(world.kube.objects["nodes", "", name]["spec"]) if ("nodes", "", name) in world.kube.objects else {}
+    spec = dict(cluster.kube.objects["nodes", "", name]["spec"]) if ("nodes", "", name) in cluster.kube.objects else {}
     for key in [
-        key for key, pod in world.kube.objects.items() if key[0] == "pods" and pod["spec"].get("nodeName") == name
+        key for key, pod in cluster.kube.objects.items() if key[0] == "pods" and pod["spec"].get("nodeName") == name
     ]:
-        del world.kube.objects[key]
-    world.kube.objects.pop(("nodes", "", name), None)
-    world.kube.put(
+        del cluster.kube.objects[key]
+    cluster.kube.objects.pop(("nodes", "", name), None)
+    cluster.kube.put(
         {
             "apiVersion": "v1",
             "kind": "Node",
@@ -46,9 +46,9 @@ def take_the_name(world: SimulatedCluster, name: str, **metadata: Any) -> None:
             },
         }
     )
-    world.kube.put(running({"name": "stranger", "namespace": "default"}, name))
+    cluster.kube.put(running({"name": "stranger", "namespace": "default"}, name))
     attached = {"attacher": "ebs.csi.aws.com", "nodeName": name, "source": {"persistentVolumeName": "pv-1"}}
-    world.kube.put(
+    cluster.kube.put(
         {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "va-1"}, "spec": attached}
     )
 
@@ -65,9 +65,9 @@ def before(state: str, act: Callable[[], None]) -> Callable[[str], None]:
     return hook
 
 
-def retired(world: SimulatedCluster, state: str, act: Callable[[], None]) -> RetirementExecution:
-    claim = first(world)
-    retirement = RetirementExecution(world, "retire-1", before_state=before(state, act))
+def retired(cluster: SimulatedCluster, state: str, act: Callable[[], None]) -> RetirementExecution:
+    claim = first(cluster)
+    retirement = RetirementExecution(cluster, "retire-1", before_state=before(state, act))
     return retirement.run(RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id))
 
 

@@ -77,8 +77,8 @@ class Rung:
 
 
 @pytest.fixture
-def rung(world: SimulatedCluster) -> Rung:
-    return Rung(world.ledger)
+def rung(cluster: SimulatedCluster) -> Rung:
+    return Rung(cluster.ledger)
 
 
 def test_a_real_review_is_allowed_with_its_uid_and_starts_a_scale_up(rung: Rung) -> None:
@@ -126,18 +126,18 @@ def test_after_a_quiet_time_single_pods_ring_again(rung: Rung) -> None:
     assert rung.ledger.lease().rings == 10 + 1
 
 
-def test_a_living_holder_will_see_the_ring_itself(rung: Rung, world: SimulatedCluster) -> None:
-    world.now = NOW
-    world._take_lease("up-earlier")
+def test_a_living_holder_will_see_the_ring_itself(rung: Rung, cluster: SimulatedCluster) -> None:
+    cluster.now = NOW
+    cluster._take_lease("up-earlier")
     rung.ring()
 
     assert rung.states.started == {}
     assert rung.ledger.lease().rings == 1
 
 
-def test_a_holder_whose_time_is_up_does_not_keep_the_bell_quiet(rung: Rung, world: SimulatedCluster) -> None:
-    world.now = NOW - timedelta(minutes=10)
-    world._take_lease("up-earlier")
+def test_a_holder_whose_time_is_up_does_not_keep_the_bell_quiet(rung: Rung, cluster: SimulatedCluster) -> None:
+    cluster.now = NOW - timedelta(minutes=10)
+    cluster._take_lease("up-earlier")
     rung.ring()
 
     assert list(rung.states.started) == ["up-20261121T051728"]
@@ -172,11 +172,13 @@ def test_a_pool_rings_before_it_is_stored_and_a_pod_after(rung: Rung) -> None:
     assert rung.ledger.lease().stored_at == NOW.timestamp() + 1
 
 
-def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(rung: Rung, world: SimulatedCluster) -> None:
+def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(
+    rung: Rung, cluster: SimulatedCluster
+) -> None:
     for name in ("asleep", "awake", "late"):
         rung.ledger.begin_wave(name, f"arn:{name}", ["claim"], now=10)
     for name, token in (("asleep", "token-1"), ("late", "timed-out")):
-        world.machine._update("WAVE", name, "SET #token = :token", {":token": token}, names={"#token": "token"})
+        cluster.machine._update("WAVE", name, "SET #token = :token", {":token": token}, names={"#token": "token"})
 
     assert rung.ring(kind="nodes")["statusCode"] == 200
 
@@ -228,8 +230,8 @@ def test_a_wrong_token_is_refused_and_rings_nothing(rung: Rung, token: str) -> N
     assert rung.ledger.lease().rings == 0
 
 
-def test_before_there_is_a_secret_nobody_knows_it(world: SimulatedCluster) -> None:
-    rung = Rung(world.ledger, secret="")
+def test_before_there_is_a_secret_nobody_knows_it(cluster: SimulatedCluster) -> None:
+    rung = Rung(cluster.ledger, secret="")
 
     assert rung.ring(token="")["statusCode"] == 403
 

@@ -6,7 +6,7 @@ import pytest
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError, TooManyRequests, Unreachable
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import SimulatedCluster
@@ -14,16 +14,16 @@ from tests.unit.functions.scale_up import SimulatedCluster
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 
 
-def asking(world: SimulatedCluster, value: str = "rollout", **spec: Any) -> str:
+def asking(cluster: SimulatedCluster, value: str = "rollout", **spec: Any) -> str:
     """Let the pod of the first node ask for a rollout of the Deployment `web`; return its name."""
-    [name] = pods_on(world, first(world).node_name)
-    metadata = world.kube.objects["pods", "default", name]["metadata"]
+    [name] = pods_on(cluster, first(cluster).node_name)
+    metadata = cluster.kube.objects["pods", "default", name]["metadata"]
     metadata |= {"annotations": {"joiner.dev/drain": value}, "creationTimestamp": "2026-11-20T12:00:00Z"}
     owner = {"kind": "Deployment", "name": "web", "uid": "d-1", "controller": True}
     replica_set = {"name": "web", "namespace": "default", "ownerReferences": [owner]}
-    world.kube.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": replica_set, "spec": {}})
+    cluster.kube.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": replica_set, "spec": {}})
     made = {"replicas": 1, "template": {"metadata": {"labels": {"app": "web"}}}, **spec}
-    world.kube.put(
+    cluster.kube.put(
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
@@ -34,21 +34,21 @@ def asking(world: SimulatedCluster, value: str = "rollout", **spec: Any) -> str:
     return name
 
 
-def restarts(world: SimulatedCluster) -> list[str]:
-    return [asked for asked in world.kube.asked if asked.startswith("PATCH") and "/deployments/" in asked]
+def restarts(cluster: SimulatedCluster) -> list[str]:
+    return [asked for asked in cluster.kube.asked if asked.startswith("PATCH") and "/deployments/" in asked]
 
 
-def evictions(world: SimulatedCluster) -> list[str]:
-    return [asked for asked in world.kube.asked if asked.endswith("/eviction")]
+def evictions(cluster: SimulatedCluster) -> list[str]:
+    return [asked for asked in cluster.kube.asked if asked.endswith("/eviction")]
 
 
-def notes(world: SimulatedCluster, reason: str) -> list[str]:
-    return [each["note"] for each in world.kube.all(kinds.EVENTS) if each["reason"] == reason]
+def notes(cluster: SimulatedCluster, reason: str) -> list[str]:
+    return [each["note"] for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == reason]
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    return grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    return grow(cluster)
 
 
 def test_the_deployment_is_restarted_once_and_the_pod_is_not_evicted(grown: SimulatedCluster) -> None:
@@ -120,26 +120,26 @@ def test_an_interrupted_node_does_not_wait_for_a_rollout(grown: SimulatedCluster
     assert len(evictions(grown)) == 1
 
 
-def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_world: MakeWorld) -> None:
+def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_cluster: MakeCluster) -> None:
     def refuse(method: str, path: str, answer: Any) -> Any:
         if method == "PATCH" and "/deployments/" in path:
             raise KubeError("forbidden", status=403)
         return answer()
 
-    world = grow(make_world())
-    claim, _ = first(world), asking(world)
-    world.kube.fault = refuse
+    cluster = grow(make_cluster())
+    claim, _ = first(cluster), asking(cluster)
+    cluster.kube.fault = refuse
 
-    retire(world, (claim.name, "deleted"))
+    retire(cluster, (claim.name, "deleted"))
 
-    nothing_is_left_of(world, claim)
-    [note] = notes(world, "RolloutNotPossible")
+    nothing_is_left_of(cluster, claim)
+    [note] = notes(cluster, "RolloutNotPossible")
     assert note.startswith("Evicted although joiner.dev/drain asks for a rollout: its Deployment cannot be restarted: ")
 
 
 @pytest.mark.parametrize("refusal", [Unreachable("no answer"), TooManyRequests("later")])
 def test_a_restart_that_gets_no_answer_is_tried_again_and_the_pod_is_not_evicted(
-    make_world: MakeWorld, refusal: KubeError
+    make_cluster: MakeCluster, refusal: KubeError
 ) -> None:
     refused: list[str] = []
 
@@ -149,30 +149,30 @@ def test_a_restart_that_gets_no_answer_is_tried_again_and_the_pod_is_not_evicted
             raise refusal
         return answer()
 
-    world = grow(make_world())
-    claim, _ = first(world), asking(world)
-    world.kube.fault = refuse_once
+    cluster = grow(make_cluster())
+    claim, _ = first(cluster), asking(cluster)
+    cluster.kube.fault = refuse_once
 
-    retire(world, (claim.name, "deleted"), passes=3)
+    retire(cluster, (claim.name, "deleted"), passes=3)
 
-    assert RESTARTED in world.kube.all(kinds.DEPLOYMENTS)[0]["spec"]["template"]["metadata"]["annotations"]
-    assert (len(refused), evictions(world)) == (1, [])
+    assert RESTARTED in cluster.kube.all(kinds.DEPLOYMENTS)[0]["spec"]["template"]["metadata"]["annotations"]
+    assert (len(refused), evictions(cluster)) == (1, [])
 
 
-def test_a_cluster_that_never_answers_a_restart_has_its_pod_evicted_in_the_end(make_world: MakeWorld) -> None:
+def test_a_cluster_that_never_answers_a_restart_has_its_pod_evicted_in_the_end(make_cluster: MakeCluster) -> None:
     def refuse(method: str, path: str, answer: Any) -> Any:
         if method == "PATCH" and "/deployments/" in path:
             raise Unreachable("a webhook does not answer", status=500)
         return answer()
 
-    world = grow(make_world())
-    claim, _ = first(world), asking(world)
-    world.kube.fault = refuse
+    cluster = grow(make_cluster())
+    claim, _ = first(cluster), asking(cluster)
+    cluster.kube.fault = refuse
 
-    retire(world, (claim.name, "deleted"), passes=40)
+    retire(cluster, (claim.name, "deleted"), passes=40)
 
-    nothing_is_left_of(world, claim)
-    assert len(evictions(world)) == 1
+    nothing_is_left_of(cluster, claim)
+    assert len(evictions(cluster)) == 1
 
 
 def test_a_restart_that_another_controller_undoes_is_not_repeated(grown: SimulatedCluster) -> None:

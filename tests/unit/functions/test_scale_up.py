@@ -22,29 +22,31 @@ from tests.unit.functions.simulation_invariants import nothing_is_left
 CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 
 
-def reasons(world: SimulatedCluster, kind: str, name: str) -> list[str]:
+def reasons(cluster: SimulatedCluster, kind: str, name: str) -> list[str]:
     """Return the reasons of the events on one object, in their order."""
     return [
         event["reason"]
-        for event in world.kube.all(kinds.EVENTS)
+        for event in cluster.kube.all(kinds.EVENTS)
         if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
     ]
 
 
-def types(world: SimulatedCluster) -> list[str]:
-    return sorted(instance["InstanceType"] for instance in world.ec2.instances.values())
+def types(cluster: SimulatedCluster) -> list[str]:
+    return sorted(instance["InstanceType"] for instance in cluster.ec2.instances.values())
 
 
-def test_pending_pods_get_their_nodes(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"), pending("web-2"))
+def test_pending_pods_get_their_nodes(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"), pending("web-2"))
 
-    assert world.scale_up("up-1")
+    assert cluster.scale_up("up-1")
 
-    assert world.answers["find_pending_pods"]["pods"] == 2
-    registration = world.answers["check_registration"]
+    assert cluster.answers["find_pending_pods"]["pods"] == 2
+    registration = cluster.answers["check_registration"]
     assert (registration["done"], registration["podsPlaced"], registration["placedAsPlanned"]) == (True, 2, 1.0)
-    assert sum(node["pricePerHour"] for node in registration["nodes"]) == world.answers["plan_capacity"]["pricePerHour"]
-    nothing_is_left(world)
+    assert (
+        sum(node["pricePerHour"] for node in registration["nodes"]) == cluster.answers["plan_capacity"]["pricePerHour"]
+    )
+    nothing_is_left(cluster)
 
 
 def replica_set(replicas: int, created: int) -> dict[str, Any]:
@@ -57,48 +59,50 @@ def replica_set(replicas: int, created: int) -> dict[str, Any]:
     }
 
 
-def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(world: SimulatedCluster) -> None:
-    world.prepare(replica_set(2, 2), pending("web-1"), pending("web-2"))
-    assert world.scale_up("up-1")
+def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set(2, 2), pending("web-1"), pending("web-2"))
+    assert cluster.scale_up("up-1")
 
-    assert world.answers["find_pending_pods"]["gathering"] == {"waited": 1, "pods": 2, "idle": 0}
-    assert "GET /api/v1/pods" in world.kube.asked
-    assert sum(call == "GET /api/v1/pods" for call in world.kube.asked[: world.kube.asked.index(CREATES_CLAIM)]) == 1
+    assert cluster.answers["find_pending_pods"]["gathering"] == {"waited": 1, "pods": 2, "idle": 0}
+    assert "GET /api/v1/pods" in cluster.kube.asked
+    assert (
+        sum(call == "GET /api/v1/pods" for call in cluster.kube.asked[: cluster.kube.asked.index(CREATES_CLAIM)]) == 1
+    )
 
 
-def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(world: SimulatedCluster) -> None:
-    world.prepare(replica_set(2, 1), pending("web-1"))
+def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set(2, 1), pending("web-1"))
 
     def arrives(_method: str, path: str, act: Callable[[], Any]) -> Any:
         answer = act()
         if path.endswith("/replicasets/web"):  # the rest is created right after the first look at the controller
-            world.kube.put(replica_set(2, 2))
-            world.kube.put(pending("web-2"))
+            cluster.kube.put(replica_set(2, 2))
+            cluster.kube.put(pending("web-2"))
         return answer
 
-    world.kube.fault = arrives
-    assert world.scale_up("up-1")
+    cluster.kube.fault = arrives
+    assert cluster.scale_up("up-1")
 
-    assert world.answers["find_pending_pods"]["pods"] == 2
-    assert world.answers["plan_capacity"]["pods"] == 2
-    assert len(list_claims(world.kube).claims) == 2
-
-
-def test_pods_claims_and_nodes_have_the_events_of_a_scale_up(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.scale_up("up-1")
-    (claim,) = list_claims(world.kube).claims
-
-    assert sorted(reasons(world, "Pod", "web-1")) == ["Scheduled", "TriggeredScaleUp"]
-    assert sorted(reasons(world, "NodeClaim", claim.name)) == ["Initialized", "Launched", "Registered"]
-    assert sorted(reasons(world, "Node", claim.node_name)) == ["Initialized", "Registered"]
+    assert cluster.answers["find_pending_pods"]["pods"] == 2
+    assert cluster.answers["plan_capacity"]["pods"] == 2
+    assert len(list_claims(cluster.kube).claims) == 2
 
 
-def test_the_claim_and_the_pool_show_what_was_launched(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.scale_up("up-1")
-    (claim,) = list_claims(world.kube).claims
-    pool = world.kube.get(kinds.NODEPOOLS, "default")
+def test_pods_claims_and_nodes_have_the_events_of_a_scale_up(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.scale_up("up-1")
+    (claim,) = list_claims(cluster.kube).claims
+
+    assert sorted(reasons(cluster, "Pod", "web-1")) == ["Scheduled", "TriggeredScaleUp"]
+    assert sorted(reasons(cluster, "NodeClaim", claim.name)) == ["Initialized", "Launched", "Registered"]
+    assert sorted(reasons(cluster, "Node", claim.node_name)) == ["Initialized", "Registered"]
+
+
+def test_the_claim_and_the_pool_show_what_was_launched(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.scale_up("up-1")
+    (claim,) = list_claims(cluster.kube).claims
+    pool = cluster.kube.get(kinds.NODEPOOLS, "default")
 
     assert (claim.instance_type, claim.zone, claim.image_id) == ("m5.large", "us-east-1a", "ami-1")
     assert claim.annotations["joiner.dev/price-per-hour"] == "0.096"
@@ -107,11 +111,11 @@ def test_the_claim_and_the_pool_show_what_was_launched(world: SimulatedCluster) 
     assert {each["type"]: each["status"] for each in pool["status"]["conditions"]}["Ready"] == "True"
 
 
-def test_instances_carry_their_claim_and_their_launch(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.scale_up("up-1")
-    (claim,) = list_claims(world.kube).claims
-    (instance,) = world.ec2.instances.values()
+def test_instances_carry_their_claim_and_their_launch(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.scale_up("up-1")
+    (claim,) = list_claims(cluster.kube).claims
+    (instance,) = cluster.ec2.instances.values()
     tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
 
     assert tags["karpenter.sh/nodeclaim"] == tags["Name"] == claim.name
@@ -120,153 +124,153 @@ def test_instances_carry_their_claim_and_their_launch(world: SimulatedCluster) -
     assert tags["kubernetes.io/cluster/demo"] == "owned"
 
 
-def test_a_second_scale_up_while_one_runs_joins_it(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world._take_lease("up-1")
+def test_a_second_scale_up_while_one_runs_joins_it(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster._take_lease("up-1")
 
-    assert world.scale_up("up-2")
-    assert world.kube.asked == []
-
-
-def test_pods_whose_nodes_are_on_their_way_are_not_planned_again(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"), pending("web-2"))
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
-    world.machine.break_lease(arn("up-1"), 1)
-    world.kube.put(pending("web-3"))
-    world.scale_up("up-2")
-
-    assert world.answers["find_pending_pods"]["pods"] == 1
-    assert len(world.ec2.instances) == 3
-    world.now += timedelta(seconds=60)
-    world.sweep("up-3")
-    nothing_is_left(world)
+    assert cluster.scale_up("up-2")
+    assert cluster.kube.asked == []
 
 
-def test_pods_of_a_rollout_take_the_room_of_those_they_replace(world: SimulatedCluster) -> None:
-    world.prepare(pending("old-1"), pending("old-2"))
-    world.boots = False
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after, world.boots = "", True
+def test_pods_whose_nodes_are_on_their_way_are_not_planned_again(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"), pending("web-2"))
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    cluster.machine.break_lease(arn("up-1"), 1)
+    cluster.kube.put(pending("web-3"))
+    cluster.scale_up("up-2")
+
+    assert cluster.answers["find_pending_pods"]["pods"] == 1
+    assert len(cluster.ec2.instances) == 3
+    cluster.now += timedelta(seconds=60)
+    cluster.sweep("up-3")
+    nothing_is_left(cluster)
+
+
+def test_pods_of_a_rollout_take_the_room_of_those_they_replace(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("old-1"), pending("old-2"))
+    cluster.boots = False
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after, cluster.boots = "", True
     for name in ("old-1", "old-2"):
-        world.kube.delete(kinds.PODS, name, namespace="default")
+        cluster.kube.delete(kinds.PODS, name, namespace="default")
     for name in ("new-1", "new-2"):
-        world.kube.put(pending(name))
+        cluster.kube.put(pending(name))
     for _ in range(2):
-        world.now += timedelta(seconds=60)
-        world.sweep(f"up-sweep-{world.now:%M}")
+        cluster.now += timedelta(seconds=60)
+        cluster.sweep(f"up-sweep-{cluster.now:%M}")
 
-    assert len(world.ec2.instances) == 2
-    nothing_is_left(world)
+    assert len(cluster.ec2.instances) == 2
+    nothing_is_left(cluster)
 
 
-def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.ec2.short = {("m5.large", "us-east-1a"), ("m5.large", "us-east-1b")}
+def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.ec2.short = {("m5.large", "us-east-1a"), ("m5.large", "us-east-1b")}
 
-    world.scale_up("up-1")
+    cluster.scale_up("up-1")
 
-    assert types(world) == ["m5.xlarge"]
-    nothing_is_left(world)
-    marks = {mark.offering for mark in world.ledger.unavailable(int(world.now.timestamp()))}
+    assert types(cluster) == ["m5.xlarge"]
+    nothing_is_left(cluster)
+    marks = {mark.offering for mark in cluster.ledger.unavailable(int(cluster.now.timestamp()))}
     assert marks <= {
         OfferingKey("on-demand", "m5.large", "us-east-1a"),
         OfferingKey("on-demand", "m5.large", "us-east-1b"),
     }
 
 
-def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.boots = False
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
-    (claim,) = list_claims(world.kube).claims
-    world.kube.delete(kinds.NODECLAIMS, claim.name)
+def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.boots = False
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    (claim,) = list_claims(cluster.kube).claims
+    cluster.kube.delete(kinds.NODECLAIMS, claim.name)
 
-    assert world.check("up-1")["done"]
+    assert cluster.check("up-1")["done"]
 
 
-def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.boots = False
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
-    (claim,) = list_claims(world.kube).claims
-    assert world.check("up-1")["waiting"] == 1
-    world.now += timedelta(minutes=16)
+def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.boots = False
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    (claim,) = list_claims(cluster.kube).claims
+    assert cluster.check("up-1")["waiting"] == 1
+    cluster.now += timedelta(minutes=16)
 
-    answer = world.check("up-1")
+    answer = cluster.check("up-1")
 
     assert (answer["done"], answer["failed"]) == (True, [claim.name])
-    assert "RegistrationTimeout" in reasons(world, "NodeClaim", claim.name)
+    assert "RegistrationTimeout" in reasons(cluster, "NodeClaim", claim.name)
 
 
-def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.boots = False
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
-    world.stop_after = ""
+def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.boots = False
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
 
     def ring_meanwhile(_method: str, _path: str, do: Any) -> Any:
-        world.kube.fault = None
-        world.machine.ring_wave("up-1", at=0.0)
+        cluster.kube.fault = None
+        cluster.machine.ring_wave("up-1", at=0.0)
         return do()
 
-    world.kube.fault = ring_meanwhile
+    cluster.kube.fault = ring_meanwhile
 
-    assert world.check("up-1")["rings"] == 0
-    assert world.check("up-1")["rings"] == 1
+    assert cluster.check("up-1")["rings"] == 0
+    assert cluster.check("up-1")["rings"] == 1
 
 
-def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.boots = False
-    world.stop_after = "record_launches"
-    world.scale_up("up-1")
+def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.boots = False
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
     slept: list[float] = []
-    check = check_registration.RegistrationCheck(world.kube, world.ledger, slept.append)
+    check = check_registration.RegistrationCheck(cluster.kube, cluster.ledger, slept.append)
 
-    world.machine.ring_wave("up-1", at=world.now.timestamp() - 10.0)
-    check.answer("up-1", world.now)
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp() - 10.0)
+    check.answer("up-1", cluster.now)
     assert slept == []
-    world.machine.ring_wave("up-1", at=world.now.timestamp() - 0.1)
-    check.answer("up-1", world.now)
-    world.machine.ring_wave("up-1", at=world.now.timestamp() + 0.05)
-    check.answer("up-1", world.now)
-    world.machine.ring_wave("up-1", at=world.now.timestamp() + 3600)
-    check.answer("up-1", world.now)
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp() - 0.1)
+    check.answer("up-1", cluster.now)
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp() + 0.05)
+    check.answer("up-1", cluster.now)
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp() + 3600)
+    check.answer("up-1", cluster.now)
     assert slept == [pytest.approx(0.4), pytest.approx(0.55), 1.0]
 
 
-def test_a_snapshot_keeps_no_environment_and_no_command(world: SimulatedCluster) -> None:
+def test_a_snapshot_keeps_no_environment_and_no_command(cluster: SimulatedCluster) -> None:
     pod = pending("web-1")
     pod["spec"]["containers"][0] |= {"env": [{"name": "PASSWORD", "value": "hunter2"}], "command": ["run", "hunter2"]}
     pod["metadata"]["annotations"] = {"token": "hunter2"}
-    world.prepare(pod)
-    world.scale_up("up-1")
+    cluster.prepare(pod)
+    cluster.scale_up("up-1")
 
-    assert "hunter2" not in str(world.store.get("snapshots/up-1/1.json.gz"))
-    assert documents.get_snapshot(world.store, "snapshots/up-1/1.json.gz").pods[0].name == "web-1"
+    assert "hunter2" not in str(cluster.store.get("snapshots/up-1/1.json.gz"))
+    assert documents.get_snapshot(cluster.store, "snapshots/up-1/1.json.gz").pods[0].name == "web-1"
 
 
-def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(world: SimulatedCluster) -> None:
-    world.prepare(pending("web-1"))
-    world.machine.assign("default-unseen", {"x": 1}, lease_number=1)
-    world.scale_up("up-1")
+def test_a_snapshot_that_lacks_a_claim_the_ledger_knows_is_read_again(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.machine.assign("default-unseen", {"x": 1}, lease_number=1)
+    cluster.scale_up("up-1")
 
     # twice for the snapshot, once for each recording
-    assert world.kube.asked.count("GET /apis/karpenter.sh/v1/nodeclaims") >= 4
-    nothing_is_left(world)
+    assert cluster.kube.asked.count("GET /apis/karpenter.sh/v1/nodeclaims") >= 4
+    nothing_is_left(cluster)
 
 
-def test_what_one_round_writes_again_is_the_same(world: SimulatedCluster) -> None:
+def test_what_one_round_writes_again_is_the_same(cluster: SimulatedCluster) -> None:
     """The state machine retries a function whose response was lost."""
-    world.prepare(pending("web-1"))
+    cluster.prepare(pending("web-1"))
     seen: list[str] = []
 
     def lose_the_end(_method: str, path: str, do: Any) -> Any:
@@ -276,35 +280,35 @@ def test_what_one_round_writes_again_is_the_same(world: SimulatedCluster) -> Non
             raise RuntimeError("the sandbox died after all was written")
         return answer
 
-    world.kube.fault = lose_the_end
-    world.scale_up("up-1")
+    cluster.kube.fault = lose_the_end
+    cluster.scale_up("up-1")
 
     assert seen
-    assert len(world.ec2.instances) == 1
-    nothing_is_left(world)
+    assert len(cluster.ec2.instances) == 1
+    nothing_is_left(cluster)
 
 
-def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(world: SimulatedCluster) -> None:
-    world.prepare()
-    view = ListedCluster(world.kube)
+def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    view = ListedCluster(cluster.kube)
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        world.kube.put(pending("web-1"))  # the pod that rang is stored from now on
+        cluster.kube.put(pending("web-1"))  # the pod that rang is stored from now on
 
-    guards, listed = AutoscalerDetection(world.kube), ListedPodsRole(world.kube)
+    guards, listed = AutoscalerDetection(cluster.kube), ListedPodsRole(cluster.kube)
     look = find_pending_pods.PendingPodSearch(
-        view, world.ledger, world.known, world.store, guards, listed_pods=listed, sleep=sleep
+        view, cluster.ledger, cluster.known, cluster.store, guards, listed_pods=listed, sleep=sleep
     )
-    number = world._take_lease("up-1")
+    number = cluster._take_lease("up-1")
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
-    at = world.now.timestamp()
+    at = cluster.now.timestamp()
 
-    world.ledger.ring()
-    assert (look.answer(task, world.now, int(at) + 90)["pods"], slept) == (0, [])
-    world.ledger.ring(at + 0.4)
-    assert look.answer(task, world.now, int(at) + 90)["pods"] == 1
+    cluster.ledger.ring()
+    assert (look.answer(task, cluster.now, int(at) + 90)["pods"], slept) == (0, [])
+    cluster.ledger.ring(at + 0.4)
+    assert look.answer(task, cluster.now, int(at) + 90)["pods"] == 1
     assert slept == pytest.approx([0.4])
-    assert look.answer(task, world.now + timedelta(seconds=1), int(at) + 90)["pods"] == 1
+    assert look.answer(task, cluster.now + timedelta(seconds=1), int(at) + 90)["pods"] == 1
     assert len(slept) == 1

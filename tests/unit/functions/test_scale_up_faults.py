@@ -11,7 +11,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.functions.conftest import MakeWorld
+from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import SimulatedCluster, pending
 from tests.unit.functions.simulation_invariants import nothing_is_left
@@ -28,19 +28,19 @@ STATES = (
 )
 
 
-def a_world(make_world: MakeWorld) -> SimulatedCluster:
-    return make_world().prepare(pending("web-1"), pending("web-2"), pending("db-1", cpu="3"))
+def a_cluster(make_cluster: MakeCluster) -> SimulatedCluster:
+    return make_cluster().prepare(pending("web-1"), pending("web-2"), pending("db-1", cpu="3"))
 
 
-def two_sweeps(world: SimulatedCluster) -> None:
+def two_sweeps(cluster: SimulatedCluster) -> None:
     for number in (1, 2):
-        world.now += timedelta(seconds=60)
-        world.sweep(f"up-sweep-{number}")
+        cluster.now += timedelta(seconds=60)
+        cluster.sweep(f"up-sweep-{number}")
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: str(fault.value))
-def test_whatever_call_fails_two_sweeps_later_all_is_well(make_world: MakeWorld, fault: Fault) -> None:
-    with Trouble(clean := a_world(make_world)) as recorded:
+def test_whatever_call_fails_two_sweeps_later_all_is_well(make_cluster: MakeCluster, fault: Fault) -> None:
+    with Trouble(clean := a_cluster(make_cluster)) as recorded:
         clean.scale_up("up-1")
     nothing_is_left(clean)
     numbers = range(len(recorded.calls))
@@ -48,14 +48,14 @@ def test_whatever_call_fails_two_sweeps_later_all_is_well(make_world: MakeWorld,
 
     wrong = []
     for number in sorted(chosen):
-        world = a_world(make_world)
-        world.stop_after = "nothing" if fault.kills else ""
-        with Trouble(world, fault, number) as trouble:
-            world.scale_up("up-1")
-        world.stop_after = ""
+        cluster = a_cluster(make_cluster)
+        cluster.stop_after = "nothing" if fault.kills else ""
+        with Trouble(cluster, fault, number) as trouble:
+            cluster.scale_up("up-1")
+        cluster.stop_after = ""
         try:
-            two_sweeps(world)
-            nothing_is_left(world)
+            two_sweeps(cluster)
+            nothing_is_left(cluster)
         except AssertionError as reason:
             wrong.append(f"{number} {trouble.calls[number]}: {reason}")
 
@@ -64,14 +64,14 @@ def test_whatever_call_fails_two_sweeps_later_all_is_well(make_world: MakeWorld,
 
 @pytest.mark.parametrize("state", STATES)
 def test_an_execution_that_is_stopped_after_any_state_is_finished_by_the_sweep(
-    make_world: MakeWorld, state: str
+    make_cluster: MakeCluster, state: str
 ) -> None:
-    world = a_world(make_world)
-    world.stop_after = state
-    assert not world.scale_up("up-1")
-    world.stop_after = ""
+    cluster = a_cluster(make_cluster)
+    cluster.stop_after = state
+    assert not cluster.scale_up("up-1")
+    cluster.stop_after = ""
 
-    two_sweeps(world)
+    two_sweeps(cluster)
 
-    nothing_is_left(world)
-    assert len(world.ec2.fleets) == len({instance["InstanceType"] for instance in world.ec2.instances.values()})
+    nothing_is_left(cluster)
+    assert len(cluster.ec2.fleets) == len({instance["InstanceType"] for instance in cluster.ec2.instances.values()})

@@ -25,8 +25,8 @@ from tests.unit.functions.scale_up import SimulatedCluster
 
 
 @pytest.fixture
-def grown(world: SimulatedCluster) -> SimulatedCluster:
-    return grow(world)
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    return grow(cluster)
 
 
 def test_an_empty_node_goes_under_the_lease_and_one_that_is_not_empty_stays(grown: SimulatedCluster) -> None:
@@ -145,29 +145,29 @@ def test_what_is_voluntary_does_not_begin_without_the_lease(grown: SimulatedClus
     assert begun["skipped"] == [{"claim": claim.name, "why": "it needs the lease"}]
 
 
-def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(world: SimulatedCluster) -> None:
-    claim = written(world)
-    world.machine._update(
-        "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", lease_values(world)
+def test_a_claim_that_may_still_be_launched_is_left_to_the_next_sweep(cluster: SimulatedCluster) -> None:
+    claim = written(cluster)
+    cluster.machine._update(
+        "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", lease_values(cluster)
     )
 
-    done = retire(world, (claim.name, "deleted"))
+    done = retire(cluster, (claim.name, "deleted"))
 
     assert done.left_out == {claim.name: "it may still be launched"}
-    assert not first(world).deleting
+    assert not first(cluster).deleting
 
 
-def test_a_claim_that_was_never_launched_just_goes(world: SimulatedCluster) -> None:
-    claim = written(world)
-    world.machine._update(
-        "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", lease_values(world)
+def test_a_claim_that_was_never_launched_just_goes(cluster: SimulatedCluster) -> None:
+    claim = written(cluster)
+    cluster.machine._update(
+        "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until, leaseNumber = :number", lease_values(cluster)
     )
-    world.now += timedelta(minutes=5)  # its lease has expired
+    cluster.now += timedelta(minutes=5)  # its lease has expired
 
-    done = retire(world, (claim.name, "deleted"))
+    done = retire(cluster, (claim.name, "deleted"))
 
     assert done.entries[0]["stage"] == "forgotten"
-    assert claims(world) == []
+    assert claims(cluster) == []
 
 
 def test_beside_karpenter_nothing_begins(grown: SimulatedCluster) -> None:

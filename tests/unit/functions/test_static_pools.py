@@ -13,48 +13,48 @@ from tests.unit.functions.scale_up import SimulatedCluster, pending
 from tests.unit.functions.sweeping import claims, looked, retired
 
 
-def scaled(world: SimulatedCluster, replicas: int, **spec: Any) -> SimulatedCluster:
-    """Return the world after `kubectl scale nodepool default --replicas`."""
-    world.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"replicas": replicas, **spec}})
-    return world
+def scaled(cluster: SimulatedCluster, replicas: int, **spec: Any) -> SimulatedCluster:
+    """Return the cluster after `kubectl scale nodepool default --replicas`."""
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"replicas": replicas, **spec}})
+    return cluster
 
 
-def swept(world: SimulatedCluster, number: int) -> dict[str, Any]:
+def swept(cluster: SimulatedCluster, number: int) -> dict[str, Any]:
     """Run one sweep a minute later, with the scale-up that it starts."""
-    world.now += timedelta(minutes=1)
-    return world.sweep(f"sweep-{number}")
+    cluster.now += timedelta(minutes=1)
+    return cluster.sweep(f"sweep-{number}")
 
 
 @pytest.fixture
-def three(world: SimulatedCluster) -> SimulatedCluster:
+def three(cluster: SimulatedCluster) -> SimulatedCluster:
     """A static pool with its three nodes, an hour after they joined."""
-    scaled(world.prepare(), 3)
-    world.sweep("sweep-0")
-    world.now += timedelta(hours=1)
-    return world
+    scaled(cluster.prepare(), 3)
+    cluster.sweep("sweep-0")
+    cluster.now += timedelta(hours=1)
+    return cluster
 
 
-def bind(world: SimulatedCluster, pod: str, claim: NodeClaim, **metadata: Any) -> None:
+def bind(cluster: SimulatedCluster, pod: str, claim: NodeClaim, **metadata: Any) -> None:
     """Create a pod that runs on the node of this claim."""
     manifest = pending(pod)
     manifest["metadata"] |= metadata
     manifest["spec"]["nodeName"] = claim.node_name
     manifest["status"] = {"phase": "Running", "startTime": "2026-11-21T05:00:00Z"}
-    world.kube.put(manifest)
+    cluster.kube.put(manifest)
 
 
-def test_missing_nodes_are_launched_without_a_pending_pod(world: SimulatedCluster) -> None:
-    scaled(world.prepare(), 2)
+def test_missing_nodes_are_launched_without_a_pending_pod(cluster: SimulatedCluster) -> None:
+    scaled(cluster.prepare(), 2)
 
-    found = world.survey("s1")[0]
-    world.sweep("sweep-1")
+    found = cluster.survey("s1")[0]
+    cluster.sweep("sweep-1")
 
     assert found["missingReplicas"] == 1
     assert found["reasons"] == ["NodePool/default lacks 2 of its replicas"]
-    assert [(claim.instance_type, claim.initialized) for claim in claims(world)] == [("m5.large", True)] * 2
-    assert world.kube.objects["nodepools", "", "default"]["status"]["nodes"] == 2
-    assert swept(world, 2)["missingReplicas"] == 0
-    assert len(claims(world)) == 2
+    assert [(claim.instance_type, claim.initialized) for claim in claims(cluster)] == [("m5.large", True)] * 2
+    assert cluster.kube.objects["nodepools", "", "default"]["status"]["nodes"] == 2
+    assert swept(cluster, 2)["missingReplicas"] == 0
+    assert len(claims(cluster)) == 2
 
 
 def test_a_node_that_a_user_deletes_is_replaced(three: SimulatedCluster) -> None:
@@ -119,14 +119,14 @@ def test_empty_nodes_of_a_static_pool_stay(three: SimulatedCluster) -> None:
     assert [retired(looked(three, number)[0]) for number in (1, 2, 3)] == [[], [], []]
 
 
-def test_a_pool_beyond_its_limit_reports_why_nodes_are_missing_and_backs_off(world: SimulatedCluster) -> None:
-    scaled(world.prepare(), 3, limits={"nodes": "2"})
+def test_a_pool_beyond_its_limit_reports_why_nodes_are_missing_and_backs_off(cluster: SimulatedCluster) -> None:
+    scaled(cluster.prepare(), 3, limits={"nodes": "2"})
 
-    due = [swept(world, number)["missingReplicas"] for number in range(8)]
+    due = [swept(cluster, number)["missingReplicas"] for number in range(8)]
 
-    assert len(claims(world)) == 2
+    assert len(claims(cluster)) == 2
     assert due == [1, 1, 1, 0, 1, 0, 0, 0]
-    conditions = world.kube.objects["nodepools", "", "default"]["status"]["conditions"]
+    conditions = cluster.kube.objects["nodepools", "", "default"]["status"]["conditions"]
     (valid,) = (each for each in conditions if each["type"] == "ValidationSucceeded")
     assert valid["status"] == "True" and valid["reason"] == "WithoutEffect"
     assert valid["message"] == (
@@ -135,21 +135,21 @@ def test_a_pool_beyond_its_limit_reports_why_nodes_are_missing_and_backs_off(wor
     )
 
 
-def test_a_schedule_sets_the_replicas_while_its_window_is_open(world: SimulatedCluster) -> None:
-    hour = world.now.hour
-    scaled(world.prepare(), 1)
-    window = f"{world.now.minute} {hour} * * * for 30m = 3"
-    world.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": {names.SCHEDULE: window}}})
+def test_a_schedule_sets_the_replicas_while_its_window_is_open(cluster: SimulatedCluster) -> None:
+    hour = cluster.now.hour
+    scaled(cluster.prepare(), 1)
+    window = f"{cluster.now.minute} {hour} * * * for 30m = 3"
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"metadata": {"annotations": {names.SCHEDULE: window}}})
 
-    world.sweep("sweep-1")
-    assert len(claims(world)) == 3
+    cluster.sweep("sweep-1")
+    assert len(claims(cluster)) == 3
 
-    world.now += timedelta(hours=1)
-    assert [reason for _, reason in retired(looked(world, 2)[0])] == ["surplus", "surplus"]
+    cluster.now += timedelta(hours=1)
+    assert [reason for _, reason in retired(looked(cluster, 2)[0])] == ["surplus", "surplus"]
 
 
-def test_a_static_pool_that_is_being_deleted_gets_no_nodes(world: SimulatedCluster) -> None:
-    scaled(world.prepare(), 2)
-    world.kube.objects["nodepools", "", "default"]["metadata"]["deletionTimestamp"] = "2026-11-21T05:00:00Z"
+def test_a_static_pool_that_is_being_deleted_gets_no_nodes(cluster: SimulatedCluster) -> None:
+    scaled(cluster.prepare(), 2)
+    cluster.kube.objects["nodepools", "", "default"]["metadata"]["deletionTimestamp"] = "2026-11-21T05:00:00Z"
 
-    assert world.survey("s1")[0]["missingReplicas"] == 0
+    assert cluster.survey("s1")[0]["missingReplicas"] == 0

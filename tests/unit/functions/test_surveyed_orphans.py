@@ -33,8 +33,8 @@ from tests.unit.functions.sweeping import (
 
 
 @pytest.fixture
-def standing(world: SimulatedCluster) -> SimulatedCluster:
-    return stand(world)
+def standing(cluster: SimulatedCluster) -> SimulatedCluster:
+    return stand(cluster)
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated"])

@@ -21,8 +21,8 @@ from tests.unit.functions.sweeping import (
 
 
 @pytest.fixture
-def standing(world: SimulatedCluster) -> SimulatedCluster:
-    return stand(world)
+def standing(cluster: SimulatedCluster) -> SimulatedCluster:
+    return stand(cluster)
 
 
 def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_when_a_pod_comes(
@@ -84,8 +84,8 @@ def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standi
     standing.kube.delete(kinds.NODECLAIMS, claim.name)
     memory(standing, Retirements).begin(claim.name, arn("retire-1"), "deleted", int(standing.now.timestamp()))
 
-    cluster, instances = looked(standing, 1)
-    assert (retired(cluster), retired(instances)) == ([(claim.name, "deleted")], [])
+    surveyed, instances = looked(standing, 1)
+    assert (retired(surveyed), retired(instances)) == ([(claim.name, "deleted")], [])
 
     standing.dead.add(arn("retire-1"))
     _, freed = looked(standing, 2)
@@ -140,12 +140,12 @@ def test_a_lease_of_an_express_execution_is_broken_when_it_has_run_out_and_no_so
     assert standing.ledger.lease().holder == ""
 
 
-def blocked_until_its_execution_ended(world: SimulatedCluster, name: str) -> NodeClaim:
+def blocked_until_its_execution_ended(cluster: SimulatedCluster, name: str) -> NodeClaim:
     """Return a node whose pod is protected by its budget; the execution has ended and recorded that."""
-    claim = claims(world)[0]
-    world.kube.held.update(each["metadata"]["name"] for each in world.kube.all(kinds.PODS))
-    RetirementExecution(world, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=2)
-    world.ended.add(retire_arn(name))
+    claim = claims(cluster)[0]
+    cluster.kube.held.update(each["metadata"]["name"] for each in cluster.kube.all(kinds.PODS))
+    RetirementExecution(cluster, name).run(RetirementRequest(claim.name, RetirementReason.DELETED), passes=2)
+    cluster.ended.add(retire_arn(name))
     return claim
 
 

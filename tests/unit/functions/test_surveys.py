@@ -26,15 +26,15 @@ from tests.unit.functions.sweeping import (
 
 
 @pytest.fixture
-def standing(world: SimulatedCluster) -> SimulatedCluster:
-    return stand(world)
+def standing(cluster: SimulatedCluster) -> SimulatedCluster:
+    return stand(cluster)
 
 
 def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(standing: SimulatedCluster) -> None:
-    cluster, instances = looked(standing, 1)
-    disruption, drift = cluster.pop("disruption"), cluster.pop("drift")
+    surveyed, instances = looked(standing, 1)
+    disruption, drift = surveyed.pop("disruption"), surveyed.pop("drift")
 
-    assert {name: value for name, value in cluster.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
+    assert {name: value for name, value in surveyed.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
     assert (disruption["due"], disruption["unfinished"]) == (True, 0), "nothing was proposed for these nodes yet"
     assert (drift["due"], drift["snapshot"]) == (True, "snapshots/sweep-s1/1.json.gz"), "drift was never looked for"
     assert {name: value for name, value in instances.items() if value} == {
@@ -124,36 +124,38 @@ def test_the_turn_of_an_execution_that_no_longer_runs_is_taken(standing: Simulat
     assert memory(standing, Disruptions).turn().holder == ""
 
 
-def given_up_late(world: SimulatedCluster) -> NodeClaim:
+def given_up_late(cluster: SimulatedCluster) -> NodeClaim:
     """Return a claim whose node has not joined for sixteen minutes, given up by the execution that waited for it; a
     second later the node joins.
     """
-    world.prepare(pending("web-1"))
-    world.boots = False
-    world._under_the_lease("up-1", world._take_lease("up-1") or 0)
-    world.now += timedelta(minutes=16)
-    assert world.check("up-1")["failed"] == [claims(world)[0].name]
-    world.dead.add(arn("up-1"))
-    world.boots = True
-    world.boot()
+    cluster.prepare(pending("web-1"))
+    cluster.boots = False
+    cluster._under_the_lease("up-1", cluster._take_lease("up-1") or 0)
+    cluster.now += timedelta(minutes=16)
+    assert cluster.check("up-1")["failed"] == [claims(cluster)[0].name]
+    cluster.dead.add(arn("up-1"))
+    cluster.boots = True
+    cluster.boot()
     # no execution waits for it, so only its existence requires a survey
-    del world.kube.objects["pods", "default", "web-1"]
-    return claims(world)[0]
+    del cluster.kube.objects["pods", "default", "web-1"]
+    return claims(cluster)[0]
 
 
-def test_a_node_that_joins_just_after_it_was_given_up_is_taken_in(world: SimulatedCluster) -> None:
-    late = given_up_late(world)
+def test_a_node_that_joins_just_after_it_was_given_up_is_taken_in(cluster: SimulatedCluster) -> None:
+    late = given_up_late(cluster)
 
-    world.sweep("s1")
+    cluster.sweep("s1")
 
-    (claim,) = claims(world)
+    (claim,) = claims(cluster)
     assert (claim.name, claim.registered, claim.initialized) == (late.name, True, True)
 
 
-def test_a_node_that_joined_while_joiner_was_paused_for_long_is_retired_with_its_claim(world: SimulatedCluster) -> None:
-    late = given_up_late(world)
+def test_a_node_that_joined_while_joiner_was_paused_for_long_is_retired_with_its_claim(
+    cluster: SimulatedCluster,
+) -> None:
+    late = given_up_late(cluster)
 
-    assert retired(looked(world, 1, after=3600)[1]) == [(late.name, "never-joined")]
+    assert retired(looked(cluster, 1, after=3600)[1]) == [(late.name, "never-joined")]
 
 
 def test_pods_that_cannot_leave_yet_and_have_room_elsewhere_are_planned_for_ever_more_seldom(
@@ -183,12 +185,14 @@ def test_pods_that_cannot_leave_yet_and_have_room_elsewhere_are_planned_for_ever
 
 
 def test_a_sweep_leaves_out_a_pod_that_no_plan_can_place_in_a_cluster_with_daemon_sets(
-    world: SimulatedCluster,
+    cluster: SimulatedCluster,
 ) -> None:
-    world.prepare(pending("large", cpu="64"))
+    cluster.prepare(pending("large", cpu="64"))
     template = {"spec": {"containers": [{"name": "main"}]}}
     metadata = {"name": "agent", "namespace": "kube-system"}
-    world.kube.put({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}})
-    world.scale_up("up-1")
+    cluster.kube.put(
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": {"template": template}}
+    )
+    cluster.scale_up("up-1")
 
-    assert world.survey("s1")[0]["pendingPods"] == 0
+    assert cluster.survey("s1")[0]["pendingPods"] == 0

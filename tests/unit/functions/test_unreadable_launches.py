@@ -9,19 +9,19 @@ from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import SimulatedCluster, pending
 
 
-def broken_launch(world: SimulatedCluster, launch_id: str, state: str, **texts: str) -> None:
+def broken_launch(cluster: SimulatedCluster, launch_id: str, state: str, **texts: str) -> None:
     """Return an item that DynamoDB can store and no version of Joiner wrote."""
     values: dict[str, Any] = {":state": state, ":no": False, ":claims": ("nobody",)}
     values |= {f":{name}": value for name, value in texts.items()}
     sets = ", ".join(f"#{name} = :{name}" for name in texts)
     names = {"#state": "state"} | {f"#{name}": name for name in texts}
-    world.machine._update(
+    cluster.machine._update(
         "LAUNCH", launch_id, f"SET #state = :state, recorded = :no, claims = :claims, {sets}", values, names=names
     )
 
 
-def claims(world: SimulatedCluster) -> list[NodeClaim]:
-    return list(list_claims(world.kube).claims)
+def claims(cluster: SimulatedCluster) -> list[NodeClaim]:
+    return list(list_claims(cluster.kube).claims)
 
 
 @pytest.mark.parametrize("state", ["open", "closed"])
@@ -30,12 +30,14 @@ def claims(world: SimulatedCluster) -> list[NodeClaim]:
     [{"request": "{}", "details": "{}", "outcome": "[]"}, {"request": "{", "details": "{}", "outcome": "{}"}],
     ids=["another shape", "broken JSON"],
 )
-def test_a_launch_of_another_content_stops_no_other(world: SimulatedCluster, state: str, texts: dict[str, str]) -> None:
-    world.prepare(pending("web-1"))
-    broken_launch(world, "a-broken", state, **texts)
+def test_a_launch_of_another_content_stops_no_other(
+    cluster: SimulatedCluster, state: str, texts: dict[str, str]
+) -> None:
+    cluster.prepare(pending("web-1"))
+    broken_launch(cluster, "a-broken", state, **texts)
 
-    world.scale_up("up-1")
+    cluster.scale_up("up-1")
 
-    (claim,) = claims(world)
+    (claim,) = claims(cluster)
     assert claim.initialized
-    assert [launch.id for launch in world.ledger.unrecorded_launches()] == ["a-broken"]
+    assert [launch.id for launch in cluster.ledger.unrecorded_launches()] == ["a-broken"]

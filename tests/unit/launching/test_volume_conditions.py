@@ -24,8 +24,8 @@ def image(size: int, *, encrypted: bool = False) -> dict[str, Any]:
     return {"ImageId": "ami-1", "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": ebs}]}
 
 
-def problems_of(device: BlockDevice, world: VolumeAnswers | None = None) -> list[str]:
-    return [each.message for each in find_volume_problems([device], world or VolumeAnswers(), CEILINGS)]
+def problems_of(device: BlockDevice, answers: VolumeAnswers | None = None) -> list[str]:
+    return [each.message for each in find_volume_problems([device], answers or VolumeAnswers(), CEILINGS)]
 
 
 @pytest.mark.parametrize(
@@ -94,14 +94,14 @@ def test_a_volume_that_ebs_accepts_has_no_problem(device: BlockDevice) -> None:
 
 
 def test_a_volume_is_at_least_as_large_as_the_images_snapshot_and_as_encrypted() -> None:
-    world = VolumeAnswers(images=[image(75, encrypted=True)])
+    answers = VolumeAnswers(images=[image(75, encrypted=True)])
 
-    assert problems_of(replace(ROOT, encrypted=False), world) == [
+    assert problems_of(replace(ROOT, encrypted=False), answers) == [
         "spec.blockDeviceMappings[0].ebs.volumeSize: 40Gi: the image's snapshot needs 75Gi: raise volumeSize",
         "spec.blockDeviceMappings[0].ebs.encrypted: false: the image's snapshot is encrypted, and stays so: "
         "remove encrypted or set it to true",
     ]
-    assert problems_of(replace(ROOT, size_gib=75), world) == []
+    assert problems_of(replace(ROOT, size_gib=75), answers) == []
 
 
 def test_a_volume_too_small_for_some_of_the_images_only_is_reported_without_refusing_the_class() -> None:

@@ -17,8 +17,8 @@ WEB = {"app": "web"}
 
 def bound(target: Node, slots: Mapping[str, int], pods: Sequence[Pod], *others: Node) -> list[str]:
     """Return the pods bound to one node, in the order of the bindings."""
-    world = BindingInput({each.name: each for each in (target, *others)}, pods)
-    return [binding.pod for binding in choose_bindings([(target, slots)], world)[target.name].bindings]
+    binding_input = BindingInput({each.name: each for each in (target, *others)}, pods)
+    return [binding.pod for binding in choose_bindings([(target, slots)], binding_input)[target.name].bindings]
 
 
 def refusal(target: Node, waiting: Pod, *others: Any) -> str:

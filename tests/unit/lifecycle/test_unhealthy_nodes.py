@@ -167,12 +167,12 @@ def test_the_repair_is_no_choice_and_comes_before_expiration() -> None:
 
 
 def test_a_repair_does_not_begin_if_the_node_is_healthy_again_and_goes_on_if_it_has_begun() -> None:
-    world, healthy, still = RetirementContext(NOON), its_node("a"), its_node("a", bad("Ready", "Unknown", 30))
+    context, healthy, still = RetirementContext(NOON), its_node("a"), its_node("a", bad("Ready", "Unknown", 30))
     unhealthy = RetirementReason.UNHEALTHY
 
-    assert find_objection(unhealthy, running("a"), healthy, world) == "its node is healthy again"
-    assert find_objection(unhealthy, running("a"), still, world) == ""
-    assert find_objection(unhealthy, replace(running("a"), deletion=NOON), healthy, world) == ""
+    assert find_objection(unhealthy, running("a"), healthy, context) == "its node is healthy again"
+    assert find_objection(unhealthy, running("a"), still, context) == ""
+    assert find_objection(unhealthy, replace(running("a"), deletion=NOON), healthy, context) == ""
 
 
 def test_an_unhealthy_node_has_no_time_to_drain() -> None:

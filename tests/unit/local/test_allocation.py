@@ -49,33 +49,33 @@ def test_a_fleet_gets_what_there_is_and_no_more_than_it_asked_for(
     lifecycle, strategy = kind
     pools = [launch_pool(index, lifecycle, weights[index]) for index in range(len(rooms))]
     before = {asked.pool: room for asked, room in zip(pools, rooms, strict=True)}
-    world = Rooms(dict(before))
+    free = Rooms(dict(before))
     request = FleetRequest(
         lifecycle, target, strategy, single == "type", single == "zone", minimum if single else 0, tuple(pools), {}
     )
 
     allocation = allocate(
-        request, [PricedPool(asked, 0.1, before[asked.pool]) for asked in pools], world.draw, world.give_back
+        request, [PricedPool(asked, 0.1, before[asked.pool]) for asked in pools], free.draw, free.give_back
     )
 
     granted = {pool: sum(count for asked, count in allocation.granted if asked.pool == pool) for pool in before}
-    assert {pool: before[pool] - world.left[pool] for pool in before} == granted  # nothing is lost
+    assert {pool: before[pool] - free.left[pool] for pool in before} == granted  # nothing is lost
     assert allocation.capacity < target + max(weights)
     if single:
         assert len({pool.instance_type if single == "type" else pool.zone for pool in granted if granted[pool]}) <= 1
         assert not allocation.granted or allocation.capacity >= minimum
     elif allocation.capacity < target:
-        assert not any(world.left.values())
+        assert not any(free.left.values())
         assert allocation.refused
 
 
 def test_prices_a_unit_of_weight_are_compared() -> None:
     small, large = launch_pool(0, SPOT, 1.0), launch_pool(2, SPOT, 4.0)
-    world = Rooms({small.pool: 9, large.pool: 9})
+    free = Rooms({small.pool: 9, large.pool: 9})
     request = FleetRequest(SPOT, 8, "lowest-price", False, False, 0, (small, large), {})
 
     allocation = allocate(
-        request, [PricedPool(small, 0.10, math.inf), PricedPool(large, 0.30, math.inf)], world.draw, world.give_back
+        request, [PricedPool(small, 0.10, math.inf), PricedPool(large, 0.30, math.inf)], free.draw, free.give_back
     )
 
     assert allocation.granted == [(large, 2)]

@@ -13,8 +13,19 @@ from functools import cached_property
 from itertools import product
 from typing import Any, Final
 
-from tests.unit.planning.worlds import HOST, ZONE, Json, affinity, instance_type, near, node, node_pool, pods, running
-from tests.unit.planning.worlds import spread as spread_constraint
+from tests.unit.planning.drawn_clusters import (
+    HOST,
+    ZONE,
+    Json,
+    affinity,
+    instance_type,
+    near,
+    node,
+    node_pool,
+    pods,
+    running,
+)
+from tests.unit.planning.drawn_clusters import spread as spread_constraint
 
 TYPES: Final = {
     "t.small": (1, 2, 0.02),
@@ -157,27 +168,27 @@ class DividedNode:
 Division = tuple[DividedNode, ...]
 
 
-def placed_by_priority(world: TinyCluster, placed: Counter[str]) -> tuple[int, ...]:
+def placed_by_priority(cluster: TinyCluster, placed: Counter[str]) -> tuple[int, ...]:
     """Return how many pods are placed, by priority, highest first."""
-    levels = sorted({app.priority for app in world.apps}, reverse=True)
-    return tuple(sum(placed[app.name] for app in world.apps if app.priority == level) for level in levels)
+    levels = sorted({app.priority for app in cluster.apps}, reverse=True)
+    return tuple(sum(placed[app.name] for app in cluster.apps if app.priority == level) for level in levels)
 
 
-def better_division(world: TinyCluster, placed: Counter[str]) -> Division | None:
+def better_division(cluster: TinyCluster, placed: Counter[str]) -> Division | None:
     """Return a division that places more pods than these, higher priorities first; None if there is none."""
-    ways = product(*(range(app.pods + 1) for app in world.apps))
-    named = [Counter({app.name: number for app, number in zip(world.apps, way, strict=True)}) for way in ways]
-    own = placed_by_priority(world, placed)
-    better = [(placed_by_priority(world, one), one) for one in named if placed_by_priority(world, one) > own]
+    ways = product(*(range(app.pods + 1) for app in cluster.apps))
+    named = [Counter({app.name: number for app, number in zip(cluster.apps, way, strict=True)}) for way in ways]
+    own = placed_by_priority(cluster, placed)
+    better = [(placed_by_priority(cluster, one), one) for one in named if placed_by_priority(cluster, one) > own]
     for _, wanted in sorted(better, key=lambda one: one[0], reverse=True):
-        waiting = [app for app in world.apps for _ in range(wanted[app.name])]
-        for division in divisions(world, waiting):
-            if keeps_all_rules(world, division) and can_be_reached(world, division):
+        waiting = [app for app in cluster.apps for _ in range(wanted[app.name])]
+        for division in divisions(cluster, waiting):
+            if keeps_all_rules(cluster, division) and can_be_reached(cluster, division):
                 return division
     return None
 
 
-def divisions(world: TinyCluster, waiting: Sequence[App]) -> Iterator[Division]:
+def divisions(cluster: TinyCluster, waiting: Sequence[App]) -> Iterator[Division]:
     """Yield the divisions of these pods that keep what more pods can only break: resources, limits, ports, and rules
     about hosts and about pods to be apart from."""
     start = tuple(
@@ -187,12 +198,12 @@ def divisions(world: TinyCluster, waiting: Sequence[App]) -> Iterator[Division]:
             there=one.apps,
             free=(1000 * one.cpu - RUNNING[0] * len(one.apps), 1024 * one.gib - RUNNING[1] * len(one.apps)),
         )
-        for one in world.nodes
+        for one in cluster.nodes
     )
-    yield from _divide(world, start, waiting, 0)
+    yield from _divide(cluster, start, waiting, 0)
 
 
-def _divide(world: TinyCluster, made: Division, waiting: Sequence[App], first: int) -> Iterator[Division]:
+def _divide(cluster: TinyCluster, made: Division, waiting: Sequence[App], first: int) -> Iterator[Division]:
     """Pods of one app are interchangeable: each goes to a node that is not before the previous one's (``first``)."""
     if not waiting:
         yield made
@@ -201,29 +212,29 @@ def _divide(world: TinyCluster, made: Division, waiting: Sequence[App], first: i
     alike = bool(rest) and rest[0] is app
     for at in range(first, len(made)):
         more = (*made[:at], made[at].with_one(app), *made[at + 1 :])
-        if app.zone in ("", made[at].zone) and _may_stand(world, more, app, more[at]):
-            yield from _divide(world, more, rest, at if alike else 0)
-    for zone in world.zones:
+        if app.zone in ("", made[at].zone) and _may_stand(cluster, more, app, more[at]):
+            yield from _divide(cluster, more, rest, at if alike else 0)
+    for zone in cluster.zones:
         more = (*made, DividedNode(zone, f"new-{len(made)}", (app,)))
-        if app.zone in ("", zone) and _may_stand(world, more, app, more[-1]):
-            yield from _divide(world, more, rest, len(made) if alike else 0)
+        if app.zone in ("", zone) and _may_stand(cluster, more, app, more[-1]):
+            yield from _divide(cluster, more, rest, len(made) if alike else 0)
 
 
-def _may_stand(world: TinyCluster, made: Division, app: App, here: DividedNode) -> bool:
+def _may_stand(cluster: TinyCluster, made: Division, app: App, here: DividedNode) -> bool:
     cpu, memory = sum(one.cpu for one in here.inside), sum(one.memory for one in here.inside)
     if here.free is not None and (cpu > here.free[0] or memory > here.free[1]):
         return False
     if sum(one.port for one in here.inside) > 1:
         return False
     sizes = [
-        world._smallest(sum(one.cpu for one in place.inside), sum(one.memory for one in place.inside))
+        cluster._smallest(sum(one.cpu for one in place.inside), sum(one.memory for one in place.inside))
         for place in made
         if place.free is None
     ]
     if None in sizes:
         return False
     used = {"cpu": sum(size or 0 for size in sizes), "nodes": len(sizes)}
-    if any(used[name] > limit for name, limit in world.limits):
+    if any(used[name] > limit for name, limit in cluster.limits):
         return False
     return all(_stands_apart(made, place, one) for place in made for one in set(place.inside)) and all(
         here.names.count(each.app or app.name) <= each.skew for each in app.spreads if each.key == HOST
@@ -238,18 +249,18 @@ def _stands_apart(made: Division, here: DividedNode, app: App) -> bool:
     return True
 
 
-def keeps_all_rules(world: TinyCluster, made: Division) -> bool:
+def keeps_all_rules(cluster: TinyCluster, made: Division) -> bool:
     """Return whether every pod may be where it is, by its own rules and by those of the others."""
     for place in made:
         for app in set(place.inside):
             if not _stands_apart(made, place, app):
                 return False
-            if any(_skew(world, made, app, one, place) > one.skew for one in app.spreads):
+            if any(_skew(cluster, made, app, one, place) > one.skew for one in app.spreads):
                 return False
     return True
 
 
-def _skew(world: TinyCluster, made: Division, app: App, spread: Spread, here: DividedNode) -> int:
+def _skew(cluster: TinyCluster, made: Division, app: App, spread: Spread, here: DividedNode) -> int:
     """Return by how much the domain of this node is above the emptiest domain that counts."""
     counted = [place for place in made if app.zone in ("", place.zone)]
     counts: Counter[str] = Counter()
@@ -257,13 +268,13 @@ def _skew(world: TinyCluster, made: Division, app: App, spread: Spread, here: Di
         counts[place.domain(spread.key)] += place.names.count(spread.app or app.name)
     if spread.key == HOST:
         return counts[here.host]
-    domains = {one.zone for one in world.nodes if app.zone in ("", one.zone)}
-    domains |= {zone for zone in world.zones if world.holds_any and app.zone in ("", zone)}
+    domains = {one.zone for one in cluster.nodes if app.zone in ("", one.zone)}
+    domains |= {zone for zone in cluster.zones if cluster.holds_any and app.zone in ("", zone)}
     lowest = 0 if len(domains) < spread.min_domains else min((counts[zone] for zone in domains), default=0)
     return counts[here.zone] - lowest
 
 
-def can_be_reached(world: TinyCluster, made: Division) -> bool:
+def can_be_reached(cluster: TinyCluster, made: Division) -> bool:
     """Return whether the scheduler can place the pods one after the other, in some order."""
     empty = tuple(DividedNode(one.zone, one.host, (), one.there, one.free) for one in made)
     todo = tuple(tuple(sorted(Counter(one.inside).items(), key=lambda each: each[0].name)) for one in made)
@@ -285,18 +296,18 @@ def can_be_reached(world: TinyCluster, made: Division) -> bool:
             inside = tuple(sorted((*there[at].inside, app), key=lambda one: one.name))
             place = DividedNode(there[at].zone, there[at].host, inside, there[at].there, there[at].free)
             more = (*there[:at], place, *there[at + 1 :])
-            if _accepts(world, there, more, place, app) and reach(more):
+            if _accepts(cluster, there, more, place, app) and reach(more):
                 return True
         return False
 
     return reach(empty)
 
 
-def _accepts(world: TinyCluster, before: Division, after: Division, here: DividedNode, app: App) -> bool:
+def _accepts(cluster: TinyCluster, before: Division, after: Division, here: DividedNode, app: App) -> bool:
     """Return whether the scheduler accepts this pod on this node at this moment."""
     for one in app.spreads:
         counts_itself = (one.app or app.name) == app.name
-        if _skew(world, after if counts_itself else before, app, one, here) > one.skew:
+        if _skew(cluster, after if counts_itself else before, app, one, here) > one.skew:
             return False
     if not app.beside:
         return True

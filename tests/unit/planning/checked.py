@@ -5,7 +5,7 @@ from typing import Any
 
 from joiner.planning import Plan
 from tests.plan_checker import check_plan
-from tests.unit.planning.worlds import CATALOGUE, ZONES, Json, node_pool, planned
+from tests.unit.planning.drawn_clusters import CATALOGUE, ZONES, Json, node_pool, planned
 
 
 def drawn(plan: Plan) -> list[str]:
@@ -16,7 +16,7 @@ def drawn(plan: Plan) -> list[str]:
     ]
 
 
-def world(waiting: Sequence[Json], *pools: Json, **more: Sequence[Json]) -> dict[str, Sequence[Json]]:
+def cluster(waiting: Sequence[Json], *pools: Json, **more: Sequence[Json]) -> dict[str, Sequence[Json]]:
     return {"pods": waiting, "nodepools": pools or (node_pool(),), **more}
 
 

@@ -8,7 +8,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import sustained_millicores
 from joiner.planning import Plan, Snapshot, plan
-from tests.unit.planning.worlds import CLASSES, instance_type, node_pool, pods
+from tests.unit.planning.drawn_clusters import CLASSES, instance_type, node_pool, pods
 
 TYPES: dict[str, dict[str, Any]] = {
     "t3.xlarge": dict(instance_type("t3.xlarge", 4, 16, 0.1)),

@@ -5,8 +5,8 @@ The independent checker verifies every plan.
 
 from typing import Any
 
-from tests.unit.planning.checked import checked, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.drawn_clusters import (
     Json,
     node,
     node_pool,
@@ -32,7 +32,7 @@ def template(cpu: str) -> Json:
 
 def test_a_buffer_is_planned_as_pods_that_do_not_exist() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
-    lists = world(
+    lists = cluster(
         [pod("web-0", cpu="900m")],
         capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=2)],
         podtemplates=[chunk],
@@ -53,7 +53,7 @@ def test_a_buffer_that_fits_free_capacity_needs_no_node() -> None:
         "spec": {"replicas": 10, "template": template("500m")},
     }
     share = buffer(scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "web"}, percentage=25)
-    plan = checked(world([], capacitybuffers=[share], deployments=[deployment], nodes=[node("there")]))
+    plan = checked(cluster([], capacitybuffers=[share], deployments=[deployment], nodes=[node("there")]))
 
     assert plan.nodes == () and [len(one.pods) for one in plan.existing] == [3]
 
@@ -62,12 +62,12 @@ def test_a_buffer_is_as_large_as_its_limits_allow() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
     limited = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "2"})
 
-    assert checked(world([], capacitybuffers=[limited], podtemplates=[chunk])).pods_placed == 2
+    assert checked(cluster([], capacitybuffers=[limited], podtemplates=[chunk])).pods_placed == 2
 
 
 def test_pods_come_before_buffers_where_a_limit_binds() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("1500m")}
-    lists = world(
+    lists = cluster(
         [pod("web-0", cpu="1500m")],
         node_pool(limits={"cpu": "2"}),
         capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=1)],
@@ -78,7 +78,7 @@ def test_pods_come_before_buffers_where_a_limit_binds() -> None:
 
 
 def test_a_buffer_that_lacks_a_field_is_a_problem() -> None:
-    plan = planned(world([], capacitybuffers=[buffer(replicas=2)]))
+    plan = planned(cluster([], capacitybuffers=[buffer(replicas=2)]))
 
     assert [(one.object, one.field, one.severity) for one in plan.problems if one.object.startswith("Capacity")] == [
         ("CapacityBuffer/default/spare", "spec", "error"),

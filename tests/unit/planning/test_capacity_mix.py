@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from joiner.planning import Plan
-from tests.unit.planning.checked import checked, drawn, world
-from tests.unit.planning.worlds import Json, node, node_pool, pods
+from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.drawn_clusters import Json, node, node_pool, pods
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 
@@ -34,7 +34,7 @@ LARGE: dict[str, Any] = {
 
 @pytest.mark.parametrize(("value", "spot"), [("spot=70%", 7), ("spot=0%", 0), ("spot=100%", 10), ("spot=25%", 3)])
 def test_new_nodes_are_on_demand_as_far_as_the_share_requires(value: str, spot: int) -> None:
-    plan = checked(world(pods(10, cpu="1500m"), mixed(value, **LARGE)))
+    plan = checked(cluster(pods(10, cpu="1500m"), mixed(value, **LARGE)))
 
     assert len(plan.pending) == 0
     assert capacity_types(plan) == {
@@ -45,13 +45,13 @@ def test_new_nodes_are_on_demand_as_far_as_the_share_requires(value: str, spot: 
 
 def test_running_nodes_count() -> None:
     there = running(6, "spot")
-    plan = checked(world(pods(4, cpu="1500m"), mixed("spot=70%", **LARGE), nodes=there))
+    plan = checked(cluster(pods(4, cpu="1500m"), mixed("spot=70%", **LARGE), nodes=there))
 
     assert capacity_types(plan) == {"on-demand": 3, "spot": 1}
 
 
 def test_pods_that_require_spot_stay_on_spot_and_the_plan_reports_it() -> None:
-    plan = checked(world(pods(2, cpu="1500m", nodeSelector=SPOT), mixed("spot=0%", **LARGE)))
+    plan = checked(cluster(pods(2, cpu="1500m", nodeSelector=SPOT), mixed("spot=0%", **LARGE)))
 
     assert capacity_types(plan) == {"spot": 2}
     assert plan.warnings == (
@@ -61,7 +61,7 @@ def test_pods_that_require_spot_stay_on_spot_and_the_plan_reports_it() -> None:
 
 
 def test_the_plan_names_the_share_and_its_price() -> None:
-    plan = checked(world(pods(2, cpu="1500m"), mixed("spot=50%", **LARGE)))
+    plan = checked(cluster(pods(2, cpu="1500m"), mixed("spot=50%", **LARGE)))
 
     assert [line.split()[2] for line in drawn(plan)] == ["spot:", "on-demand:"]
     (note,) = plan.warnings
@@ -71,7 +71,7 @@ def test_the_plan_names_the_share_and_its_price() -> None:
 
 
 def test_a_pool_without_a_mix_is_planned_on_spot_alone() -> None:
-    plan = checked(world(pods(4, cpu="1500m"), node_pool(**LARGE)))
+    plan = checked(cluster(pods(4, cpu="1500m"), node_pool(**LARGE)))
 
     assert capacity_types(plan) == {"spot": 4}
     assert plan.warnings == ()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plan_checker import check_plan
 from tests.plan_checker.amounts import asks
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,
     TAINT,
@@ -25,7 +25,7 @@ from tests.unit.planning.worlds import (
     spread,
 )
 
-WORLD: dict[str, Any] = {
+CLUSTER: dict[str, Any] = {
     "pods": [
         *pods(3, topologySpreadConstraints=[spread()]),
         *pods(2, "db", **affinity(podAntiAffinity=[near(HOST, "db")])),
@@ -115,11 +115,11 @@ def wasteful(plan: dict[str, Any]) -> None:
     ],
 )
 def test_a_plan_that_is_wrong_in_one_place_is_refused(spoil: Callable[[dict[str, Any]], None], message: str) -> None:
-    plan = planned(WORLD).to_json()
-    assert check_plan(WORLD, CATALOGUE, plan) == []
+    plan = planned(CLUSTER).to_json()
+    assert check_plan(CLUSTER, CATALOGUE, plan) == []
     spoil(plan)
 
-    assert any(message in one for one in check_plan(WORLD, CATALOGUE, plan))
+    assert any(message in one for one in check_plan(CLUSTER, CATALOGUE, plan))
 
 
 def test_it_counts_requests_in_its_own_way() -> None:

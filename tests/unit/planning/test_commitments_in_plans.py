@@ -11,9 +11,9 @@ from joiner.catalogue import Catalogue
 from joiner.catalogue.commitments import Commitment
 from joiner.planning import Plan, Snapshot, plan
 from joiner_cli.rendering.plan_table import render_plan_summary
-from tests.unit.planning.checked import world
+from tests.unit.planning.checked import cluster
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node, node_pool, pods
 from tests.unit.planning.test_in_flight import claim
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONES, Json, node, node_pool, pods
 
 LARGE: Final = "g.large"
 LIST_PRICE: Final = 0.07
@@ -23,7 +23,7 @@ def made(count: int, *commitments: Commitment, allowed: str = "on-demand", **lis
     """Plan for pods of which one fits on a node of type g.large."""
     fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": [allowed]}
     catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=commitments)
-    waiting = world(pods(count, cpu="1500m"), node_pool(requirements=[fields]), **lists)
+    waiting = cluster(pods(count, cpu="1500m"), node_pool(requirements=[fields]), **lists)
     return plan(Snapshot.from_lists(waiting), catalogue, classes=CLASSES)
 
 
@@ -113,7 +113,7 @@ def test_an_offer_without_capacity_is_not_planned_because_it_is_paid_for() -> No
     catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(Commitment("r", 2, {LARGE: 1}),))
     closed = [("on-demand", LARGE, zone) for zone in ZONES]
 
-    found = plan(Snapshot.from_lists(world(pods(2, cpu="1500m"))), catalogue, closed, classes=CLASSES)
+    found = plan(Snapshot.from_lists(cluster(pods(2, cpu="1500m"))), catalogue, closed, classes=CLASSES)
 
     assert found.pending == ()
     assert LARGE not in {one.instance_type for one in found.nodes if one.capacity_type == "on-demand"}

@@ -9,8 +9,8 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort, Meter
-from tests.unit.planning.checked import world
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, pod
+from tests.unit.planning.checked import cluster
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, pod
 
 
 def after(seconds: float, effort_seconds: float | None) -> Meter:
@@ -46,7 +46,7 @@ def test_nothing_is_overdue_without_a_deadline_or_a_clock() -> None:
 
 
 def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_short() -> None:
-    lists = world(
+    lists = cluster(
         [
             pod(f"p{number}", cpu=f"{300 + 37 * number % 1400}m", memory=f"{200 + 131 * number % 6000}Mi")
             for number in range(100)
@@ -70,7 +70,7 @@ def test_a_machine_that_reads_more_slowly_finds_the_same_plan_unless_it_is_cut_s
 @pytest.mark.parametrize("kinds", [40, 300])
 def test_a_search_ends_at_most_ten_percent_after_its_deadline(deadline: float, kinds: int) -> None:
     """Measured in CPU time, so that other work of the machine does not count."""
-    lists = world(
+    lists = cluster(
         [
             pod(f"p{number}", cpu=f"{300 + 37 * number % 1400}m", memory=f"{200 + 131 * number % 6000}Mi")
             for number in range(kinds)

@@ -12,19 +12,19 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Plan, PlanTolerances, Snapshot, plan
 from joiner.planning.effort import Effort
 from tests.plan_checker import check_plan
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     CLASSES,
     HOST,
     ZONE,
     ZONES,
     affinity,
+    clusters,
     instance_type,
     near,
     node_pool,
     pods,
     spread,
-    worlds,
 )
 
 FREE = PlanTolerances(fewer_nodes=0.0, zones=0.0)
@@ -135,7 +135,7 @@ def test_a_zone_spread_of_the_pods_is_kept() -> None:
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(worlds(), st.sampled_from([FREE, PlanTolerances()]))
+@given(clusters(), st.sampled_from([FREE, PlanTolerances()]))
 def test_the_last_step_keeps_every_rule_places_the_same_pods_and_stays_within_the_tolerances(
     lists: Mapping[str, Sequence[Any]], tolerances: PlanTolerances
 ) -> None:

@@ -11,19 +11,19 @@ from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
 from tests.law_settings import examples
 from tests.plan_checker.amounts import amount
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     CLASSES,
     HOST,
     ZONE,
     Json,
     affinity,
+    clusters,
     near,
     node_pool,
     planned,
     pods,
     spread,
-    worlds,
 )
 
 SLOW_IS_FINE = examples(40)
@@ -89,9 +89,9 @@ def test_the_price_of_first_fit_is_reported_and_no_plan_is_more_expensive(asked:
 
 
 @SLOW_IS_FINE
-@given(worlds())
-def test_no_plan_with_rules_is_more_expensive_than_a_first_fit_that_keeps_them(world: dict[str, list[Json]]) -> None:
-    made = planned(world)
+@given(clusters())
+def test_no_plan_with_rules_is_more_expensive_than_a_first_fit_that_keeps_them(cluster: dict[str, list[Json]]) -> None:
+    made = planned(cluster)
 
     assert made.greedy_price_per_hour is None or made.price_per_hour <= made.greedy_price_per_hour + 1e-9
     assert made.greedy_price_per_hour is None or not made.pending

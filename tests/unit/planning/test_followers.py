@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.unit.planning.checked import checked, world
-from tests.unit.planning.worlds import HOST, ZONE, ZONES, affinity, instance_type, near, pods, spread
+from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.drawn_clusters import HOST, ZONE, ZONES, affinity, instance_type, near, pods, spread
 
 LEADERS = {"t.small": instance_type("t.small", 1, 2, 0.03), "s.large": instance_type("s.large", 2, 4, 0.08)}
 
@@ -16,7 +16,7 @@ def followers(count: int, **more: Any) -> list[dict[str, Any]]:
 def test_pods_that_others_must_be_beside_one_each_are_spread_over_nodes() -> None:
     leaders = [{**one, "spec": {**one["spec"], "priority": 10}} for one in pods(8, "lead", cpu="900m")]
     plan = checked(
-        world([*leaders, *followers(8, rules={"podAntiAffinity": [near(HOST, "follow")]})]), catalogue=LEADERS
+        cluster([*leaders, *followers(8, rules={"podAntiAffinity": [near(HOST, "follow")]})]), catalogue=LEADERS
     )
 
     assert plan.pending == ()
@@ -25,7 +25,7 @@ def test_pods_that_others_must_be_beside_one_each_are_spread_over_nodes() -> Non
 
 def test_a_node_leaves_as_many_leaders_as_followers_need_elsewhere() -> None:
     level = [spread(HOST, app="follow", skew=2)]
-    plan = checked(world([*pods(10, "lead", cpu="100m"), *followers(20, topologySpreadConstraints=level)]))
+    plan = checked(cluster([*pods(10, "lead", cpu="100m"), *followers(20, topologySpreadConstraints=level)]))
 
     assert plan.pending == ()
     assert len(plan.nodes) == 10
@@ -33,7 +33,7 @@ def test_a_node_leaves_as_many_leaders_as_followers_need_elsewhere() -> None:
 
 def test_a_pod_that_others_follow_moves_with_them_to_another_zone() -> None:
     apart = {"podAffinity": [near(ZONE, "lead")], "podAntiAffinity": [near(ZONE, "follow")]}
-    plan = checked(world([*pods(3, "lead", cpu="100m"), *pods(20, "other"), *followers(3, rules=apart)]))
+    plan = checked(cluster([*pods(3, "lead", cpu="100m"), *pods(20, "other"), *followers(3, rules=apart)]))
 
     assert plan.pending == ()
     assert {one.zone for one in plan.nodes if any("follow" in pod for pod in one.pods)} == set(ZONES)
@@ -48,7 +48,7 @@ THREE = {
 
 def test_pods_kept_apart_from_others_by_host_are_on_nodes_of_their_size() -> None:
     large = pods(8, "web", cpu="1800m", memory="3Gi", **affinity(podAntiAffinity=[near(HOST, "api")]))
-    plan = checked(world([*large, *pods(1, "api", cpu="400m", memory="1Gi")]), catalogue=THREE)
+    plan = checked(cluster([*large, *pods(1, "api", cpu="400m", memory="1Gi")]), catalogue=THREE)
 
     assert sorted(one.instance_type for one in plan.nodes) == [*["c.xlarge"] * 4, "t.small"]
 
@@ -62,4 +62,4 @@ def test_pods_that_may_go_anywhere_leave_a_zone_to_those_that_they_keep_out() ->
         *pods(12, "db", cpu="900m", memory="1Gi"),
     ]
 
-    assert checked(world(waiting), catalogue=THREE).pending == ()
+    assert checked(cluster(waiting), catalogue=THREE).pending == ()

@@ -14,7 +14,7 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
 from joiner.planning.model.pod_groups import PodGroup
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, HOST, Json, node, node_pool, pods, spread
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, HOST, Json, node, node_pool, pods, spread
 
 ROOT = Path(__file__).parents[3]
 RULES: dict[str, list[Json]] = {

@@ -5,7 +5,7 @@ from typing import Any
 from joiner.cluster import Pod
 from joiner.planning import Plan, Snapshot
 from joiner.planning.model.pending_pods import select_pods
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,
     ZONES,
@@ -70,7 +70,7 @@ def joined(*taints: Json, ready: bool = True) -> dict[str, Any]:
     }
 
 
-def world(waiting_pods: list[dict[str, Any]], *claims: Json, **more: Any) -> dict[str, Any]:
+def cluster(waiting_pods: list[dict[str, Any]], *claims: Json, **more: Any) -> dict[str, Any]:
     return {
         "pods": waiting_pods,
         "nodepools": [node_pool(limits=more.pop("limits", {}))],
@@ -90,27 +90,27 @@ def summary(plan: Plan) -> tuple[int, list[tuple[str, str, int]]]:
 def test_pods_that_a_claim_was_made_for_are_not_planned_for_again() -> None:
     mine = pods(3, cpu="1")
 
-    assert summary(planned_with(world(mine, claim()), assigned(mine, 3))) == (0, [])
+    assert summary(planned_with(cluster(mine, claim()), assigned(mine, 3))) == (0, [])
 
 
 def test_new_pods_use_the_capacity_that_a_claim_has_left() -> None:
     mine = pods(3, cpu="1")
     more = [*mine, pod("late", app="late", cpu="500m")]
 
-    assert summary(planned_with(world(more, claim()), assigned(mine, 3))) == (0, [("", "default-1", 1)])
+    assert summary(planned_with(cluster(more, claim()), assigned(mine, 3))) == (0, [("", "default-1", 1)])
 
 
 def test_what_does_not_fit_beside_them_gets_its_own_node() -> None:
     mine = pods(3, cpu="1")
     more = [*mine, pod("late", app="late", cpu="1500m")]
 
-    assert summary(planned_with(world(more, claim()), assigned(mine, 3))) == (1, [])
+    assert summary(planned_with(cluster(more, claim()), assigned(mine, 3))) == (1, [])
 
 
 def test_a_slot_is_for_any_pod_of_the_class() -> None:
     before, after = pods(3, cpu="1"), [pod(f"web-{number}", cpu="1") for number in (7, 8, 9)]
 
-    assert summary(planned_with(world(after, claim()), assigned(before, 3))) == (0, [])
+    assert summary(planned_with(cluster(after, claim()), assigned(before, 3))) == (0, [])
 
 
 def drained() -> dict[str, Any]:
@@ -134,15 +134,15 @@ def test_pods_that_still_run_on_a_drained_node_have_their_slots_on_its_replaceme
     without: dict[str, dict[str, int]] = {"default-1": {}}
     slots = assigned(leaving, 3)
 
-    assert summary(planned_with(world([*leaving, late], claim(), nodes=[drained()]), without))[0] == 1
-    assert summary(planned_with(world(leaving, claim(), nodes=[drained()]), slots)) == (0, [])
-    assert summary(planned_with(world([*leaving, late], claim(), nodes=[drained()]), slots)) == (1, [])
+    assert summary(planned_with(cluster([*leaving, late], claim(), nodes=[drained()]), without))[0] == 1
+    assert summary(planned_with(cluster(leaving, claim(), nodes=[drained()]), slots)) == (0, [])
+    assert summary(planned_with(cluster([*leaving, late], claim(), nodes=[drained()]), slots)) == (1, [])
 
 
 def test_a_pod_that_leaves_by_a_rollout_needs_no_slot_beside_the_pod_that_replaces_it() -> None:
     old, replacing = leaving_pod("web-0"), pod("web-1", cpu="1")
     old["metadata"] = {**old["metadata"], "annotations": {"joiner.dev/drain": "rollout"}}
-    there = world([old, replacing], claim(), nodes=[drained()])
+    there = cluster([old, replacing], claim(), nodes=[drained()])
 
     found = select_pods(Snapshot.from_lists(there, assignments=assigned([old], 1)))
 
@@ -152,7 +152,7 @@ def test_a_pod_that_leaves_by_a_rollout_needs_no_slot_beside_the_pod_that_replac
 
 def test_a_pod_without_a_node_has_a_slot_before_one_that_still_runs() -> None:
     leaving, waiting = leaving_pod("web-0"), pod("web-1", cpu="1")
-    there = world([leaving, waiting], claim(), nodes=[drained()])
+    there = cluster([leaving, waiting], claim(), nodes=[drained()])
 
     found = select_pods(Snapshot.from_lists(there, assignments=assigned([leaving], 1)))
 
@@ -166,7 +166,7 @@ def test_slots_go_to_the_most_important_pods_first() -> None:
         "2026-11-21T05:00:02Z",
         "2026-11-21T05:00:01Z",
     )
-    who = select_pods(Snapshot.from_lists(world(mine, claim()), assignments=assigned(mine, 1)))
+    who = select_pods(Snapshot.from_lists(cluster(mine, claim()), assignments=assigned(mine, 1)))
 
     assert [one.name for one in who.reserved["NodeClaim/default-1"]] == ["old"]
     assert [one.name for one in who.pending] == ["young"]
@@ -175,7 +175,7 @@ def test_slots_go_to_the_most_important_pods_first() -> None:
 def test_a_launch_without_an_answer_keeps_its_pods_and_takes_no_others() -> None:
     mine = pods(3, cpu="1")
     more = [*mine, pod("late", app="late", cpu="100m")]
-    plan = planned_with(world(more, claim(launched=False)), assigned(mine, 3), in_flight=["default-1"])
+    plan = planned_with(cluster(more, claim(launched=False)), assigned(mine, 3), in_flight=["default-1"])
 
     assert summary(plan) == (1, [])
     assert plan.nodes[0].pods == ("default/late",)
@@ -184,8 +184,8 @@ def test_a_launch_without_an_answer_keeps_its_pods_and_takes_no_others() -> None
 def test_a_claim_that_never_entered_a_launch_is_nothing() -> None:
     mine = pods(3, cpu="1")
 
-    assert summary(planned_with(world(mine, claim(launched=False)), assigned(mine, 3))) == summary(
-        planned_with(world(mine), {})
+    assert summary(planned_with(cluster(mine, claim(launched=False)), assigned(mine, 3))) == summary(
+        planned_with(cluster(mine), {})
     )
 
 
@@ -193,23 +193,23 @@ def test_a_claim_that_is_going_is_nothing() -> None:
     mine = pods(3, cpu="1")
     going = claim(metadata={"deletionTimestamp": "2026-11-21T05:17:28Z"})
 
-    assert summary(planned_with(world(mine, going), assigned(mine, 3))) == summary(planned_with(world(mine), {}))
+    assert summary(planned_with(cluster(mine, going), assigned(mine, 3))) == summary(planned_with(cluster(mine), {}))
 
 
 def test_taints_that_are_removed_automatically_do_not_count_on_a_joining_node() -> None:
     mine = pods(1, cpu="1")
     starting = {"key": "cilium", "effect": "NoExecute"}
-    lists = world(mine, claim(startupTaints=[starting]), nodes=[joined(FILLING, UNREGISTERED, starting)])
+    lists = cluster(mine, claim(startupTaints=[starting]), nodes=[joined(FILLING, UNREGISTERED, starting)])
 
     assert summary(planned_with(lists, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
 
 
 def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
     mine = pods(1, cpu="1")
-    closed = world(
+    closed = cluster(
         mine, claim(initialized=True), nodes=[joined({"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"})]
     )
-    open_soon = world(mine, claim(initialized=True), nodes=[joined(FILLING)])
+    open_soon = cluster(mine, claim(initialized=True), nodes=[joined(FILLING)])
 
     assert summary(planned_with(closed, {}))[0] == 1
     assert summary(planned_with(open_soon, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
@@ -217,7 +217,7 @@ def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
 
 def test_running_pods_use_capacity_beside_the_slots_that_are_left() -> None:
     mine = pods(2, cpu="1")
-    lists = world(
+    lists = cluster(
         [running("web-9", "ip-10-0-0-1", cpu="1"), *mine, pod("late", app="late", cpu="1500m")],
         claim(),
         nodes=[joined(FILLING)],
@@ -230,13 +230,13 @@ def test_rules_between_pods_count_those_that_will_come() -> None:
     mine = pods(1, cpu="100m", **affinity(podAntiAffinity=[near(HOST, "web")]))
     second = pod("web-1", cpu="100m", **affinity(podAntiAffinity=[near(HOST, "web")]))
 
-    assert summary(planned_with(world([*mine, second], claim()), assigned(mine, 1))) == (1, [])
+    assert summary(planned_with(cluster([*mine, second], claim()), assigned(mine, 1))) == (1, [])
 
 
 def test_limits_count_claims_on_their_way() -> None:
     mine = pods(1, cpu="3")
     plan = planned_with(
-        world([*mine, pod("late", app="late", cpu="3")], claim(), limits={"cpu": "6"}), assigned(mine, 1)
+        cluster([*mine, pod("late", app="late", cpu="3")], claim(), limits={"cpu": "6"}), assigned(mine, 1)
     )
 
     assert summary(plan) == (0, [])

@@ -11,58 +11,58 @@ from joiner.planning import Plan
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.plan_checker.amounts import amount
-from tests.unit.planning.worlds import CATALOGUE, ZONES, Json, instance_type, node_pool, planned, pod, worlds
+from tests.unit.planning.drawn_clusters import CATALOGUE, ZONES, Json, clusters, instance_type, node_pool, planned, pod
 
 SLOW_IS_FINE = examples(40)
 
 
 @SLOW_IS_FINE
-@given(worlds())
-def test_no_plan_breaks_a_rule(world: dict[str, list[Json]]) -> None:
-    assert check_plan(world, CATALOGUE, planned(world).to_json()) == []
+@given(clusters())
+def test_no_plan_breaks_a_rule(cluster: dict[str, list[Json]]) -> None:
+    assert check_plan(cluster, CATALOGUE, planned(cluster).to_json()) == []
 
 
 @SLOW_IS_FINE
-@given(worlds(), st.randoms(use_true_random=False))
+@given(clusters(), st.randoms(use_true_random=False))
 def test_the_order_in_which_things_are_listed_does_not_matter(
-    world: dict[str, list[Json]], chance: random.Random
+    cluster: dict[str, list[Json]], chance: random.Random
 ) -> None:
-    shuffled = {kind: chance.sample(items, len(items)) for kind, items in world.items()}
+    shuffled = {kind: chance.sample(items, len(items)) for kind, items in cluster.items()}
 
-    assert planned(shuffled) == planned(world)
+    assert planned(shuffled) == planned(cluster)
 
 
 @SLOW_IS_FINE
-@given(worlds())
-def test_no_plan_is_cheaper_than_its_bound(world: dict[str, list[Json]]) -> None:
-    plan = planned(world)
+@given(clusters())
+def test_no_plan_is_cheaper_than_its_bound(cluster: dict[str, list[Json]]) -> None:
+    plan = planned(cluster)
 
     assert plan.lower_bound_per_hour <= plan.price_per_hour
 
 
 @SLOW_IS_FINE
-@given(worlds())
-def test_the_same_pods_are_never_bounded_higher_when_a_type_is_added(world: dict[str, list[Json]]) -> None:
+@given(clusters())
+def test_the_same_pods_are_never_bounded_higher_when_a_type_is_added(cluster: dict[str, list[Json]]) -> None:
     richer = {**CATALOGUE, "x.large": instance_type("x.large", 2, 8, 0.06, zones=ZONES)}
-    before, after = planned(world), planned(world, richer)
+    before, after = planned(cluster), planned(cluster, richer)
 
     assume({one.pod for one in before.pending} == {one.pod for one in after.pending})
     assert after.lower_bound_per_hour <= before.lower_bound_per_hour + 1e-9
 
 
 @SLOW_IS_FINE
-@given(worlds())
-def test_a_plan_survives_being_written_down(world: dict[str, list[Json]]) -> None:
-    plan = planned(world)
+@given(clusters())
+def test_a_plan_survives_being_written_down(cluster: dict[str, list[Json]]) -> None:
+    plan = planned(cluster)
 
     assert Plan.from_json(plan.to_json()) == plan
 
 
 @SLOW_IS_FINE
-@given(worlds())
-def test_after_a_plan_is_executed_nothing_is_left_to_plan(world: dict[str, list[Json]]) -> None:
+@given(clusters())
+def test_after_a_plan_is_executed_nothing_is_left_to_plan(cluster: dict[str, list[Json]]) -> None:
     """When its pods are bound and its nodes exist, the planner only repeats why the other pods stay pending."""
-    plan = planned(world)
+    plan = planned(cluster)
     where = {name: node.name for node in plan.nodes for name in node.pods} | {
         name: one.node for one in plan.existing for name in one.pods
     }
@@ -70,7 +70,7 @@ def test_after_a_plan_is_executed_nothing_is_left_to_plan(world: dict[str, list[
         {**pod, "spec": {**pod["spec"], "nodeName": where[key]}, "status": {"phase": "Running"}}
         if key in where
         else pod
-        for pod in world["pods"]
+        for pod in cluster["pods"]
         for key in [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]
     ]
     new = [
@@ -84,7 +84,7 @@ def test_after_a_plan_is_executed_nothing_is_left_to_plan(world: dict[str, list[
         }
         for one in plan.nodes
     ]
-    later = planned({**world, "pods": bound, "nodes": [*world["nodes"], *new]})
+    later = planned({**cluster, "pods": bound, "nodes": [*cluster["nodes"], *new]})
 
     assert (later.nodes, later.existing) == ((), ())
     assert {one.pod for one in later.pending} == {one.pod for one in plan.pending}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     APPS,
     HOST,
     ZONE,

@@ -8,30 +8,30 @@ from hypothesis import strategies as st
 from joiner.planning import Snapshot
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
-from tests.unit.planning.rich_worlds import RICH, rich_worlds
-from tests.unit.planning.worlds import Json, planned
+from tests.unit.planning.drawn_clusters import Json, planned
+from tests.unit.planning.rich_clusters import RICH, rich_clusters
 
 SLOW_IS_FINE = examples(30)
 
 
 @SLOW_IS_FINE
-@given(rich_worlds())
-def test_no_plan_breaks_a_rarer_rule(world: dict[str, list[Json]]) -> None:
-    plan = planned(world, RICH)
+@given(rich_clusters())
+def test_no_plan_breaks_a_rarer_rule(cluster: dict[str, list[Json]]) -> None:
+    plan = planned(cluster, RICH)
 
-    assert check_plan(world, RICH, plan.to_json()) == []
+    assert check_plan(cluster, RICH, plan.to_json()) == []
     assert plan.lower_bound_per_hour <= plan.price_per_hour + 1e-9
 
 
 @SLOW_IS_FINE
-@given(rich_worlds(), st.randoms(use_true_random=False))
-def test_order_does_not_matter_to_the_rarer_rules(world: dict[str, list[Json]], chance: random.Random) -> None:
-    shuffled = {kind: chance.sample(items, len(items)) for kind, items in world.items()}
+@given(rich_clusters(), st.randoms(use_true_random=False))
+def test_order_does_not_matter_to_the_rarer_rules(cluster: dict[str, list[Json]], chance: random.Random) -> None:
+    shuffled = {kind: chance.sample(items, len(items)) for kind, items in cluster.items()}
 
-    assert planned(shuffled, RICH) == planned(world, RICH)
+    assert planned(shuffled, RICH) == planned(cluster, RICH)
 
 
 @SLOW_IS_FINE
-@given(rich_worlds())
-def test_what_is_kept_of_a_world_is_all_that_its_plan_needs(world: dict[str, list[Json]]) -> None:
-    assert planned(Snapshot.trim(world), RICH) == planned(world, RICH)
+@given(rich_clusters())
+def test_what_is_kept_of_a_cluster_is_all_that_its_plan_needs(cluster: dict[str, list[Json]]) -> None:
+    assert planned(Snapshot.trim(cluster), RICH) == planned(cluster, RICH)

@@ -16,7 +16,7 @@ from tests.unit.planning.brute_force import (
     better_division,
     placed_by_priority,
 )
-from tests.unit.planning.worlds import APPS, HOST, ZONE, ZONES, planned
+from tests.unit.planning.drawn_clusters import APPS, HOST, ZONE, ZONES, planned
 
 MOST_PODS = 7
 MOST_EACH = 4
@@ -44,7 +44,7 @@ def apps(draw: st.DrawFn, name: str, named: tuple[str, ...], most: int) -> App:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> TinyCluster:
+def clusters(draw: st.DrawFn) -> TinyCluster:
     named, waiting, left = APPS[: draw(st.integers(1, 3))], [], MOST_PODS
     for position, name in enumerate(named):
         waiting.append(draw(apps(name, named, min(MOST_EACH, left - (len(named) - 1 - position)))))
@@ -70,13 +70,13 @@ def worlds(draw: st.DrawFn) -> TinyCluster:
 
 
 @examples(60)
-@given(worlds())
-def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(world: TinyCluster) -> None:
-    lists, catalogue = world.lists, world.catalogue
+@given(clusters())
+def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(cluster: TinyCluster) -> None:
+    lists, catalogue = cluster.lists, cluster.catalogue
     plan = planned(lists, catalogue)
     pending = Counter(one.pod.rpartition("/")[2].rpartition("-")[0] for one in plan.pending)
-    placed = Counter({app.name: app.pods - pending[app.name] for app in world.apps})
+    placed = Counter({app.name: app.pods - pending[app.name] for app in cluster.apps})
 
     assert check_plan(lists, catalogue, plan.to_json()) == []
-    better = better_division(world, placed)
-    assert better is None, f"{placed_by_priority(world, placed)} pods by priority"
+    better = better_division(cluster, placed)
+    assert better is None, f"{placed_by_priority(cluster, placed)} pods by priority"

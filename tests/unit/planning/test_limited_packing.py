@@ -3,8 +3,8 @@
 import pytest
 
 from joiner.planning import Ceilings
-from tests.unit.planning.checked import checked, world
-from tests.unit.planning.worlds import Json, instance_type, node_pool, pods, spread
+from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.drawn_clusters import Json, instance_type, node_pool, pods, spread
 
 TYPES = {
     f"x.{cpu}": instance_type(f"x.{cpu}", cpu, 2 * cpu, 0.04 * cpu * (1 + 0.001 * cpu), pods=200)
@@ -23,36 +23,36 @@ def placed(lists: Json, name: str = "", **more: object) -> int:
 
 def test_cpu_that_is_limited_is_not_wasted_on_nodes_that_are_cheap() -> None:
     """Two nodes of 96 CPUs hold 137 pods each, one node of 8 holds 11."""
-    assert placed(world(plain(500), LIMITED)) == 285
+    assert placed(cluster(plain(500), LIMITED)) == 285
 
 
 def test_pods_that_are_spread_over_zones_make_as_much_of_a_limit() -> None:
-    assert placed(world(plain(1000, topologySpreadConstraints=[spread()]), LIMITED)) >= 270
+    assert placed(cluster(plain(1000, topologySpreadConstraints=[spread()]), LIMITED)) >= 270
 
 
 @pytest.mark.parametrize("many", [800, 3500])
 def test_the_important_come_first_however_many_wait(many: int) -> None:
     important = plain(100, "hi", cpu="1500m", priority=1000)
 
-    assert placed(world([*plain(many), *important], LIMITED), "hi") == 100
+    assert placed(cluster([*plain(many), *important], LIMITED), "hi") == 100
 
 
 def test_of_pods_alike_in_importance_the_small_ones_come_in() -> None:
     """As many pods as fit: a hundred CPUs hold 490 pods of 200m."""
     both = [*plain(300), *plain(600, "small", cpu="200m", memory="256Mi")]
 
-    assert placed(world(both, node_pool(limits={"cpu": "100"})), "small") >= 480
+    assert placed(cluster(both, node_pool(limits={"cpu": "100"})), "small") >= 480
 
 
 @pytest.mark.parametrize("ceilings", [Ceilings(nodes=3), Ceilings(price_per_hour=2.0)])
 def test_ceilings_of_the_cluster_are_kept_and_used(ceilings: Ceilings) -> None:
-    lists = world([*plain(3500), *plain(50, "hi", cpu="1500m", priority=1000)])
+    lists = cluster([*plain(3500), *plain(50, "hi", cpu="1500m", priority=1000)])
 
     assert placed(lists, "hi", ceilings=ceilings) == 50
 
 
 def test_the_type_that_comes_nearest_to_a_limit_of_zero_is_the_smallest() -> None:
-    plan = checked(world(plain(1), node_pool(limits={"cpu": "0"})), catalogue=TYPES)
+    plan = checked(cluster(plain(1), node_pool(limits={"cpu": "0"})), catalogue=TYPES)
 
     (reason,) = plan.pending[0].reasons
     assert reason.nearest is not None
@@ -65,7 +65,7 @@ def test_the_type_that_comes_nearest_to_a_limit_of_zero_is_the_smallest() -> Non
 def test_the_nearest_type_is_the_one_that_exceeds_the_limit_least_and_not_the_cheapest() -> None:
     """The large type is cheaper here, and needs three times as much of the limit."""
     costly = {"x.4": instance_type("x.4", 4, 8, 0.9), "x.12": instance_type("x.12", 12, 24, 0.1)}
-    plan = checked(world(plain(1, cpu="3"), node_pool(limits={"cpu": "2"})), catalogue=costly)
+    plan = checked(cluster(plain(1, cpu="3"), node_pool(limits={"cpu": "2"})), catalogue=costly)
 
     (reason,) = plan.pending[0].reasons
     assert reason.nearest is not None
@@ -82,7 +82,7 @@ def test_the_nearest_type_is_the_one_that_exceeds_the_limit_least_and_not_the_ch
     ],
 )
 def test_a_limit_on_an_unknown_resource_is_reported_and_limits_nothing(name: str, meant: str) -> None:
-    plan = checked(world(plain(3), node_pool(limits={name: "1"})), catalogue=TYPES)
+    plan = checked(cluster(plain(3), node_pool(limits={name: "1"})), catalogue=TYPES)
 
     assert not plan.pending
     assert [(str(one), one.severity) for one in plan.problems if "limits" in one.field] == [
@@ -98,6 +98,6 @@ def test_limits_on_resources_of_every_node_and_of_overlays_are_known() -> None:
     limits = {"cpu": "9", "memory": "99Gi", "pods": "99", "ephemeral-storage": "999Gi", "nodes": "9", "x.io/fpga": "9"}
     overlay = {"metadata": {"name": "fpga"}, "spec": {"requirements": [], "capacity": {"x.io/fpga": "1"}}}
 
-    plan = checked(world(plain(3), node_pool(limits=limits), nodeoverlays=[overlay]), catalogue=TYPES)
+    plan = checked(cluster(plain(3), node_pool(limits=limits), nodeoverlays=[overlay]), catalogue=TYPES)
 
     assert [one for one in plan.problems if "limits" in one.field] == []

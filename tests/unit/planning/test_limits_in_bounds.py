@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.law_settings import examples
 from tests.plan_checker.amounts import amount
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,
     Json,

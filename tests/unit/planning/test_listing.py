@@ -8,7 +8,7 @@ import pytest
 from bench.growth import GeneratedLists, raw_pods
 from joiner.cluster.list_pages import read_pod_page
 from joiner.planning import Snapshot
-from tests.unit.planning.worlds import HOST, ZONE, affinity, near, pod, spread
+from tests.unit.planning.drawn_clusters import HOST, ZONE, affinity, near, pod, spread
 
 RICH = [
     pod("plain", ports=(80,)),

@@ -9,7 +9,7 @@ from joiner.planning import PlanTolerances, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from joiner.pools.additional_node_costs import NodeCosts
 from joiner_cli.catalogue_files import load_catalogue
-from tests.unit.planning.worlds import node_pool, pods
+from tests.unit.planning.drawn_clusters import node_pool, pods
 
 CATEGORY, FAMILY = "karpenter.k8s.aws/instance-category", "karpenter.k8s.aws/instance-family"
 COSTS = NodeCosts(volumes=0.002192, running=0.01)

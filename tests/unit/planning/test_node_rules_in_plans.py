@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.checked import checked, drawn, why, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.drawn_clusters import (
     CLASSES,
     HOST,
     TAINT,
@@ -57,7 +57,7 @@ def expressions(*fields: tuple[str, str, list[str]]) -> Json:
     ids=["Gt", "Lt", "DoesNotExist", "second-term", "cheapest-term"],
 )
 def test_any_term_of_required_affinity_will_do(terms: list[Json], where: str) -> None:
-    assert drawn(checked(world([pod("web-0", **required(*terms))]))) == [f"{where} spot: web-0"]
+    assert drawn(checked(cluster([pod("web-0", **required(*terms))]))) == [f"{where} spot: web-0"]
 
 
 def test_a_pod_may_exclude_a_node_by_name_but_not_ask_for_one_to_come() -> None:
@@ -65,26 +65,28 @@ def test_a_pod_may_exclude_a_node_by_name_but_not_ask_for_one_to_come() -> None:
         return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": ["there"]}]}
 
     nodes = [node("there")]
-    assert [one.node for one in checked(world([pod("in", **required(named("In")))], nodes=nodes)).existing] == ["there"]
-    assert drawn(checked(world([pod("out", **required(named("NotIn")))], nodes=nodes))) == ["g.large a spot: out"]
-    assert why(checked(world([pod("in", **required(named("In")))]))) == [
+    assert [one.node for one in checked(cluster([pod("in", **required(named("In")))], nodes=nodes)).existing] == [
+        "there"
+    ]
+    assert drawn(checked(cluster([pod("out", **required(named("NotIn")))], nodes=nodes))) == ["g.large a spot: out"]
+    assert why(checked(cluster([pod("in", **required(named("In")))]))) == [
         "default: it asks for a node by name, and a new node has none yet"
     ]
 
 
 def test_a_term_without_expressions_matches_no_node_and_the_reason_names_it() -> None:
-    plan = checked(world([pod("web-0", **required({}))], nodes=[node("there")]))
+    plan = checked(cluster([pod("web-0", **required({}))], nodes=[node("there")]))
 
     assert why(plan) == [
         "default: its required node affinity has nothing but empty terms, and an empty term matches no node"
     ]
-    assert drawn(checked(world([pod("web-0", **required({}, expressions((ARCH, "In", ["amd64"]))))]))) == [
+    assert drawn(checked(cluster([pod("web-0", **required({}, expressions((ARCH, "In", ["amd64"]))))]))) == [
         "s.large a spot: web-0"
     ]
 
 
 def test_daemons_that_use_all_capacity_are_the_reason() -> None:
-    lists = world([pod("web-0")], daemonsets=[daemon_set("agent", cpu="10")])
+    lists = cluster([pod("web-0")], daemonsets=[daemon_set("agent", cpu="10")])
 
     assert why(checked(lists)) == [
         (
@@ -94,7 +96,7 @@ def test_daemons_that_use_all_capacity_are_the_reason() -> None:
     ]
 
     small = pod("web-0", nodeSelector={CPU: "2"})
-    assert why(checked(world([small], daemonsets=[daemon_set("agent", cpu="3")]))) == [
+    assert why(checked(cluster([small], daemonsets=[daemon_set("agent", cpu="3")]))) == [
         (
             "default: the pod and the daemon sets do not fit together on any suitable instance type: on g.large "
             "they are short of 1.08 cpu"
@@ -107,13 +109,13 @@ def test_a_host_port_that_daemons_have_everywhere_is_the_reason() -> None:
     (container,) = agent["spec"]["template"]["spec"]["containers"]
     container["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
 
-    assert why(checked(world([pod("web-0", ports=[8080])], daemonsets=[agent]))) == [
+    assert why(checked(cluster([pod("web-0", ports=[8080])], daemonsets=[agent]))) == [
         "default: its host ports are taken by daemon sets on every new node"
     ]
 
 
 def test_a_label_that_several_terms_of_an_affinity_name_is_reported_once() -> None:
-    lists = world([pod("web-0", **affinity(podAffinity=[near(ZONE, "db"), near(ZONE, "api"), near(HOST, "db")]))])
+    lists = cluster([pod("web-0", **affinity(podAffinity=[near(ZONE, "db"), near(ZONE, "api"), near(HOST, "db")]))])
 
     assert why(checked(lists)) == [
         "default: unsatisfiable topology constraint: its affinity on topology.kubernetes.io/zone, "
@@ -124,10 +126,10 @@ def test_a_label_that_several_terms_of_an_affinity_name_is_reported_once() -> No
 
 def test_old_names_of_labels_mean_the_new_ones() -> None:
     old = {"beta.kubernetes.io/arch": "amd64", "failure-domain.beta.kubernetes.io/zone": ZONES[2]}
-    assert drawn(checked(world([pod("web-0", nodeSelector=old)]))) == ["s.large c spot: web-0"]
+    assert drawn(checked(cluster([pod("web-0", nodeSelector=old)]))) == ["s.large c spot: web-0"]
 
     zones = [spread("failure-domain.beta.kubernetes.io/zone")]
-    assert sorted(one.zone for one in checked(world(pods(3, topologySpreadConstraints=zones))).nodes) == sorted(ZONES)
+    assert sorted(one.zone for one in checked(cluster(pods(3, topologySpreadConstraints=zones))).nodes) == sorted(ZONES)
 
 
 def test_a_node_with_labels_of_old_only_is_found_by_them() -> None:
@@ -136,7 +138,7 @@ def test_a_node_with_labels_of_old_only_is_found_by_them() -> None:
 
     asking = pod("web-0", nodeSelector={"failure-domain.beta.kubernetes.io/zone": ZONES[1]})
 
-    assert [one.node for one in checked(world([asking], nodes=[old])).existing] == ["old"]
+    assert [one.node for one in checked(cluster([asking], nodes=[old])).existing] == ["old"]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_a_node_with_labels_of_old_only_is_found_by_them() -> None:
     ],
 )
 def test_a_toleration_has_the_meaning_of_kubernetes(toleration: Json, welcome: bool) -> None:
-    plan = checked(world([pod("web-0", tolerations=[toleration])], node_pool("batch", taints=[TAINT])))
+    plan = checked(cluster([pod("web-0", tolerations=[toleration])], node_pool("batch", taints=[TAINT])))
 
     assert bool(plan.nodes) == welcome
 
@@ -159,28 +161,30 @@ def test_a_toleration_compares_numbers() -> None:
     slow = {"key": "latency", "value": "20", "effect": "NoSchedule"}
     patient = [{"key": "latency", "operator": "Lt", "value": "50"}]
 
-    assert checked(world([pod("web-0", tolerations=patient)], node_pool(taints=[slow]))).pending == ()
-    assert checked(world([pod("web-0", tolerations=patient)], node_pool(taints=[{**slow, "value": "90"}]))).nodes == ()
+    assert checked(cluster([pod("web-0", tolerations=patient)], node_pool(taints=[slow]))).pending == ()
+    assert (
+        checked(cluster([pod("web-0", tolerations=patient)], node_pool(taints=[{**slow, "value": "90"}]))).nodes == ()
+    )
 
 
 def test_a_prefer_no_schedule_taint_excludes_no_pod() -> None:
-    assert checked(world([pod("web-0")], node_pool(taints=[{**TAINT, "effect": "PreferNoSchedule"}]))).pending == ()
+    assert checked(cluster([pod("web-0")], node_pool(taints=[{**TAINT, "effect": "PreferNoSchedule"}]))).pending == ()
 
 
 def test_startup_taints_exclude_no_pod_from_a_new_node() -> None:
     pool = node_pool()
     pool["spec"]["template"]["spec"]["startupTaints"] = [TAINT]
 
-    assert checked(world([pod("web-0")], pool)).pending == ()
+    assert checked(cluster([pod("web-0")], pool)).pending == ()
 
 
 def test_a_pod_that_excludes_pools_has_that_reason_and_may_use_other_nodes() -> None:
     clear = required(expressions(("karpenter.sh/nodepool", "DoesNotExist", [])))
 
-    assert why(checked(world([pod("web-0", **clear)]))) == [
+    assert why(checked(cluster([pod("web-0", **clear)]))) == [
         "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"
     ]
-    assert [one.node for one in checked(world([pod("web-0", **clear)], nodes=[node("there")])).existing] == ["there"]
+    assert [one.node for one in checked(cluster([pod("web-0", **clear)], nodes=[node("there")])).existing] == ["there"]
 
 
 def test_a_zone_can_be_asked_for_by_its_id() -> None:
@@ -189,11 +193,11 @@ def test_a_zone_can_be_asked_for_by_its_id() -> None:
     from joiner.catalogue import Catalogue
     from joiner.planning import Snapshot, plan
     from joiner.pools import Subnet
-    from tests.unit.planning.worlds import CATALOGUE
+    from tests.unit.planning.drawn_clusters import CATALOGUE
 
     subnets = tuple(Subnet(f"subnet-{zone}", zone, zone_id=f"id-{zone[-1]}") for zone in ZONES)
     classes = {key: replace(one, subnets=subnets) for key, one in CLASSES.items()}
-    lists = world([pod("web-0", nodeSelector={"topology.k8s.aws/zone-id": "id-c"})])
+    lists = cluster([pod("web-0", nodeSelector={"topology.k8s.aws/zone-id": "id-c"})])
 
     assert drawn(plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)) == [
         "g.large c spot: web-0"

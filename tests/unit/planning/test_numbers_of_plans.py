@@ -15,14 +15,14 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort, Meter
 from tests.law_settings import examples
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONE, ZONES, Json, node_pool, pods, spread, worlds
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONE, ZONES, Json, clusters, node_pool, pods, spread
 
 SIZES = {"exact": 3, "searched": 40, "rounded": 700}
 NOTHING = Effort(steps=0)
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 
 
-def world(size: int) -> dict[str, list[Json]]:
+def cluster(size: int) -> dict[str, list[Json]]:
     kinds = [
         pods(size // 3, "small", cpu="300m", memory="200Mi"),
         pods(size // 3, "large", cpu="1500m", memory="2Gi"),
@@ -32,7 +32,7 @@ def world(size: int) -> dict[str, list[Json]]:
 
 
 def planned(size: int, effort: Effort) -> Plan:
-    return plan(Snapshot.from_lists(world(size)), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=effort)
+    return plan(Snapshot.from_lists(cluster(size)), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=effort)
 
 
 def values(data: Any) -> Iterator[Any]:
@@ -70,7 +70,7 @@ def of_numpy(data: Any) -> list[str]:
 
 
 @examples(40)
-@given(worlds(), st.sampled_from([1e-4, 1e-2, 0.1, 1.0]))
+@given(clusters(), st.sampled_from([1e-4, 1e-2, 0.1, 1.0]))
 def test_no_number_of_numpy_leaves_the_planner(lists: dict[str, list[Json]], tick: float) -> None:
     """Neither in the plan nor in its JSON, wherever the deadline stops the search."""
     made = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=CLASSES, effort=ticking(tick))

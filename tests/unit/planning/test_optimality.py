@@ -10,10 +10,7 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort
 from tests.law_settings import examples
-from tests.unit.planning.test_laws import cheapest_of_all
-from tests.unit.planning.test_laws_of_neighbours import PRICE_FACTORS, NeighbourApp, catalogue
-from tests.unit.planning.test_laws_of_neighbours import cheapest_of_all as cheapest_with_rules
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     CLASSES,
     HOST,
@@ -27,6 +24,9 @@ from tests.unit.planning.worlds import (
     pods,
     spread,
 )
+from tests.unit.planning.test_laws import cheapest_of_all
+from tests.unit.planning.test_laws_of_neighbours import PRICE_FACTORS, NeighbourApp, catalogue
+from tests.unit.planning.test_laws_of_neighbours import cheapest_of_all as cheapest_with_rules
 
 SLOW_IS_FINE = examples(40)
 TYPES = ["t.small", "s.large", "c.xlarge", "m.2xlarge"]

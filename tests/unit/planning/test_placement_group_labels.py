@@ -8,15 +8,15 @@ from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.pools.resolved_node_class import PlacementGroup
-from tests.unit.planning.checked import world
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, node_pool, pods
+from tests.unit.planning.checked import cluster
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, node_pool, pods
 
 TOGETHER = PlacementGroup("pg-1", "together", "spread")
 
 
 def planned(group: PlacementGroup | None, selected: str) -> Plan:
     """Plan for one pod that selects a placement group; the class of the pool has `group`."""
-    lists = world(pods(1, nodeSelector={names.PLACEMENT_GROUP: selected}), node_pool())
+    lists = cluster(pods(1, nodeSelector={names.PLACEMENT_GROUP: selected}), node_pool())
     classes = {key: replace(one, placement_group=group) for key, one in CLASSES.items()}
     return plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)
 

@@ -6,7 +6,7 @@ from typing import Any
 from joiner.catalogue import Catalogue
 from joiner.planning import PlanTolerances, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
-from tests.unit.planning.worlds import CLASSES, ZONES, instance_type, node_pool, pods
+from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node_pool, pods
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 IN_ONE_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [ZONES[0]]}

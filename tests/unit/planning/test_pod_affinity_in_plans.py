@@ -5,8 +5,8 @@ The independent checker verifies every plan.
 
 import pytest
 
-from tests.unit.planning.checked import by_zone, checked, drawn, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import by_zone, checked, cluster, drawn
+from tests.unit.planning.drawn_clusters import (
     HOST,
     ZONE,
     ZONES,
@@ -41,7 +41,7 @@ NAMESPACES = [
 def test_anti_affinity_reaches_the_namespaces_that_it_names(reach: Json, meant: bool) -> None:
     there = running("db-0", "there", app="db", namespace="shop", cpu="100m")
     away = pod("web-0", cpu="100m", **affinity(podAntiAffinity=[{**near(HOST, "db"), **reach}]))
-    plan = checked(world([there, away], nodes=[node("there")], namespaces=NAMESPACES))
+    plan = checked(cluster([there, away], nodes=[node("there")], namespaces=NAMESPACES))
 
     assert bool(plan.nodes) == meant
 
@@ -49,14 +49,14 @@ def test_anti_affinity_reaches_the_namespaces_that_it_names(reach: Json, meant: 
 def test_a_running_pod_keeps_others_out_of_its_domain() -> None:
     wary = running("db-0", "there", app="db", **affinity(podAntiAffinity=[near(ZONE, "web")]))
 
-    assert by_zone(world([wary, *pods(2)], nodes=[node("there", zone=ZONES[0])])) == {"a": 0, "b": 2, "c": 0}
+    assert by_zone(cluster([wary, *pods(2)], nodes=[node("there", zone=ZONES[0])])) == {"a": 0, "b": 2, "c": 0}
 
 
 def test_a_terminating_pod_excludes_no_pod() -> None:
     wary = running("db-0", "there", app="db", cpu="100m", **affinity(podAntiAffinity=[near(HOST, "web")]))
     wary["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
-    assert planned(world([wary, pod("web-0")], nodes=[node("there")])).nodes == ()
+    assert planned(cluster([wary, pod("web-0")], nodes=[node("there")])).nodes == ()
 
 
 def test_pods_of_other_tenants_are_excluded_and_those_of_the_own_are_not() -> None:
@@ -74,7 +74,7 @@ def test_pods_of_other_tenants_are_excluded_and_those_of_the_own_are_not() -> No
     for one in waiting:
         one["metadata"]["labels"]["tenant"] = one["metadata"]["name"][0]
 
-    assert sorted(drawn(checked(world(waiting)))) == ["g.large a spot: a-0 a-1", "g.large a spot: b-0 b-1"]
+    assert sorted(drawn(checked(cluster(waiting)))) == ["g.large a spot: a-0 a-1", "g.large a spot: b-0 b-1"]
 
 
 def test_affinity_with_match_label_keys_follows_ones_own_revision() -> None:
@@ -85,7 +85,7 @@ def test_affinity_with_match_label_keys_follows_ones_own_revision() -> None:
     for one in new:
         one["metadata"]["labels"]["pod-template-hash"] = "2"
 
-    assert by_zone(world([old, *new], nodes=[node("there", zone=ZONES[0])])) == {"a": 0, "b": 2, "c": 0}
+    assert by_zone(cluster([old, *new], nodes=[node("there", zone=ZONES[0])])) == {"a": 0, "b": 2, "c": 0}
 
 
 def test_all_terms_of_affinity_must_hold_for_the_same_pods() -> None:
@@ -95,7 +95,7 @@ def test_all_terms_of_affinity_must_hold_for_the_same_pods() -> None:
     db = running("db-0", "there", app="db", cpu="100m")
     gold = running("gold-0", "there", app="other", cpu="100m")
     gold["metadata"]["labels"]["tier"] = "gold"
-    lists = world([db, gold, pod("web-0", **both)], nodes=[node("there")])
+    lists = cluster([db, gold, pod("web-0", **both)], nodes=[node("there")])
 
     assert len(checked(lists).pending) == 1
     db["metadata"]["labels"]["tier"] = "gold"
@@ -127,7 +127,7 @@ def test_all_terms_of_affinity_must_hold_for_the_same_pods() -> None:
 )
 def test_pods_that_cannot_be_placed_exclude_no_others(there: list[Json], waiting: list[Json], left: int | None) -> None:
     """The node has the capacity for the pod, and another rule excludes it."""
-    plan = checked(world([*there[1:], *waiting, *pods(5, "web")], nodes=there[:1]))
+    plan = checked(cluster([*there[1:], *waiting, *pods(5, "web")], nodes=there[:1]))
 
     placed = {name for one in plan.nodes for name in one.pods} | {name for one in plan.existing for name in one.pods}
     assert {f"default/web-{number}" for number in range(5)} <= placed

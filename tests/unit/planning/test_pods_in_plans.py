@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.planning.checked import checked, drawn, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.drawn_clusters import (
     TAINT,
     node,
     node_pool,
@@ -23,7 +23,7 @@ def test_a_runtime_class_adds_overhead_and_chooses_nodes() -> None:
         "overhead": {"podFixed": {"cpu": "500m", "memory": "128Mi"}},
         "scheduling": {"nodeSelector": {ARCH: "amd64"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}]},
     }
-    lists = world(
+    lists = cluster(
         [pod("web-0", cpu="1500m", runtimeClassName="kata")], node_pool(taints=[TAINT]), runtimeclasses=[kata]
     )
 
@@ -35,13 +35,13 @@ def test_what_init_containers_and_sidecars_need_must_fit() -> None:
     heavy = {"name": "prepare", "resources": {"requests": {"cpu": "1500m"}}}
     waiting = pod("web-0", cpu="1", initContainers=[sidecar, heavy])
 
-    assert drawn(checked(world([waiting]))) == ["m.xlarge a spot: web-0"]
+    assert drawn(checked(cluster([waiting]))) == ["m.xlarge a spot: web-0"]
 
 
 def test_requests_of_the_pod_as_a_whole_take_the_place_of_its_containers() -> None:
     waiting = pod("web-0", cpu="100m", resources={"requests": {"cpu": "3"}})
 
-    assert drawn(checked(world([waiting]))) == ["m.xlarge a spot: web-0"]
+    assert drawn(checked(cluster([waiting]))) == ["m.xlarge a spot: web-0"]
 
 
 def test_a_pod_that_grows_in_place_holds_what_it_has_been_given() -> None:
@@ -50,7 +50,7 @@ def test_a_pod_that_grows_in_place_holds_what_it_has_been_given() -> None:
         {"name": "main", "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}}
     ]
 
-    assert checked(world([pod("web-0", cpu="1500m"), growing], nodes=[node("there")])).existing == ()
+    assert checked(cluster([pod("web-0", cpu="1500m"), growing], nodes=[node("there")])).existing == ()
 
 
 @pytest.mark.parametrize(
@@ -68,20 +68,20 @@ def test_no_node_is_made_for_a_pod_that_one_would_not_help(change: dict[str, dic
     waiting = pod("web-0")
     for part, more in change.items():
         waiting[part] = {**waiting[part], **more}
-    plan = checked(world([waiting]))
+    plan = checked(cluster([waiting]))
 
     assert (plan.nodes, plan.pending) == ((), ()), why_not
 
 
 def test_another_schedulers_pod_is_planned_for_once_that_has_found_no_node() -> None:
-    assert len(checked(world([pod("web-0", schedulerName="volcano")])).nodes) == 1
+    assert len(checked(cluster([pod("web-0", schedulerName="volcano")])).nodes) == 1
 
 
 def test_a_pod_that_preempts_others_keeps_its_resources() -> None:
     preempting = pod("high", cpu="3", priority=100)
     preempting["status"] = {**preempting["status"], "nominatedNodeName": "there"}
 
-    assert drawn(checked(world([pod("web-0", cpu="1500m"), preempting], nodes=[node("there")]))) == [
+    assert drawn(checked(cluster([pod("web-0", cpu="1500m"), preempting], nodes=[node("there")]))) == [
         "g.large a spot: web-0"
     ]
 
@@ -94,6 +94,6 @@ def test_ports_are_taken_for_an_address_or_for_all() -> None:
         ]
         return one
 
-    assert len(checked(world([at("a", "10.0.0.1"), at("b", "10.0.0.2")])).nodes) == 1
-    assert len(checked(world([at("a", "10.0.0.1"), at("b", "")])).nodes) == 2
-    assert len(checked(world([at("a", "", "TCP"), at("b", "", "UDP")])).nodes) == 1
+    assert len(checked(cluster([at("a", "10.0.0.1"), at("b", "10.0.0.2")])).nodes) == 1
+    assert len(checked(cluster([at("a", "10.0.0.1"), at("b", "")])).nodes) == 2
+    assert len(checked(cluster([at("a", "", "TCP"), at("b", "", "UDP")])).nodes) == 1

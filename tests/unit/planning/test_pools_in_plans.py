@@ -2,8 +2,8 @@
 
 from joiner.planning import Plan, PlanPolicies
 from tests.plan_checker import check_plan
-from tests.unit.planning.checked import checked, drawn, why, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,
     TAINT,
@@ -58,25 +58,25 @@ def families(plan: Plan) -> list[set[str]]:
 def test_a_label_that_no_type_carries_is_the_pools_to_choose_whatever_its_domain() -> None:
     pool = node_pool(requirements=[{"key": "kubernetes.io/team", "operator": "In", "values": ["shop"]}])
 
-    plan = checked(world([pod("web-0")], pool))
+    plan = checked(cluster([pod("web-0")], pool))
 
     assert [node.labels["kubernetes.io/team"] for node in plan.nodes] == ["shop"]
 
 
 def test_the_fleet_can_choose_among_as_many_values_as_the_pool_asks_for() -> None:
-    plan = checked(world([pod("web-0")], node_pool(requirements=[at_least(3)])), catalogue=FAMILIES)
+    plan = checked(cluster([pod("web-0")], node_pool(requirements=[at_least(3)])), catalogue=FAMILIES)
 
     assert families(plan) == [{"g", "s", "m"}]
 
 
 def test_a_node_holds_no_more_than_enough_types_can_hold() -> None:
-    plan = checked(world(pods(4, cpu="1500m"), node_pool(requirements=[at_least(2)])), catalogue=FAMILIES)
+    plan = checked(cluster(pods(4, cpu="1500m"), node_pool(requirements=[at_least(2)])), catalogue=FAMILIES)
 
     assert plan.pending == () and all(len(found) >= 2 for found in families(plan))
 
 
 def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enough() -> None:
-    lists = world([pod("huge", cpu="7")], node_pool(requirements=[at_least(2)]))
+    lists = cluster([pod("huge", cpu="7")], node_pool(requirements=[at_least(2)]))
 
     assert why(checked(lists, catalogue=FAMILIES)) == [
         (
@@ -90,20 +90,20 @@ def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enou
 def test_a_static_pool_gets_the_nodes_that_it_lacks_and_they_take_pods() -> None:
     there = node("there", labels={"karpenter.sh/nodepool": "fixed"}, taints=[TAINT])
     fixed = node_pool("fixed", replicas=3)
-    plan = checked(world([pod("web-0")], fixed, nodes=[there]))
+    plan = checked(cluster([pod("web-0")], fixed, nodes=[there]))
 
     assert sorted(drawn(plan)) == ["g.large a spot: ", "g.large a spot: web-0"]
     assert plan.lower_bound_per_hour <= plan.price_per_hour
 
 
 def test_a_static_pool_has_no_more_nodes_than_its_limit_or_than_its_replicas() -> None:
-    assert len(checked(world([], node_pool("fixed", replicas=3, limits={"nodes": "2"}))).nodes) == 2
+    assert len(checked(cluster([], node_pool("fixed", replicas=3, limits={"nodes": "2"}))).nodes) == 2
     there = [node(f"there-{number}", labels={"karpenter.sh/nodepool": "fixed"}) for number in range(2)]
-    assert checked(world([], node_pool("fixed", replicas=1), nodes=there)).nodes == ()
+    assert checked(cluster([], node_pool("fixed", replicas=1), nodes=there)).nodes == ()
 
 
 def test_a_static_pool_makes_no_node_for_pods_beyond_its_replicas() -> None:
-    plan = checked(world(pods(2, cpu="1500m"), node_pool("fixed", replicas=1)))
+    plan = checked(cluster(pods(2, cpu="1500m"), node_pool("fixed", replicas=1)))
 
     assert len(plan.nodes) == 1 and len(plan.pending) == 1
     assert why(plan) == ["fixed: the pool is static: it has as many nodes as its replicas say"]
@@ -115,7 +115,7 @@ def test_an_overlay_changes_the_price_that_is_planned_with() -> None:
         requirements=({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]},),
         priceAdjustment="+50%",
     )
-    plan = checked(world([pod("web-0")], nodeoverlays=[costly]))
+    plan = checked(cluster([pod("web-0")], nodeoverlays=[costly]))
 
     assert drawn(plan) == ["s.large a spot: web-0"]
 
@@ -127,7 +127,7 @@ def test_the_heaviest_overlay_counts_and_may_name_the_pool() -> None:
         price="0.01",
         weight=10,
     )
-    plan = checked(world([pod("web-0")], nodeoverlays=[mine, overlay("light", price="5")]))
+    plan = checked(cluster([pod("web-0")], nodeoverlays=[mine, overlay("light", price="5")]))
 
     assert [one.price_per_hour for one in plan.nodes] == [0.01]
 
@@ -140,13 +140,13 @@ def test_an_overlay_adds_a_resource_that_the_catalogue_does_not_know() -> None:
     )
     gives["spec"]["capacity"] = {"example.com/dongle": "2"}
 
-    assert drawn(checked(world([asking], nodeoverlays=[gives]))) == ["m.xlarge a spot: web-0"]
-    assert "no instance type has enough resources" in why(checked(world([asking])))[0]
+    assert drawn(checked(cluster([asking], nodeoverlays=[gives]))) == ["m.xlarge a spot: web-0"]
+    assert "no instance type has enough resources" in why(checked(cluster([asking])))[0]
 
 
 def test_a_broken_overlay_is_a_problem_and_has_no_effect() -> None:
     plan = planned(
-        world([pod("web-0")], nodeoverlays=[overlay("odd", price="free"), overlay("fat", capacity={"cpu": "1"})])
+        cluster([pod("web-0")], nodeoverlays=[overlay("odd", price="free"), overlay("fat", capacity={"cpu": "1"})])
     )
 
     assert drawn(plan) == ["g.large a spot: web-0"]
@@ -158,7 +158,7 @@ def test_a_broken_overlay_is_a_problem_and_has_no_effect() -> None:
 
 def test_reserved_capacity_comes_first_as_far_as_it_goes() -> None:
     catalogue = {**CATALOGUE, "m.2xlarge": reserved(CATALOGUE["m.2xlarge"], count=2)}
-    plan = checked(world(pods(3, **affinity(podAntiAffinity=[near(HOST, "web")]))), catalogue=catalogue)
+    plan = checked(cluster(pods(3, **affinity(podAntiAffinity=[near(HOST, "web")]))), catalogue=catalogue)
 
     assert sorted(one.capacity_type for one in plan.nodes) == ["reserved", "reserved", "spot"]
     assert [
@@ -169,7 +169,7 @@ def test_reserved_capacity_comes_first_as_far_as_it_goes() -> None:
 
 
 def test_pods_spread_over_capacity_types() -> None:
-    plan = checked(world(pods(4, cpu="900m", topologySpreadConstraints=[spread(CAPACITY_TYPE)])))
+    plan = checked(cluster(pods(4, cpu="900m", topologySpreadConstraints=[spread(CAPACITY_TYPE)])))
 
     shares = {
         kind: sum(len(one.pods) for one in plan.nodes if one.capacity_type == kind) for kind in ("on-demand", "spot")
@@ -186,7 +186,7 @@ def test_a_ratio_of_capacity_types_is_a_spread_over_a_label_that_two_pools_share
     steady = node_pool(
         "steady", requirements=[{"key": CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}, capacity_spread("1")]
     )
-    plan = checked(world(pods(8, cpu="900m", topologySpreadConstraints=[spread("capacity-spread")]), spot, steady))
+    plan = checked(cluster(pods(8, cpu="900m", topologySpreadConstraints=[spread("capacity-spread")]), spot, steady))
 
     assert sum(len(one.pods) for one in plan.nodes if one.capacity_type == "on-demand") == 2
     assert sum(len(one.pods) for one in plan.nodes if one.capacity_type == "spot") == 6
@@ -202,9 +202,9 @@ def test_daemons_count_by_pool_and_by_type() -> None:
     only_arm = daemon_set("arm", cpu="900m", nodeSelector={"kubernetes.io/arch": "arm64"})
     waiting = pod("web-0", cpu="1100m", tolerations=[{"key": "dedicated", "operator": "Exists"}])
 
-    assert drawn(checked(world([waiting], tainted, daemonsets=[watcher]))) == ["m.xlarge a spot: web-0"]
-    assert drawn(checked(world([waiting], tainted, daemonsets=[only_arm]))) == ["g.large a spot: web-0"]
-    assert drawn(checked(world([waiting], daemonsets=[only_arm]))) == ["s.large a spot: web-0"]
+    assert drawn(checked(cluster([waiting], tainted, daemonsets=[watcher]))) == ["m.xlarge a spot: web-0"]
+    assert drawn(checked(cluster([waiting], tainted, daemonsets=[only_arm]))) == ["g.large a spot: web-0"]
+    assert drawn(checked(cluster([waiting], daemonsets=[only_arm]))) == ["s.large a spot: web-0"]
 
 
 def test_a_daemon_counts_as_its_newest_pod_does() -> None:
@@ -213,13 +213,13 @@ def test_a_daemon_counts_as_its_newest_pod_does() -> None:
     resized["metadata"]["ownerReferences"] = [
         {"kind": "DaemonSet", "name": "agent", "uid": "uid-agent", "controller": True}
     ]
-    lists = world([pod("web-0", cpu="1500m"), resized], nodes=[node("there", cpu=1)], daemonsets=[agent])
+    lists = cluster([pod("web-0", cpu="1500m"), resized], nodes=[node("there", cpu=1)], daemonsets=[agent])
 
     assert drawn(checked(lists)) == ["m.xlarge a spot: web-0"]
 
 
 def test_limits_speak_of_what_a_node_has_and_not_of_what_it_can_allocate() -> None:
-    plan = checked(world([pod("web-0", cpu="1")], node_pool(limits={"cpu": "1900m"})))
+    plan = checked(cluster([pod("web-0", cpu="1")], node_pool(limits={"cpu": "1900m"})))
 
     assert why(plan) == [
         "default: all available instance types exceed limits for nodepool: limit cpu 1900m of NodePool/default: "
@@ -232,7 +232,7 @@ def test_memory_and_devices_are_limited_too() -> None:
     catalogue = {**CATALOGUE, "a.large": {**instance_type("a.large", 2, 8, 0.05), **gpu(2)}}
     asking = pod("train")
     asking["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
-    lists = world([asking], node_pool(limits={"nvidia.com/gpu": "1"}))
+    lists = cluster([asking], node_pool(limits={"nvidia.com/gpu": "1"}))
 
     assert why(checked(lists, catalogue=catalogue)) == [
         "default: all available instance types exceed limits for nodepool: limit nvidia.com/gpu 1 of "
@@ -248,7 +248,7 @@ def gpu(count: int) -> Json:
 
 def test_the_checker_misses_neither_minimums_nor_reservations_nor_overlays() -> None:
     catalogue = {**FAMILIES, "m.2xlarge": reserved(FAMILIES["m.2xlarge"], count=1)}
-    lists = world([pod("web-0")], node_pool(requirements=[at_least(2)]))
+    lists = cluster([pod("web-0")], node_pool(requirements=[at_least(2)]))
     plan = planned(lists, catalogue).to_json()
     assert check_plan(lists, catalogue, plan) == []
 

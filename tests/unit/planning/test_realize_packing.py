@@ -15,7 +15,18 @@ from joiner.planning.relaxation.packing_problem import PackingProblem, compile_p
 from joiner.planning.state.build import build_state
 from joiner.planning.state.domain_assignment import assign_domains
 from joiner.planning.state.plan_state import PlanState
-from tests.unit.planning.worlds import CLASSES, HOST, ZONES, Json, affinity, instance_type, near, node_pool, pod, spread
+from tests.unit.planning.drawn_clusters import (
+    CLASSES,
+    HOST,
+    ZONES,
+    Json,
+    affinity,
+    instance_type,
+    near,
+    node_pool,
+    pod,
+    spread,
+)
 
 ONE_OFFER = instance_type("m.xlarge", 4, 16, 0.19, zones=ZONES[:1])
 CATALOGUE = Catalogue.from_json({"m.xlarge": {**ONE_OFFER, "offerings": ONE_OFFER["offerings"][:1]}})
@@ -32,16 +43,16 @@ def carried_out(pods: Sequence[Json], *nodes: Sequence[str]) -> PlanState:
     are placed.
     """
     snapshot = Snapshot.from_lists({"pods": pods, "nodepools": [node_pool()]})
-    world = build_state(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
-    groups = list(world.groups.pending)
-    deal = assign_domains(world, groups, dict.fromkeys(groups, 1.0))
-    problem = compile_problem(world, deal, expressible_groups(world, groups, deal))
+    state = build_state(snapshot, CATALOGUE, frozenset(), classes=CLASSES, ceilings=Ceilings())
+    groups = list(state.groups.pending)
+    deal = assign_domains(state, groups, dict.fromkeys(groups, 1.0))
+    problem = compile_problem(state, deal, expressible_groups(state, groups, deal))
     patterns = [
         NodePattern(0, items := np.array([item_of(problem, app) for app in apps]), np.ones_like(items), 1)
         for apps in nodes
     ]
-    PackingRealizer(world, problem, deal).realize(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
-    return world
+    PackingRealizer(state, problem, deal).realize(Packing(len(nodes) * float(problem.price[0]), tuple(patterns)))
+    return state
 
 
 def item_of(problem: PackingProblem, app: str) -> int:
@@ -50,18 +61,18 @@ def item_of(problem: PackingProblem, app: str) -> int:
     )
 
 
-def apps_by_node(world: PlanState) -> list[list[str]]:
+def apps_by_node(state: PlanState) -> list[list[str]]:
     """Return the pods on each new node."""
-    return [sorted(group.labels["app"] for group in node.planned) for node in world.new]
+    return [sorted(group.labels["app"] for group in node.planned) for node in state.new]
 
 
-def amounts(world: PlanState) -> object:
+def amounts(state: PlanState) -> object:
     """Return all counters: free capacity, pods left, what topology domains can still take, and what rules count."""
     counts = [
         [{domain: number for domain, number in one.by_domain.items() if number} for one in own.feeds]
-        for own in world.rules
+        for own in state.rules
     ]
-    return [node.free for node in world.new], list(world.left.values()), world.quotas, counts
+    return [node.free for node in state.new], list(state.left.values()), state.quotas, counts
 
 
 STEADY = waiting("steady", "1", topologySpreadConstraints=[spread(app="steady")])
@@ -71,10 +82,10 @@ SHY = waiting("shy", "2500m", shuns=["noisy"])
 
 
 def test_a_neighbour_makes_way_for_a_pod_that_clashes_with_it() -> None:
-    world = carried_out([NOISY, STEADY, SHY, waiting("large", "2600m")], ["noisy", "shy"], ["steady", "large"])
+    state = carried_out([NOISY, STEADY, SHY, waiting("large", "2600m")], ["noisy", "shy"], ["steady", "large"])
 
-    assert apps_by_node(world) == [["shy", "steady"], ["large", "noisy"]]
-    assert not world.pods_left
+    assert apps_by_node(state) == [["shy", "steady"], ["large", "noisy"]]
+    assert not state.pods_left
 
 
 def test_where_no_neighbour_can_make_way_nothing_has_changed() -> None:
@@ -95,6 +106,6 @@ def test_what_a_pod_asks_of_its_neighbours_goes_with_it_when_it_finds_no_place()
     loud = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["noisy", "small"]}]}
     shy = {**SHY, "spec": {**SHY["spec"], "topologySpreadConstraints": [{**spread(HOST), "labelSelector": loud}]}}
     pods = [NOISY, STEADY, shy, waiting("large", "2", shuns=["noisy", "small"]), waiting("small", "500m")]
-    world = carried_out(pods, ["noisy", "shy"], ["steady", "large", "small"])
+    state = carried_out(pods, ["noisy", "shy"], ["steady", "large", "small"])
 
-    assert apps_by_node(world) == [["noisy", "small"], ["large", "steady"]]
+    assert apps_by_node(state) == [["noisy", "small"], ["large", "steady"]]

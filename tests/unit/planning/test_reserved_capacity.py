@@ -11,8 +11,8 @@ from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.pools import CapacityReservation
-from tests.unit.planning.checked import world
-from tests.unit.planning.worlds import CATALOGUE, CLASSES, ZONES, Json, node_pool, pods
+from tests.unit.planning.checked import cluster
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node_pool, pods
 
 ANY: Final = ("reserved", "on-demand")
 RESERVED: Final = CapacityReservation("cr-1", "g.large", ZONES[0], 2)
@@ -26,7 +26,7 @@ def made(
 ) -> Plan:
     """Plan for pods of which one fits on a node of type g.large."""
     fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": list(allowed)}
-    lists = world(pods(count, cpu="1500m"), node_pool(requirements=[fields]))
+    lists = cluster(pods(count, cpu="1500m"), node_pool(requirements=[fields]))
     classes = {key: replace(one, reservations=reservations) for key, one in CLASSES.items()}
     return plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), closed, classes=classes)
 
@@ -70,7 +70,7 @@ def test_pods_choose_among_reservations_by_label() -> None:
     other = replace(RESERVED, id="cr-2", kind="capacity-block")
     fields: Json = {"nodeSelector": {names.RESERVATION_TYPE: "capacity-block"}}
     requirement = {"key": names.CAPACITY_TYPE, "operator": "In", "values": list(ANY)}
-    lists = world(pods(2, cpu="1500m", **fields), node_pool(requirements=[requirement]))
+    lists = cluster(pods(2, cpu="1500m", **fields), node_pool(requirements=[requirement]))
     classes = {key: replace(one, reservations=(RESERVED, other)) for key, one in CLASSES.items()}
 
     found = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)

@@ -3,8 +3,8 @@
 from typing import Any
 
 from joiner.planning import Snapshot
+from tests.unit.planning.drawn_clusters import HOST, affinity, near, node_pool, planned, pod, running
 from tests.unit.planning.oracle import CASES, OracleCase
-from tests.unit.planning.worlds import HOST, affinity, near, node_pool, planned, pod, running
 
 
 def test_a_trimmed_snapshot_gives_the_same_plan() -> None:

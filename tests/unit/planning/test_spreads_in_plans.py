@@ -5,8 +5,8 @@ The independent checker verifies every plan.
 
 import pytest
 
-from tests.unit.planning.checked import by_zone, checked, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import by_zone, checked, cluster
+from tests.unit.planning.drawn_clusters import (
     HOST,
     TAINT,
     ZONE,
@@ -23,12 +23,12 @@ from tests.unit.planning.worlds import (
 def test_a_spread_over_too_few_domains_counts_from_zero() -> None:
     few = spread(minDomains=4)
 
-    assert by_zone(world(pods(6, topologySpreadConstraints=[few]))) == {"a": 1, "b": 1, "c": 1}
+    assert by_zone(cluster(pods(6, topologySpreadConstraints=[few]))) == {"a": 1, "b": 1, "c": 1}
 
 
 def test_a_spread_with_more_skew_may_be_uneven() -> None:
     two = [{**running(f"web-{number}", "there")} for number in (8, 9)]
-    lists = world(
+    lists = cluster(
         [*two, *pods(3, topologySpreadConstraints=[spread(skew=2)])], nodes=[node("there", zone=ZONES[0], cpu=1)]
     )
 
@@ -41,7 +41,7 @@ def test_each_revision_spreads_for_itself() -> None:
     new = pods(3, topologySpreadConstraints=[fields])
     for one, revision in [(one, "1") for one in old] + [(one, "2") for one in new]:
         one["metadata"]["labels"]["pod-template-hash"] = revision
-    lists = world([*old, *new], nodes=[node("there", cpu=1)])
+    lists = cluster([*old, *new], nodes=[node("there", cpu=1)])
 
     assert by_zone(lists) == {"a": 1, "b": 1, "c": 1}
 
@@ -49,7 +49,7 @@ def test_each_revision_spreads_for_itself() -> None:
 @pytest.mark.parametrize(("policy", "placed"), [("Ignore", 1), ("Honor", 3)])
 def test_a_node_that_pods_do_not_tolerate_counts_only_if_its_taints_are_ignored(policy: str, placed: int) -> None:
     far = node("far", zone="us-test-1x", taints=[TAINT])
-    lists = world(
+    lists = cluster(
         pods(
             3,
             nodeSelector={ZONE: ZONES[0]},
@@ -63,7 +63,7 @@ def test_a_node_that_pods_do_not_tolerate_counts_only_if_its_taints_are_ignored(
 
 
 def test_two_spreads_hold_at_once() -> None:
-    plan = checked(world(pods(6, topologySpreadConstraints=[spread(), spread(HOST, skew=1)])))
+    plan = checked(cluster(pods(6, topologySpreadConstraints=[spread(), spread(HOST, skew=1)])))
 
     assert len(plan.nodes) == 6
     assert {zone: sum(1 for one in plan.nodes if one.zone == zone) for zone in ZONES} == dict.fromkeys(ZONES, 2)
@@ -79,7 +79,7 @@ def test_a_pod_that_only_spreads_of_others_count_costs_no_node(number: int) -> N
         if position % 11 == 0:
             meant = {"matchLabels": {"team": teams[(position + position // 3) % 3]}}
             one["spec"]["topologySpreadConstraints"] = [{**spread(HOST), "labelSelector": meant}]
-    plan = checked(world(waiting))
+    plan = checked(cluster(waiting))
 
     assert plan.pending == ()
     assert len(plan.nodes) == number // 12
@@ -87,7 +87,7 @@ def test_a_pod_that_only_spreads_of_others_count_costs_no_node(number: int) -> N
 
 def test_a_soft_spread_keeps_no_pod_pending() -> None:
     soft = {**spread(minDomains=None), "whenUnsatisfiable": "ScheduleAnyway"}
-    lists = world(
+    lists = cluster(
         pods(3, nodeSelector={ZONE: ZONES[0]}, topologySpreadConstraints=[{k: v for k, v in soft.items() if v}])
     )
 
@@ -97,7 +97,7 @@ def test_a_soft_spread_keeps_no_pod_pending() -> None:
 def test_the_clusters_default_constraints_are_for_pods_that_have_none() -> None:
     service = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
     default = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-    lists = world(
+    lists = cluster(
         [*pods(3), *pods(3, "db", topologySpreadConstraints=[spread(app="db", skew=3)]), *pods(1, "lone")],
         services=[service],
     )

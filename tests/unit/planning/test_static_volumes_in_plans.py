@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.planning.checked import checked, drawn, why, world
-from tests.unit.planning.test_in_flight import assigned
-from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.volume_manifests import LATER, claim, mounting
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.drawn_clusters import (
     ZONE,
     ZONES,
     Json,
     node,
     planned,
 )
+from tests.unit.planning.test_in_flight import assigned
+from tests.unit.planning.test_in_flight import claim as on_its_way
+from tests.unit.planning.volume_manifests import LATER, claim, mounting
 
 
 def test_a_static_volume_keeps_its_pod_where_it_is() -> None:
@@ -32,7 +32,7 @@ def test_a_static_volume_keeps_its_pod_where_it_is() -> None:
             "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         },
     }
-    lists = world(
+    lists = cluster(
         [mounting("web-0", "data")],
         persistentvolumeclaims=[claim("data", storage_class="local")],
         persistentvolumes=[free],
@@ -71,7 +71,7 @@ def of_hand(name: str, **more: Any) -> Json:
 def by_hand(claims: Sequence[Json], disks: Sequence[Json], **more: Any) -> Any:
     waiting = [mounting(f"db-{number}", one["metadata"]["name"], cpu="100m") for number, one in enumerate(claims)]
     return checked(
-        world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND], **more)
+        cluster(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND], **more)
     )
 
 
@@ -88,7 +88,7 @@ def test_each_claim_has_a_static_volume_of_its_own() -> None:
 def test_scarce_static_volumes_go_to_pods_that_can_reach_them() -> None:
     claims, disks = [of_hand("data-0"), of_hand("data-1")], [disk("one", ZONES[1]), disk("two", ZONES[0])]
     waiting = [mounting("db-0", "data-0", nodeSelector={ZONE: ZONES[0]}), mounting("db-1", "data-1")]
-    lists = world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND])
+    lists = cluster(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND])
 
     assert drawn(checked(lists)) == ["g.large a spot: db-0", "g.large b spot: db-1"]
 
@@ -98,7 +98,7 @@ def test_local_disks_are_used_where_nodes_have_free_capacity() -> None:
         {**disk(f"disk-{number}", ""), "spec": {**disk("any", "")["spec"], **on_host(f"there-{number}")}}
         for number in range(3)
     ]
-    lists = world(
+    lists = cluster(
         [mounting(f"db-{number}", f"data-{number}", cpu="1500m") for number in range(2)],
         nodes=[node("there-0", cpu=0), node("there-1"), node("there-2")],
         persistentvolumeclaims=[of_hand("data-0"), of_hand("data-1")],
@@ -121,7 +121,7 @@ def test_a_pod_has_all_its_scarce_static_volumes_in_one_place() -> None:
     claims = [of_hand(name) for name in ("data-0", "log-0", "data-1", "log-1")]
     disks = [disk(f"{zone}-{number}", zone) for number in range(2) for zone in ZONES[:2]]
     waiting = [mounting("db-0", "data-0", "log-0"), mounting("db-1", "data-1", "log-1")]
-    lists = world(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND])
+    lists = cluster(waiting, persistentvolumeclaims=claims, persistentvolumes=disks, storageclasses=[BY_HAND])
 
     assert drawn(checked(lists)) == ["g.large a spot: db-0", "g.large b spot: db-1"]
 
@@ -131,7 +131,7 @@ def test_a_pod_in_flight_takes_a_static_volume_where_it_goes() -> None:
         mounting("db-0", "data-0", cpu="3"),
         mounting("db-1", "data-1", cpu="1", app="later", nodeSelector={ZONE: ZONES[2]}),
     )
-    lists = world(
+    lists = cluster(
         [first, second],
         nodeclaims=[on_its_way()],
         persistentvolumeclaims=[of_hand("data-0"), of_hand("data-1")],
@@ -169,7 +169,7 @@ def test_a_claim_has_only_volumes_that_it_selects_in_its_mode_and_of_its_size() 
 def test_a_volume_that_is_being_made_for_a_node_keeps_its_pod_for_that_node() -> None:
     annotations = {"volume.kubernetes.io/selected-node": "there"}
     chosen = {**claim("data"), "metadata": {"name": "data", "namespace": "default", "annotations": annotations}}
-    lists = world(
+    lists = cluster(
         [mounting("db", "data", cpu="100m")],
         nodes=[node("there")],
         persistentvolumeclaims=[chosen],

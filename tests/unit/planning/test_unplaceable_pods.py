@@ -1,8 +1,8 @@
 """Batches with pods that no plan can place: the other pods are placed as if the hopeless pods were not there."""
 
 from joiner.planning import Plan
-from tests.unit.planning.checked import checked, drawn, world
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.drawn_clusters import (
     HOST,
     ZONE,
     ZONES,
@@ -31,7 +31,7 @@ def waiting(plan: Plan) -> list[str]:
 def test_a_node_has_capacity_for_the_pods_that_must_be_beside_the_only_pod_of_their_kind() -> None:
     three_zones = {"topologySpreadConstraints": [spread(app="api", minDomains=2)]}
     beside = affinity(podAffinity=[near(HOST, "api")])
-    plan = checked(world([*pods(3, "api", **three_zones), *pods(3, "web", **beside)], ONE_ZONE), catalogue=SIZES)
+    plan = checked(cluster([*pods(3, "api", **three_zones), *pods(3, "web", **beside)], ONE_ZONE), catalogue=SIZES)
 
     assert drawn(plan) == ["c.xlarge a spot: api-0 web-0 web-1 web-2"]
     assert waiting(plan) == ["api-1", "api-2"]
@@ -42,7 +42,7 @@ def test_a_hundred_followers_share_the_node_of_the_only_pod_of_their_kind() -> N
     three_zones = {"topologySpreadConstraints": [spread(app="api", minDomains=2)]}
     beside = affinity(podAffinity=[near(HOST, "api")])
     batch = [*pods(3, "api", **three_zones), *pods(100, "web", cpu="100m", memory="64Mi", **beside)]
-    plan = checked(world(batch, ONE_ZONE), catalogue=larger)
+    plan = checked(cluster(batch, ONE_ZONE), catalogue=larger)
 
     assert waiting(plan) == ["api-1", "api-2"]
     assert [one.instance_type for one in plan.nodes] == ["m.8xlarge"]
@@ -54,7 +54,7 @@ def test_pods_that_must_share_a_host_do_not_take_a_node_that_is_too_small_for_bo
         *pods(1, "db", cpu="2500m", memory="64Mi"),
         *pods(5, "web", cpu="2060m", memory="64Mi", **affinity(podAffinity=[near(HOST, "web")])),
     ]
-    plan = checked(world(batch), catalogue=SIZES)
+    plan = checked(cluster(batch), catalogue=SIZES)
 
     assert waiting(plan) == ["web-1", "web-2", "web-3", "web-4"]
     assert sorted(sorted(one.removeprefix("default/") for one in node.pods) for node in plan.nodes) == [
@@ -73,7 +73,7 @@ def test_an_existing_node_is_left_to_the_pods_that_fit_nowhere_else() -> None:
         *pods(4, "api", cpu="2500m", memory="64Mi", **affinity(podAffinity=[near(HOST, "db")])),
         *pods(1, "db", cpu="900m", memory="64Mi"),
     ]
-    plan = checked(world(batch, node_pool(limits={"cpu": "3"}), nodes=there), catalogue=SIZES)
+    plan = checked(cluster(batch, node_pool(limits={"cpu": "3"}), nodes=there), catalogue=SIZES)
 
     assert waiting(plan) == ["api-1", "api-2", "api-3"]
     assert {one.node: sorted(one.pods) for one in plan.existing} == {
@@ -87,7 +87,7 @@ def test_nodes_that_a_limit_allows_are_large_enough_for_all_pods() -> None:
     batch = [*pods(3, "huge", cpu="9", memory="1Gi"), *pods(4, "web", cpu="500m", memory="64Mi")]
     there = [node("small", zone=ZONES[1], cpu=1, gib=4)]
     old = running("old", "small", app="huge", cpu="100m", memory="64Mi")
-    plan = checked(world([old, *batch], node_pool(limits={"nodes": "2"}), nodes=there), catalogue=SIZES)
+    plan = checked(cluster([old, *batch], node_pool(limits={"nodes": "2"}), nodes=there), catalogue=SIZES)
 
     assert waiting(plan) == ["huge-0", "huge-1", "huge-2"]
 
@@ -103,7 +103,7 @@ def test_each_of_many_leaders_has_a_node_for_its_followers() -> None:
             *pods(3, f"web{number}", **affinity(podAffinity=[near(HOST, f"api{number}")])),
         )
     ]
-    plan = checked(world(batch, ONE_ZONE), catalogue=SIZES)
+    plan = checked(cluster(batch, ONE_ZONE), catalogue=SIZES)
 
     assert waiting(plan) == sorted(f"api{number}-{copy}" for number in range(10) for copy in (1, 2))
 
@@ -114,7 +114,7 @@ def test_the_nodes_that_a_limit_allows_are_large_enough_beside_many_hopeless_pod
         *pods(10, "huge", cpu="30"),
         *pods(10, "alone", cpu="3", **affinity(podAffinity=[near(HOST, "nothing")])),
     ]
-    plan = checked(world(batch, node_pool(limits={"nodes": "2"})), catalogue=SIZES)
+    plan = checked(cluster(batch, node_pool(limits={"nodes": "2"})), catalogue=SIZES)
 
     assert not [name for name in waiting(plan) if name.startswith("web")]
     assert len(plan.pending) == 20

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.planning.checked import checked, why, world
-from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.volume_manifests import LATER, ONE_TYPE, claim, csi_node, mounting, volume
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, why
+from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     ZONES,
     Json,
@@ -15,13 +13,15 @@ from tests.unit.planning.worlds import (
     node_pool,
     running,
 )
+from tests.unit.planning.test_in_flight import claim as on_its_way
+from tests.unit.planning.volume_manifests import LATER, ONE_TYPE, claim, csi_node, mounting, volume
 
 
 def test_a_node_takes_no_more_volumes_than_its_driver_can_attach() -> None:
     there = running("old", "there", cpu="100m", volumes=[{"name": "a", "persistentVolumeClaim": {"claimName": "old"}}])
     waiting = [mounting(f"db-{number}", f"data-{number}", cpu="100m") for number in range(3)]
     claims = [claim("old", volume="pv-old"), *(claim(f"data-{number}") for number in range(3))]
-    lists = world(
+    lists = cluster(
         [there, *waiting],
         nodes=[node("there")],
         persistentvolumeclaims=claims,
@@ -44,7 +44,7 @@ def test_a_new_node_attaches_what_others_of_its_type_can() -> None:
         mounting(f"db-{number}", f"data-{number}", cpu="100m", memory="64Mi", nodeSelector=of_this_type)
         for number in range(4)
     ]
-    lists = world(
+    lists = cluster(
         waiting,
         nodes=[there],
         persistentvolumeclaims=[claim(f"data-{number}") for number in range(4)],
@@ -57,11 +57,11 @@ def test_a_new_node_attaches_what_others_of_its_type_can() -> None:
     assert sorted((one.instance_type, len(one.pods)) for one in plan.nodes) == [("g.large", 2), ("g.large", 2)]
 
 
-def csi_worlds(
+def csi_cluster(
     *waiting: Json, most: int, there: Sequence[Json] = (), claims: Sequence[Json], volumes: Sequence[Json] = ()
 ) -> dict[str, Any]:
     """Draw a node on which the driver can attach this number of volumes, and pending pods."""
-    return world(
+    return cluster(
         [*there, *waiting],
         nodes=[node("there")],
         persistentvolumeclaims=claims,
@@ -75,7 +75,7 @@ def test_a_volume_that_a_node_has_already_is_not_attached_once_more() -> None:
     old = running("old", "there", cpu="100m", volumes=[{"name": "a", "persistentVolumeClaim": {"claimName": "old"}}])
     waiting = [mounting(f"reader-{number}", "old", cpu="100m") for number in range(3)]
     plan = checked(
-        csi_worlds(
+        csi_cluster(
             *waiting, most=1, there=[old], claims=[claim("old", volume="pv-old")], volumes=[volume("pv-old", ZONES[0])]
         )
     )
@@ -87,7 +87,7 @@ def test_a_volume_that_a_node_has_already_is_not_attached_once_more() -> None:
 def test_pods_that_share_a_volume_attach_it_once_and_their_own_beside_it() -> None:
     waiting = [mounting(f"db-{number}", "both", f"own-{number}", cpu="100m") for number in range(4)]
     claims = [claim("both", volume="pv-both"), *(claim(f"own-{number}") for number in range(4))]
-    plan = checked(csi_worlds(*waiting, most=3, claims=claims, volumes=[volume("pv-both", ZONES[0])]))
+    plan = checked(csi_cluster(*waiting, most=3, claims=claims, volumes=[volume("pv-both", ZONES[0])]))
 
     assert [len(one.pods) for one in plan.existing] == [2]
     assert sum(len(one.pods) for one in plan.nodes) == 2
@@ -99,7 +99,7 @@ def test_the_driver_s_limit_on_new_nodes_counts_a_shared_volume_once() -> None:
     )
     waiting = [mounting(f"reader-{number}", "both", cpu="100m", memory="64Mi") for number in range(5)]
     waiting += [mounting(f"db-{number}", f"own-{number}", cpu="100m", memory="64Mi") for number in range(2)]
-    lists = world(
+    lists = cluster(
         waiting,
         ONE_TYPE,
         nodes=[there],
@@ -120,7 +120,7 @@ def test_no_node_attaches_what_is_too_many_of_one_pod() -> None:
         "there", labels={"node.kubernetes.io/instance-type": "g.large"}, taints=[{"key": "x", "effect": "NoSchedule"}]
     )
     waiting = [mounting(f"db-{number}", "one", "two", "three") for number in range(2)]
-    lists = world(
+    lists = cluster(
         waiting,
         ONE_TYPE,
         nodes=[there],
@@ -141,7 +141,7 @@ def typed(name: str, instance: str) -> Json:
 
 def test_a_node_without_a_reported_limit_does_not_change_that_of_other_types() -> None:
     told = [typed(f"n-{name}", name) for name in CATALOGUE]
-    lists = world(
+    lists = cluster(
         [mounting("db", "data")],
         nodes=[*told, node("fresh")],
         persistentvolumeclaims=[claim("data")],
@@ -153,7 +153,7 @@ def test_a_node_without_a_reported_limit_does_not_change_that_of_other_types() -
 
 
 def test_a_node_in_flight_attaches_no_more_volumes_than_others_of_its_type() -> None:
-    lists = world(
+    lists = cluster(
         [mounting(f"db-{number}", f"data-{number}", cpu="100m", memory="64Mi") for number in range(3)],
         nodes=[typed("there", "m.xlarge")],
         nodeclaims=[on_its_way()],
@@ -168,7 +168,7 @@ def test_a_node_in_flight_attaches_no_more_volumes_than_others_of_its_type() -> 
 def test_min_values_count_types_that_can_attach_all_volumes_shared_ones_included() -> None:
     types = {"big": instance_type("big", 8, 32, 0.8), "mid": instance_type("mid", 4, 16, 0.4)}
     wide = {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}
-    lists = world(
+    lists = cluster(
         [mounting(f"db-{number}", "one", "two", "three", cpu="100m") for number in range(2)],
         node_pool(requirements=[wide]),
         nodes=[typed("a", "big"), typed("b", "mid")],
@@ -185,7 +185,7 @@ def test_pods_in_pairs_that_share_many_volumes_are_planned_soon_and_by_the_rules
     node's limit.
     """
     told = [typed(f"n-{name}", name) for name in CATALOGUE]
-    lists = world(
+    lists = cluster(
         [mounting(f"db-{number}", f"data-{number // 2}", cpu="100m", memory="64Mi") for number in range(200)],
         nodes=told,
         persistentvolumeclaims=[claim(f"data-{number}") for number in range(100)],
@@ -204,7 +204,7 @@ def test_a_node_with_too_many_volumes_takes_a_pod_that_attaches_none() -> None:
         volumes=[{"name": one, "persistentVolumeClaim": {"claimName": one}} for one in ("a", "b")],
     )
     claims = [claim("a", volume="pv-a", modes="ReadWriteMany"), claim("b", volume="pv-b"), claim("own")]
-    lists = world(
+    lists = cluster(
         [there, mounting("with-a", "a", cpu="100m"), mounting("with-own", "own", cpu="100m")],
         nodes=[node("there")],
         persistentvolumeclaims=claims,

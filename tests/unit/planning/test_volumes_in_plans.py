@@ -1,10 +1,7 @@
 """Volumes in plans: zones, claims that several pods mount, claims for one pod at a time."""
 
-from tests.unit.planning.checked import checked, drawn, why, world
-from tests.unit.planning.test_in_flight import assigned
-from tests.unit.planning.test_in_flight import claim as on_its_way
-from tests.unit.planning.volume_manifests import LATER, claim, mounting, volume
-from tests.unit.planning.worlds import (
+from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.drawn_clusters import (
     ZONE,
     ZONES,
     instance_type,
@@ -12,11 +9,14 @@ from tests.unit.planning.worlds import (
     planned,
     pod,
 )
+from tests.unit.planning.test_in_flight import assigned
+from tests.unit.planning.test_in_flight import claim as on_its_way
+from tests.unit.planning.volume_manifests import LATER, claim, mounting, volume
 
 
 def test_replicas_of_a_stateful_set_share_a_node_and_each_has_its_volume() -> None:
     waiting = [mounting(f"db-{number}", f"data-{number}", app="db") for number in range(3)]
-    lists = world(
+    lists = cluster(
         waiting, persistentvolumeclaims=[claim(f"data-{number}") for number in range(3)], storageclasses=[LATER]
     )
 
@@ -25,7 +25,7 @@ def test_replicas_of_a_stateful_set_share_a_node_and_each_has_its_volume() -> No
 
 def test_a_replica_whose_volume_is_in_another_zone_goes_there() -> None:
     claims = [claim("data-0", volume="pv-0"), claim("data-1", volume="pv-1")]
-    lists = world(
+    lists = cluster(
         [mounting("db-0", "data-0"), mounting("db-1", "data-1")],
         persistentvolumeclaims=claims,
         persistentvolumes=[volume("pv-0", ZONES[0]), volume("pv-1", ZONES[2])],
@@ -36,7 +36,7 @@ def test_a_replica_whose_volume_is_in_another_zone_goes_there() -> None:
 
 def test_pods_that_share_an_unprovisioned_volume_go_to_one_zone() -> None:
     waiting = [mounting(f"web-{number}", "shared", cpu="1500m") for number in range(4)]
-    lists = world(waiting, persistentvolumeclaims=[claim("shared", modes="ReadWriteMany")], storageclasses=[LATER])
+    lists = cluster(waiting, persistentvolumeclaims=[claim("shared", modes="ReadWriteMany")], storageclasses=[LATER])
     plan = checked(lists)
 
     assert plan.pending == () and len(plan.nodes) > 1
@@ -46,7 +46,7 @@ def test_pods_that_share_an_unprovisioned_volume_go_to_one_zone() -> None:
 def test_a_claim_for_one_pod_at_a_time_goes_to_the_highest_priority() -> None:
     once = claim("once", modes="ReadWriteOncePod")
     waiting = [mounting("low", "once"), mounting("high", "once", priority=10)]
-    plan = checked(world(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
+    plan = checked(cluster(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
 
     assert [one.pods for one in plan.nodes] == [("default/high",)]
     assert why(plan) == [
@@ -57,7 +57,7 @@ def test_a_claim_for_one_pod_at_a_time_goes_to_the_highest_priority() -> None:
 def test_a_pod_that_cannot_be_placed_takes_no_claim_from_others() -> None:
     once = claim("once", modes="ReadWriteOncePod")
     waiting = [mounting("low", "once"), mounting("high", "once", priority=10, cpu="100")]
-    plan = checked(world(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
+    plan = checked(cluster(waiting, persistentvolumeclaims=[once], storageclasses=[LATER]))
 
     assert [one.pods for one in plan.nodes] == [("default/low",)]
 
@@ -67,7 +67,7 @@ def test_an_ephemeral_volume_is_a_claim_that_its_controller_will_make() -> None:
     waiting = pod("web-0", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}])
     only_b = {**LATER, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": [ZONES[1]]}]}]}
 
-    assert drawn(checked(world([waiting], storageclasses=[only_b]))) == ["g.large b spot: web-0"]
+    assert drawn(checked(cluster([waiting], storageclasses=[only_b]))) == ["g.large b spot: web-0"]
 
 
 def test_a_claim_without_a_class_has_the_default_one() -> None:
@@ -78,13 +78,13 @@ def test_a_claim_without_a_class_has_the_default_one() -> None:
     open_claim = claim("data", storage_class=None)
 
     assert drawn(
-        checked(world([mounting("web-0", "data")], persistentvolumeclaims=[open_claim], storageclasses=[default]))
+        checked(cluster([mounting("web-0", "data")], persistentvolumeclaims=[open_claim], storageclasses=[default]))
     ) == ["g.large a spot: web-0"]
 
 
 def test_a_volume_in_a_zone_keeps_a_pod_pending_where_no_offer_is() -> None:
     only_a = {"m.xlarge": instance_type("m.xlarge", 4, 16, 0.19, zones=ZONES[:1])}
-    lists = world(
+    lists = cluster(
         [mounting("web-0", "data")],
         node_pool(),
         persistentvolumeclaims=[claim("data", volume="pv")],
@@ -95,7 +95,7 @@ def test_a_volume_in_a_zone_keeps_a_pod_pending_where_no_offer_is() -> None:
 
 
 def test_the_reason_names_the_zone_of_the_pod_and_that_of_its_volume() -> None:
-    lists = world(
+    lists = cluster(
         [mounting("db", "data", nodeSelector={ZONE: ZONES[0]})],
         persistentvolumeclaims=[claim("data", volume="pv")],
         persistentvolumes=[volume("pv", ZONES[2])],
@@ -110,7 +110,7 @@ def test_the_reason_names_the_zone_of_the_pod_and_that_of_its_volume() -> None:
 def test_a_pod_follows_a_pod_in_flight_that_shares_its_unprovisioned_volume() -> None:
     first, second = mounting("web-0", "data", cpu="3"), mounting("web-1", "data", cpu="2", app="later")
     elsewhere = node_pool(requirements=[{"key": ZONE, "operator": "In", "values": [*ZONES[1:]]}])
-    lists = world(
+    lists = cluster(
         [first, second],
         elsewhere,
         nodeclaims=[on_its_way()],
@@ -135,7 +135,7 @@ def test_pods_that_share_a_volume_of_every_zone_need_not_meet() -> None:
         "volumeBindingMode": "WaitForFirstConsumer",
     }
     waiting = [mounting(f"web-{zone[-1]}", "data", nodeSelector={ZONE: zone}) for zone in ZONES[:2]]
-    lists = world(waiting, persistentvolumeclaims=[claim("data", modes="ReadWriteMany")], storageclasses=[shared])
+    lists = cluster(waiting, persistentvolumeclaims=[claim("data", modes="ReadWriteMany")], storageclasses=[shared])
     zonal = {"metadata": {"name": "any"}, "spec": {"drivers": [{"name": "efs.csi.aws.com", "topologyKeys": [ZONE]}]}}
 
     assert len(checked(lists).nodes) == 2

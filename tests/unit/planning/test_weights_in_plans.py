@@ -15,8 +15,8 @@ from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.plan_checker.amounts import amount
 from tests.unit.planning.brute_force import TYPES
+from tests.unit.planning.drawn_clusters import HOST, Json, affinity, instance_type, near, node_pool, planned, pod
 from tests.unit.planning.test_limits_in_bounds import divided
-from tests.unit.planning.worlds import HOST, Json, affinity, instance_type, near, node_pool, planned, pod
 
 CATALOGUE = {name: instance_type(name, *TYPES[name]) for name in TYPES}
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"

@@ -1,13 +1,13 @@
 """The bound of whole nodes gives up where an exact packing would take too long."""
 
-from tests.unit.planning.checked import world
-from tests.unit.planning.worlds import planned, pods
+from tests.unit.planning.checked import cluster
+from tests.unit.planning.drawn_clusters import planned, pods
 
 
 def test_a_batch_of_many_kinds_is_planned_although_its_parts_are_beyond_every_number() -> None:
     kinds = [pods(3, f"app-{number}", cpu=f"{100 + number}m", memory="64Mi") for number in range(600)]
 
-    plan = planned(world([pod for kind in kinds for pod in kind]))
+    plan = planned(cluster([pod for kind in kinds for pod in kind]))
 
     assert plan.pods_placed == 1800
     assert 0 < plan.lower_bound_per_hour <= plan.price_per_hour

@@ -9,7 +9,7 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Ceilings, Plan, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from joiner.pools.additional_node_costs import NodeCosts
-from tests.unit.planning.worlds import ZONES, instance_type, node_pool, pods
+from tests.unit.planning.drawn_clusters import ZONES, instance_type, node_pool, pods
 
 TWINS = {"small": instance_type("small", 2, 8, 0.05), "large": instance_type("large", 16, 64, 0.4)}
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}

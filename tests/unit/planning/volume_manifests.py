@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     Json,
     node_pool,
     pod,

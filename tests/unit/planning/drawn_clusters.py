@@ -190,7 +190,7 @@ def deployments(draw: st.DrawFn, app: str) -> list[dict[str, Any]]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> dict[str, list[Json]]:
+def clusters(draw: st.DrawFn) -> dict[str, list[Json]]:
     """Draw lists of manifests, as the API server returns them."""
     waiting = [one for app in APPS[: draw(st.integers(1, 3))] for one in draw(deployments(app))]
     pools = [node_pool(limits={"cpu": str(draw(st.sampled_from([4, 12, 1000])))})]

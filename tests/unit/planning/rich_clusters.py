@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.unit.planning.worlds import (
+from tests.unit.planning.drawn_clusters import (
     APPS,
     CATALOGUE,
     HOST,
@@ -107,7 +107,7 @@ def workloads(draw: st.DrawFn, app: str) -> tuple[list[dict[str, Any]], list[dic
 
 
 @st.composite
-def rich_worlds(draw: st.DrawFn) -> dict[str, Any]:
+def rich_clusters(draw: st.DrawFn) -> dict[str, Any]:
     """Draw lists of manifests, as the API server returns them."""
     drawn = [draw(workloads(app)) for app in APPS[: draw(st.integers(1, 3))]]
     waiting, claims = [pod for pods, _ in drawn for pod in pods], [claim for _, each in drawn for claim in each]
