@@ -5,11 +5,16 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.commitments import Commitment
 from joiner.planning import Plan, Snapshot, plan
+from joiner.planning.model.running_commitments import cover_running_nodes
+from joiner.planning.planner import Planner
+from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner_cli.rendering.plan_table import render_plan_summary
 from tests.unit.planning.checked import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node, node_pool, pods
@@ -130,6 +135,122 @@ def test_the_summary_names_the_list_price_and_what_commitments_pay() -> None:
     shown = found.to_json()
     assert shown["committedPerHour"] == pytest.approx(0.14)
     assert Plan.from_json(shown).committed_per_hour == found.committed_per_hour
+
+
+def class_of(alias: str) -> Json:
+    """Return a node class with the images of an alias."""
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default", "uid": "c"},
+        "spec": {
+            "role": "node",
+            "amiSelectorTerms": [{"alias": alias}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        },
+    }
+
+
+@pytest.mark.parametrize("alias", ["al2023@latest", "bottlerocket@latest", "windows2022@latest"])
+@pytest.mark.parametrize("zone", ["", ZONES[1]])
+def test_a_node_planned_on_a_commitment_is_covered_as_soon_as_it_runs(alias: str, zone: str) -> None:
+    two = Commitment("r", 16, {"m.xlarge": 8, LARGE: 8}, zone)
+    system = "windows" if alias.startswith("windows") else "linux"
+    allowed = [
+        {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+        {"key": names.OS, "operator": "In", "values": [system]},
+    ]
+    waiting = world(
+        pods(6, cpu="1500m", nodeSelector={names.OS: system}),
+        node_pool(requirements=allowed),
+        ec2nodeclasses=[class_of(alias)],
+    )
+    catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(two,))
+
+    found = plan(Snapshot.from_lists(waiting), catalogue, classes=CLASSES)
+    launched = [node(f"n-{number}", zone=one.zone, labels=dict(one.labels)) for number, one in enumerate(found.nodes)]
+    running = cover_running_nodes(Snapshot.from_lists({"nodes": launched}), (two,))
+
+    assert found.pending == ()
+    assert {f"n-{number}" for number, one in enumerate(found.nodes) if one.offer.committed} == set(running.shares)
+    assert len(running.shares) == (0 if system == "windows" else 2)
+
+
+def overlay(**spec: str) -> Json:
+    """Return a NodeOverlay for type g.large."""
+    wanted = [{"key": names.INSTANCE_TYPE, "operator": "In", "values": [LARGE]}]
+    return {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "o", "uid": "o"},
+        "spec": {"requirements": wanted, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "nodes", "price"), [({"price": "0.06"}, 0, 0.18), ({"priceAdjustment": "+0.02"}, 2, 0.13)]
+)
+def test_a_fixed_price_of_an_overlay_excludes_commitments_and_a_change_of_the_price_does_not(
+    spec: dict[str, str], nodes: int, price: float
+) -> None:
+    wanted = [
+        {"key": names.INSTANCE_TYPE, "operator": "In", "values": [LARGE]},
+        {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+    ]
+    waiting = world(pods(3, cpu="1500m"), node_pool(requirements=wanted), nodeoverlays=[overlay(**spec)])
+    catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(Commitment("r", 2, {LARGE: 1}),))
+
+    found = plan(Snapshot.from_lists(waiting), catalogue, classes=CLASSES)
+
+    assert sum(1 for one in found.nodes if one.offer.committed) == nodes
+    assert found.price_per_hour == pytest.approx(price, abs=1e-6)
+    if not nodes:
+        assert found.lower_bound_per_hour == pytest.approx(price)
+
+
+def cheapest_price(number: int, commitment: Commitment) -> float:
+    """Return the lowest price for pods that fill a large node, by trying every mix of covered nodes."""
+    holds = {"m.xlarge": 2, "m.2xlarge": 5}
+
+    def most(kinds: list[str], left: int) -> int:
+        """Return the most pods that covered nodes of these types hold."""
+        if not kinds:
+            return 0
+        use = commitment.uses[kinds[0]]
+        return max(nodes * holds[kinds[0]] + most(kinds[1:], left - nodes * use) for nodes in range(left // use + 1))
+
+    return max(number - most(list(commitment.uses), commitment.amount), 0) * LIST_PRICE
+
+
+@settings(max_examples=20)
+@given(
+    amount=st.integers(10, 200),
+    units=st.fixed_dictionaries({"m.xlarge": st.integers(10, 90), "m.2xlarge": st.integers(10, 90)}),
+    number=st.integers(1, 14),
+)
+def test_the_bound_is_no_higher_than_the_price_of_any_mix_of_covered_types(
+    amount: int, units: dict[str, int], number: int
+) -> None:
+    """The bound is that of the relaxation itself, before it is limited by the price of the plan that was found."""
+    commitment = Commitment("savings-plan/1", amount, units)
+    catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(commitment,))
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+    waiting = Snapshot.from_lists(world(pods(number, cpu="1500m"), node_pool(requirements=[fields])))
+    state = Planner().state(waiting, catalogue, classes=CLASSES)
+
+    assert compute_lower_bound(state).price_per_hour <= cheapest_price(number, commitment) + 1e-9
+
+
+def test_the_bound_knows_that_two_types_share_the_rest_of_a_commitment() -> None:
+    """60 units for five pods and 40 for two suffice for all seven pods."""
+    commitment = Commitment("savings-plan/1", 100, {"m.2xlarge": 60, "m.xlarge": 40})
+    catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(commitment,))
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+    waiting = Snapshot.from_lists(world(pods(7, cpu="1500m"), node_pool(requirements=[fields])))
+
+    assert cheapest_price(7, commitment) == 0
+    assert compute_lower_bound(Planner().state(waiting, catalogue, classes=CLASSES)).price_per_hour == 0
 
 
 def test_without_commitments_a_plan_names_none() -> None:

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from joiner import names
+
 PRICE_SHARE: Final = 1e-7
 """The share of the on-demand price that a new node costs which a commitment covers. The commitment is paid for anyway,
 so it is used first; of several covered types, the one with the lowest on-demand price is preferred."""
@@ -48,6 +50,12 @@ class Commitment:
     def from_json(cls, raw: Mapping[str, Any]) -> "Commitment":
         """Read the result of ``to_json``."""
         return cls(str(raw["id"]), int(raw["amount"]), dict(raw["uses"]), str(raw.get("zone") or ""))
+
+
+def runs_linux(labels: Mapping[str, str]) -> bool:
+    """Return whether a node with these labels runs Linux. Commitments are declared for Linux and apply to no other
+    operating system; a node without the label runs Linux."""
+    return labels.get(names.OS, "linux") == "linux"
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,8 +76,16 @@ class Overlays:
 
     def price(self, labels: Mapping[str, str], price: float) -> float:
         """Return the price ($/h) of an offering whose nodes have these labels."""
-        first = next((one for one in self.ordered if one.prices and one.requirements.allow(labels)), None)
+        first = self._pricing(labels)
         return first.reprice(price) if first else price
+
+    def fixes_price(self, labels: Mapping[str, str]) -> bool:
+        """Return whether an overlay replaces the price of an offering whose nodes have these labels."""
+        first = self._pricing(labels)
+        return first is not None and first.price is not None
+
+    def _pricing(self, labels: Mapping[str, str]) -> NodeOverlay | None:
+        return next((one for one in self.ordered if one.prices and one.requirements.allow(labels)), None)
 
     def capacity(self, labels: Mapping[str, str]) -> Resources:
         """Return the additional resources of such a node."""

@@ -14,7 +14,7 @@ from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocata
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.class_compatibility import find_incompatibility
 from joiner.catalogue.commitments import PRICE_SHARE as COMMITTED_SHARE
-from joiner.catalogue.commitments import Commitment
+from joiner.catalogue.commitments import Commitment, runs_linux
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.total_node_prices import node_costs
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
@@ -154,7 +154,8 @@ def _launchable(
         if find_incompatibility(known, node_class, strategy):
             continue
         model: PoolInstanceType | None = None
-        for sold in (*known.offerings, *places.reserved(known), *_committed(known, inputs.catalogue.commitments)):
+        committed = _committed(known, inputs.catalogue.commitments) if runs_linux(labels) else ()
+        for sold in (*known.offerings, *places.reserved(known), *committed):
             place = places.of(sold)
             if place is None or not sold.available or _is_short(sold, known, inputs.unavailable):
                 continue
@@ -163,6 +164,8 @@ def _launchable(
                 has = compute_capacity(known, node_class, pool, efa=efa)
                 left_to_pods = can if full_burst else plannable_resources(name, has, can)
                 model = PoolInstanceType(name, labels, has, can, inputs.free(name, left_to_pods))
+            if sold.commitment and inputs.overlays.fixes_price({**labels, **place}):
+                continue  # The overlay's price is that of every node, covered or not.
             own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)
             costs = beside[sold.zone]
             offering = _with_costs(offering, costs)

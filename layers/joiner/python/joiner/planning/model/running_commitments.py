@@ -9,7 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from joiner import names
-from joiner.catalogue.commitments import NOTHING_COVERED, Commitment, Coverage, Machine, apply_commitments
+from joiner.catalogue.commitments import (
+    NOTHING_COVERED,
+    Commitment,
+    Coverage,
+    Machine,
+    apply_commitments,
+    runs_linux,
+)
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 
@@ -41,5 +48,4 @@ def _machine(identifier: str, labels: Mapping[str, str]) -> Machine:
 def _may_be_covered(labels: Mapping[str, str]) -> bool:
     managed = {"SPOT": names.SPOT, "CAPACITY_BLOCK": "capacity-block"}.get(labels.get(MANAGED_CAPACITY_TYPE, ""))
     capacity_type = labels.get(names.CAPACITY_TYPE) or managed or names.ON_DEMAND
-    linux = labels.get(names.OS, "linux") == "linux"
-    return names.INSTANCE_TYPE in labels and linux and capacity_type in (names.ON_DEMAND, names.RESERVED)
+    return names.INSTANCE_TYPE in labels and runs_linux(labels) and capacity_type in (names.ON_DEMAND, names.RESERVED)

@@ -301,8 +301,8 @@ class OfferChoices:
 
     def supplies(self, samples: Sequence[PodGroup]) -> list[tuple[int, list[float], Marks]]:
         """Return the offers with limited supply: the number of nodes, the capacity of all of them, and which of these
-        groups may use them. Offers that share a commitment are one, with the most of each resource that it suffices
-        for."""
+        groups may use them. Offers that share a commitment are one, with the most of each resource that its units
+        suffice for. Parts of nodes count: nodes of several types can use more units than whole nodes of one type."""
         found: list[tuple[int, list[float], Marks]] = []
         shared: dict[tuple[str, ...], tuple[int, list[float], Marks]] = {}
         kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
@@ -311,10 +311,13 @@ class OfferChoices:
             one = pool_offers.launchable[position]
             committed, open_to = bool(one.offering.commitment), self._table.kinds[kinds, column]
             nodes = self._state.nodes_left(one) if committed else one.supply or 0
-            amounts = [amount * nodes for amount in self.amounts(one.free)]
             if not committed:
-                found.append((nodes, amounts, open_to))
+                found.append((nodes, [amount * nodes for amount in self.amounts(one.free)], open_to))
                 continue
+            if nodes <= 0:
+                continue
+            parts = self._state.units_left(one) / one.units
+            amounts = [amount * parts for amount in self.amounts(one.free)]
             most, before, groups = shared.get(one.supply_key, (0, [0.0] * len(amounts), np.zeros_like(open_to)))
             shared[one.supply_key] = max(most, nodes), list(map(max, before, amounts)), groups | open_to
         return [*found, *shared.values()]

@@ -167,7 +167,11 @@ class PlanState:
 
     def nodes_left(self, one: NodeOffer) -> int:
         """Return how many more nodes the supply of an offer suffices for; call it for offers with a supply only."""
-        return ((one.supply or 0) - self._drawn.get(one.supply_key, 0)) // one.units
+        return self.units_left(one) // one.units
+
+    def units_left(self, one: NodeOffer) -> int:
+        """Return how many units are left of the supply of an offer."""
+        return (one.supply or 0) - self._drawn.get(one.supply_key, 0)
 
     @property
     def left_of_ceilings(self) -> tuple[int | None, float | None]:
