@@ -161,7 +161,7 @@ def test_a_node_planned_on_a_commitment_is_covered_as_soon_as_it_runs(alias: str
         {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
         {"key": names.OS, "operator": "In", "values": [system]},
     ]
-    waiting = world(
+    waiting = cluster(
         pods(6, cpu="1500m", nodeSelector={names.OS: system}),
         node_pool(requirements=allowed),
         ec2nodeclasses=[class_of(alias)],
@@ -198,7 +198,7 @@ def test_a_fixed_price_of_an_overlay_excludes_commitments_and_a_change_of_the_pr
         {"key": names.INSTANCE_TYPE, "operator": "In", "values": [LARGE]},
         {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
     ]
-    waiting = world(pods(3, cpu="1500m"), node_pool(requirements=wanted), nodeoverlays=[overlay(**spec)])
+    waiting = cluster(pods(3, cpu="1500m"), node_pool(requirements=wanted), nodeoverlays=[overlay(**spec)])
     catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(Commitment("r", 2, {LARGE: 1}),))
 
     found = plan(Snapshot.from_lists(waiting), catalogue, classes=CLASSES)
@@ -236,7 +236,7 @@ def test_the_bound_is_no_higher_than_the_price_of_any_mix_of_covered_types(
     commitment = Commitment("savings-plan/1", amount, units)
     catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(commitment,))
     fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
-    waiting = Snapshot.from_lists(world(pods(number, cpu="1500m"), node_pool(requirements=[fields])))
+    waiting = Snapshot.from_lists(cluster(pods(number, cpu="1500m"), node_pool(requirements=[fields])))
     state = Planner().state(waiting, catalogue, classes=CLASSES)
 
     assert compute_lower_bound(state).price_per_hour <= cheapest_price(number, commitment) + 1e-9
@@ -247,7 +247,7 @@ def test_the_bound_knows_that_two_types_share_the_rest_of_a_commitment() -> None
     commitment = Commitment("savings-plan/1", 100, {"m.2xlarge": 60, "m.xlarge": 40})
     catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(commitment,))
     fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
-    waiting = Snapshot.from_lists(world(pods(7, cpu="1500m"), node_pool(requirements=[fields])))
+    waiting = Snapshot.from_lists(cluster(pods(7, cpu="1500m"), node_pool(requirements=[fields])))
 
     assert cheapest_price(7, commitment) == 0
     assert compute_lower_bound(Planner().state(waiting, catalogue, classes=CLASSES)).price_per_hour == 0
