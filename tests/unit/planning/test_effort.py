@@ -40,6 +40,18 @@ def test_the_search_leaves_time_for_realizing_the_packing() -> None:
     assert meter.spent()
 
 
+def test_a_search_that_used_up_the_steps_of_a_short_deadline_is_cut_short() -> None:
+    brief, default, counted = (Meter(Effort(seconds=0.01)), Meter(Effort(seconds=0.25)), Meter(Effort(steps=10)))
+    for meter in (brief, default, counted):
+        meter.spend(meter.allowance)
+
+    assert [(meter.spent(), meter.cut_short) for meter in (brief, default, counted)] == [
+        (True, True),
+        (True, False),
+        (True, False),
+    ]
+
+
 def test_nothing_is_overdue_without_a_deadline_or_a_clock() -> None:
     assert not after(9.0, None).overdue(9.0)
     assert not Meter(Effort(seconds=1.0)).overdue(9.0)

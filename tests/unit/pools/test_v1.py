@@ -102,6 +102,18 @@ def test_the_image_family(spec: dict[str, Any], family: ImageFamily) -> None:
     assert node_class(**spec).ami_family == family
 
 
+@pytest.mark.parametrize("alias", ["al2023@banana", "al2033@latest"])
+def test_an_alias_without_a_known_family_and_release_is_refused_without_a_consequence(alias: str) -> None:
+    terms = {"subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}]}
+    spec = {**terms, "role": "nodes", "amiSelectorTerms": [{"alias": alias}]}
+    manifest = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "x"}, "spec": spec}
+
+    errors = [problem for problem in read_manifests([manifest]).problems if problem.severity == "error"]
+    fields = {problem.field: problem.value for problem in errors}
+    assert fields["spec.amiSelectorTerms[0].alias"] == alias
+    assert "spec.amiFamily" not in fields
+
+
 def test_a_minimal_class_has_the_defaults() -> None:
     plain = node_class()
 

@@ -37,8 +37,11 @@ DEFAULT_STEPS: Final = 250.0
 
 
 class Meter:
-    """Counts the steps of one plan. ``cut_short`` is true if the clock, not the step count, stopped the search or
-    prevented further orders of realization."""
+    """Counts the steps of one plan.
+
+    ``cut_short`` is true if the clock stopped the search or prevented further orders of realization, or if the search
+    used up the steps of a deadline that gives fewer than the default.
+    """
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
@@ -63,11 +66,19 @@ class Meter:
 
     def spent(self, share: float = 1.0) -> bool:
         """Return whether this share of the allowance, or of the time until the deadline, is used up."""
-        return self.used >= self._effort.allowance * share or self._late(share, self._kept_back)
+        used_up = self.used >= self._effort.allowance * share
+        self.cut_short |= used_up and self._brief
+        return used_up or self._late(share, self._kept_back)
 
     def overdue(self, more: float) -> bool:
         """Return whether the deadline has passed, or will have passed after ``more`` seconds."""
         return self._late(1.0, more)
+
+    @property
+    def _brief(self) -> bool:
+        """Return whether the deadline gives fewer steps than a search without a deadline has."""
+        effort = self._effort
+        return effort.steps is None and effort.seconds is not None and effort.allowance < DEFAULT_STEPS
 
     @property
     def time_left(self) -> float:

@@ -49,7 +49,7 @@ from joiner.pools.node_pool import (
 
 FAMILY_NAMES: tuple[str, ...] = tuple(family for family in get_args(ImageFamily) if family != "Ubuntu")
 POLICIES: tuple[ConsolidationPolicy, ...] = get_args(ConsolidationPolicy)
-ALIAS = re.compile(r"(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@(.+)")
+ALIAS = re.compile(r"(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@(latest|v?[0-9].*)")
 ALIAS_FAMILY: Mapping[str, ImageFamily] = {
     "al2": "AL2",
     "al2023": "AL2023",
@@ -281,7 +281,7 @@ def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFam
     family = next((known for known in get_args(ImageFamily) if known == family_name), None)
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:
-        if family is None and terms:
+        if family is None and terms and ImageTerm() not in terms:  # an empty term has its own problem
             spec.wrong("amiFamily", "it is missing: without an alias, it decides which user data the images can read")
         return family
     of_alias = ALIAS_FAMILY[alias[1]]
