@@ -66,7 +66,7 @@ class Meter:
 
     def spent(self, share: float = 1.0) -> bool:
         """Return whether this share of the allowance, or of the time until the deadline, is used up."""
-        used_up = self.used >= self._effort.allowance * share
+        used_up = bool(self.used >= self._effort.allowance * share)
         self.cut_short |= used_up and self._brief
         return used_up or self._late(share, self._kept_back)
 
