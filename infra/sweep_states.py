@@ -48,18 +48,23 @@ RING_DELAY: Final = "$states.input.after"
 """JSONata: seconds until the API server has stored the deletion for which the doorbell rang. The schedule passes
 none."""
 
-SCALE_UP_DUE: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.missingReplicas > 0
+NODES_NEEDED: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.changedBuffers > 0
+  or $cluster_survey.missingReplicas > 0
   or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
   or $cluster_survey.closedNodes > 0 or $cluster_survey.unsettledClasses > 0
   or $instance_survey.leaseBroken or $instance_survey.endedWaves > 0 or $instance_survey.openLaunches > 0"""
+"""JSONata: whether a scale-up is needed that a disruption waits for."""
+
+SCALE_UP_DUE: Final = f"{NODES_NEEDED} or $cluster_survey.buffersToPlan > 0"
 
 EMPTY_NODES: Final = '$instance_survey.retire[reason = "empty"]'
 OTHER_NODES: Final = '$instance_survey.retire[reason != "empty"]'
 
 DISRUPTION_DUE: Final = f"""$not($instance_survey.disrupting) and ($cluster_survey.disruption.unfinished > 0
-  or ($cluster_survey.disruption.due and $not({SCALE_UP_DUE})))"""
+  or ($cluster_survey.disruption.due and $not({NODES_NEEDED})))"""
 """A disruption that was left over is settled in any case. New ones wait until no pod needs a new node, because the
-proposal counts on the free resources of existing nodes."""
+proposal counts on the free resources of existing nodes. The virtual pods of unchanged CapacityBuffers are part of the
+proposal: a plan for them delays no disruption, because in a busy cluster one is due with every sweep."""
 
 DUE_CONDITIONS: Final[Mapping[str, str]] = {
     "emptiness": f"$count({EMPTY_NODES}) > 0",

@@ -35,7 +35,7 @@ from joiner.adapters.planning_back_offs import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
-from joiner.lifecycle.buffer_planning import describe_buffers, find_buffers_to_plan
+from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
 from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
@@ -55,6 +55,7 @@ from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
+from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
 from joiner.pools.scheduled_pools import apply_schedules
@@ -167,7 +168,8 @@ class PendingPodSearch:
             "pods": len(pods),
             "podsToPlan": self._pods_to_plan(pods, classes)
             + sum(number for pool, number in missing.items() if replicas_key(pool) in classes)
-            + len(find_buffers_to_plan(asked, answers, at)),
+            + are_buffers_due(asked, answers, at)
+            + is_free_capacity_due(asked, answers, at),
             "unfinished": len(progress.stale) + _count_unfinished(recorded, lists, world, now),
             "unwatched": len(progress.unwatched),
         }
@@ -265,7 +267,13 @@ def _describe_pending(
     return {
         **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable),
         **describe_missing_replicas(missing, lists=lists, unavailable=unavailable),
-        **describe_buffers(lists, bound=world.pods, nodes=world.nodes, unavailable=unavailable),
+        **describe_buffers(
+            lists,
+            served=any(is_buffer_pod(pod.name) for pod in world.pods),
+            bound=world.pods,
+            nodes=world.nodes,
+            unavailable=unavailable,
+        ),
     }
 
 

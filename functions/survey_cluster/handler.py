@@ -37,6 +37,7 @@ from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
+from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
@@ -165,7 +166,7 @@ class ClusterSurveying:
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
         lists = apply_buffer_schedules(self._view.lists(), now)
         snapshot = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods are on no node
-        _, problems = capacity_buffer_pods(lists)
+        buffer_pods, problems = capacity_buffer_pods(lists)
         snapshot = replace(snapshot, problems=(*snapshot.problems, *problems))
         survey = ClusterSurvey(
             pods=snapshot.pods,
@@ -187,7 +188,7 @@ class ClusterSurveying:
             answers=self._answers.all(),
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(snapshot.pools, snapshot.classes),
-            buffered=self._answers.buffer_claims() if lists.get("capacitybuffers") else None,
+            buffered=self._answers.buffer_claims() if buffer_pods else None,
         )
         return survey, snapshot
 
@@ -273,6 +274,7 @@ class ClusterSurveying:
             events=events,
             recommended=recommended,
             closed=survey.closed_pools,
+            buffers=digest_buffers(survey.lists),
             now=survey.now,
         )
         at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)

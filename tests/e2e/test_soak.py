@@ -1,10 +1,10 @@
 """A time of everything at once: Deployments grow and shrink, Spot Instances are interrupted, capacity is short,
 functions fail and executions are stopped, while nodes are consolidated; in the middle the pool and the class change.
 
-Every eviction is watched (`voluntary_disruptions`). At the end the workload is fixed, and Joiner comes to rest by its
-own schedule: no orphan; no pod waited longer than the troubles explain; no node was consolidated before it had the
-pool's least age, and none replaced as drifted that was launched after the changes; the price is at most 6 % above that
-of a plan of all pods from nothing; nothing changes any more.
+Every eviction is watched (`voluntary_disruptions`). At the end the workload is fixed, and Joiner comes to rest: no
+orphan; no pod waited longer than the troubles explain; no node was consolidated before it had the pool's least age, and
+none replaced as drifted that was launched after the changes; the price is at most 6 % above that of a plan of all pods
+from nothing; nothing changes any more.
 
 `JOINER_SOAK_SECONDS=1200` (`make chaos-test`) runs twenty minutes; the default is a short run.
 """

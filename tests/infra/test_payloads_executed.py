@@ -92,7 +92,9 @@ def waves(stage: str) -> list[list[dict[str, Any]]]:
 SWEPT: Final[Mapping[str, Sequence[Line]]] = {
     "survey_cluster": [
         {
-            **dict.fromkeys(("pendingPods", "missingReplicas", "unwatchedClaims"), 50_000),
+            **dict.fromkeys(
+                ("pendingPods", "changedBuffers", "buffersToPlan", "missingReplicas", "unwatchedClaims"), 50_000
+            ),
             **dict.fromkeys(("staleClaims", "closedNodes"), 50_000),
             "refused": "",
             "retire": asked(CLUSTER.RETIRED_AT_ONCE),

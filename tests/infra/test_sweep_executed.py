@@ -20,6 +20,8 @@ pytestmark = pytest.mark.local
 NOTHING_SEEN = {
     "refused": "",
     "pendingPods": 0,
+    "changedBuffers": 0,
+    "buffersToPlan": 0,
     "unwatchedClaims": 0,
     "missingReplicas": 0,
     "staleClaims": 0,
@@ -217,12 +219,24 @@ LEFT = {"due": False, "digest": "abc", "unfinished": 1}
         ({"disruption": DUE}, {}, True),
         ({"disruption": DUE}, {"disrupting": True}, False),
         ({"disruption": DUE, "pendingPods": 1}, {}, False),
+        ({"disruption": DUE, "changedBuffers": 1}, {}, False),
+        ({"disruption": DUE, "buffersToPlan": 1}, {}, True),
         ({"disruption": DUE}, {"openLaunches": 1}, False),
         ({"disruption": LEFT}, {}, True),
         ({"disruption": LEFT, "pendingPods": 1}, {}, True),
         ({"disruption": LEFT}, {"disrupting": True}, False),
     ],
-    ids=["due", "one runs", "pods wait", "a launch is open", "left over", "left over while pods wait", "attended"],
+    ids=[
+        "due",
+        "one runs",
+        "pods wait",
+        "buffers changed",
+        "nodes or pods changed beside buffers",
+        "a launch is open",
+        "left over",
+        "left over while pods wait",
+        "attended",
+    ],
 )
 def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
     account: ScriptedAccount[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
@@ -272,7 +286,19 @@ def test_a_detection_of_drift_that_fails_stops_nothing_else(account: ScriptedAcc
     assert "Start a disruption" in ended["states"]
 
 
-@pytest.mark.parametrize("found", ["pendingPods", "missingReplicas", "unwatchedClaims", "staleClaims", "closedNodes"])
+@pytest.mark.parametrize(
+    "found",
+    [
+        "pendingPods",
+        "changedBuffers",
+        "buffersToPlan",
+        "missingReplicas",
+        "unwatchedClaims",
+        "staleClaims",
+        "closedNodes",
+        "unsettledClasses",
+    ],
+)
 def test_whatever_a_scale_up_has_to_see_to_rings_before_it_starts_one(
     account: ScriptedAccount[Scripted], found: str
 ) -> None:

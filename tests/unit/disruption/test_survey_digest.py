@@ -37,12 +37,22 @@ def digest(
     events: Mapping[str, datetime] = MappingProxyType({}),
     recommended: Sequence[str] = (),
     closed: Sequence[str] = (),
+    buffers: str = "",
     now: datetime = LATER,
 ) -> str:
     lists = {"poddisruptionbudgets": budgets}
     nodes, pools = {claim.key: node}, {pool.key: pool}
     return digest_for_disruption(
-        lists, [claim], nodes, {node.name: pods}, pools, events=events, recommended=recommended, closed=closed, now=now
+        lists,
+        [claim],
+        nodes,
+        {node.name: pods},
+        pools,
+        events=events,
+        recommended=recommended,
+        closed=closed,
+        buffers=buffers,
+        now=now,
     )
 
 
@@ -71,8 +81,9 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
         {"budgets": (budget(1),)},
         {"pool": replace(POOL, disruption=replace(POOL.disruption, budgets=(DisruptionBudget("0"),)))},
         {"claim": CLAIM.with_condition("Drifted", "True", at=NOON)},
+        {"buffers": "of other buffers"},
     ],
-    ids=["pod gone", "pod more", "pod protected", "not ready", "do-not-disrupt", "PDB", "budget", "drifted"],
+    ids=["pod gone", "pod more", "pod protected", "not ready", "do-not-disrupt", "PDB", "budget", "drifted", "buffers"],
 )
 def test_what_decides_changes_the_digest(changed: dict[str, Any]) -> None:
     assert digest(**changed) not in ("", digest())

@@ -410,6 +410,8 @@ class SimulatedCluster:
         surveyed, instances = self.survey(name)
         due = (
             surveyed["pendingPods"]
+            + surveyed["changedBuffers"]
+            + surveyed["buffersToPlan"]
             + surveyed["missingReplicas"]
             + surveyed["unwatchedClaims"]
             + surveyed["staleClaims"]

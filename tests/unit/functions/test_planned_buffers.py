@@ -9,7 +9,10 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import NotFound
+from joiner.planning import Plan
+from joiner.planning.inputs.capacity_buffers import ResolvedBuffer
 from joiner.pools import Conditions
+from joiner.reporting.buffer_status import place_buffer
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import NODEPOOL, SimulatedCluster, pending
@@ -59,10 +62,15 @@ def swept(cluster: SimulatedCluster, number: int) -> dict[str, Any]:
     return cluster.sweep(f"sweep-{number}")
 
 
+def due(found: dict[str, Any]) -> tuple[int, int]:
+    """Return whether the buffers of a survey are to be planned: because they changed, and for changed nodes."""
+    return found["changedBuffers"], found["buffersToPlan"]
+
+
 def settle(cluster: SimulatedCluster, first: int = 1) -> int:
     """Sweep until a sweep starts nothing; return the number of the next one."""
     for number in range(first, first + 10):
-        if swept(cluster, number)["pendingPods"] == 0:
+        if due(swept(cluster, number)) == (0, 0):
             return number + 1
     raise AssertionError("each sweep starts a scale-up")
 
@@ -117,7 +125,7 @@ def test_the_nodes_of_a_buffer_are_initialized_stay_and_are_reported_as_capacity
 
 
 def test_a_buffer_at_rest_is_planned_again_only_after_its_back_off(buffered: SimulatedCluster) -> None:
-    started = [bool(swept(buffered, number)["pendingPods"]) for number in range(20, 40)]
+    started = [any(due(swept(buffered, number))) for number in range(20, 40)]
 
     assert sum(started) <= 5
 
@@ -128,7 +136,8 @@ def test_pods_take_the_capacity_of_a_buffer_and_new_nodes_are_launched_for_it(bu
     pod["spec"]["nodeName"], pod["status"] = first.node_name, {"phase": "Running"}
     buffered.kube.put(pod)
 
-    assert swept(buffered, 20)["pendingPods"] == 1
+    found = swept(buffered, 20)
+    assert (found["pendingPods"], *due(found)) == (0, 0, 1), "a disruption does not wait for this plan"
     settle(buffered, 21)
 
     assert len(claims(buffered)) == 3
@@ -220,7 +229,11 @@ def test_a_share_of_a_deployment_grows_with_it(cluster: SimulatedCluster) -> Non
     settle(cluster)
     assert status(cluster)["replicas"] == 1 and "podTemplateRef" not in status(cluster)
 
+    before = cluster.survey("s1")[0]["disruption"]["digest"]
     put_deployment(20)
+    assert cluster.survey("s2")[0]["disruption"]["digest"] not in ("", before), (
+        "the disruption of nodes is surveyed again"
+    )
     settle(cluster, 20)
 
     assert status(cluster)["replicas"] == 2 and len(claims(cluster)) == 2
@@ -269,6 +282,34 @@ def test_a_buffer_that_is_not_planned_says_why(
     assert claims(cluster) == []
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"provisioningStrategy": "buffer.gke.io/standby-capacity", "replicas": 1},
+        {"podTemplateRef": {"name": "gone"}, "replicas": 1},
+        {"replicas": 0},
+    ],
+    ids=["strategy of others", "missing template", "no replicas"],
+)
+def test_a_buffer_without_a_virtual_pod_starts_no_plan_for_other_pods_and_keeps_no_empty_node(
+    cluster: SimulatedCluster, spec: dict[str, Any]
+) -> None:
+    cluster.prepare(pending("web-1"), pending("web-2"))
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": WHEN_EMPTY}})
+    put_template(cluster)
+    put_buffer(cluster, **spec)
+    cluster.scale_up("up-1")
+    cluster.sweep("sweep-1")
+
+    for name in ("web-1", "web-2"):
+        del cluster.kube.objects["pods", "default", name]
+    found, _ = cluster.survey("sweep-2")
+    assert found["buffersToPlan"] == 0
+
+    looked(cluster, 3)
+    assert [reason for _, reason in retired(looked(cluster, 4)[0])] == ["empty"] * len(claims(cluster))
+
+
 def test_a_template_that_appears_later_is_planned(cluster: SimulatedCluster) -> None:
     cluster.prepare()
     put_buffer(cluster, replicas=1)
@@ -278,6 +319,30 @@ def test_a_template_that_appears_later_is_planned(cluster: SimulatedCluster) -> 
     settle(cluster, 2)
 
     assert conditions(cluster)["ReadyForProvisioning"] == "True Resolved: " and len(claims(cluster)) == 1
+
+
+def test_a_template_with_a_scheduling_gate_keeps_capacity(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster)
+    template = cluster.kube.objects["podtemplates", "default", "chunk"]["template"]
+    template["spec"]["schedulingGates"] = [{"name": "shop.example.com/paid"}]
+    put_buffer(cluster, replicas=1)
+
+    settle(cluster)
+
+    assert len(claims(cluster)) == 1
+    assert conditions(cluster)["Provisioning"] == "True FitsExistingCapacity: 1 pod fit on running nodes"
+
+
+def test_a_virtual_pod_that_no_plan_contains_is_missing_in_the_status() -> None:
+    buffer = ResolvedBuffer("default", "spare", ({"metadata": {"name": "capacity-buffer:spare-0"}},))
+
+    placement = place_buffer(buffer, Plan())
+
+    assert (placement.missing, placement.reasons) == (
+        1,
+        ("the plan leaves out 1 pod: the template has a value that cannot be read; correct it",),
+    )
 
 
 def test_a_buffer_that_no_pool_can_hold_says_why(cluster: SimulatedCluster) -> None:

@@ -10,6 +10,7 @@ import pytest
 from joiner.cluster import Pod
 from joiner.lifecycle.planning_back_off import (
     BACK_OFF_SECONDS,
+    CLASSES_KEPT,
     PendingPodClass,
     PlanningBackOff,
     back_off_after_plan,
@@ -194,3 +195,13 @@ def test_pods_that_are_gone_are_forgotten() -> None:
     question = asked(waiting("web"))
 
     assert back_off_after_plan({}, (), back_off_after_plan(question, set(question), {}, at=0), at=1) == {}
+
+
+def test_the_back_offs_of_buffers_and_static_pools_are_stored_however_many_classes_wait() -> None:
+    others = {key: PendingPodClass(1, "", "d") for key in ("capacity buffers", "replicas of NodePool/fixed")}
+    asking = {**{f"{number:06}": PendingPodClass(1, "", "d") for number in range(CLASSES_KEPT)}, **others}
+
+    after = back_off_after_plan(asking, asking, {}, 0)
+
+    assert len(after) == len(back_off_after_refusal(asking, asking, {}, 0)) == CLASSES_KEPT
+    assert set(others) <= set(after)

@@ -52,35 +52,46 @@ Lists = Mapping[str, Sequence[Manifest]]
 
 
 def describe_buffers(
-    lists: Lists, *, bound: Iterable[Pod], nodes: Iterable[Node], unavailable: Iterable[str]
+    lists: Lists, *, served: bool, bound: Iterable[Pod], nodes: Iterable[Node], unavailable: Iterable[str]
 ) -> dict[str, PendingPodClass]:
     """Return the two descriptions of the buffers of these lists; none without a buffer.
 
-    `lists` contain the buffers with their present size. `bound` are the pods that have a node, `unavailable` the ids
-    of offerings that are short.
+    `lists` contain the buffers with their present size. `served` is whether any buffer has a virtual pod: without one
+    there is no `FREE_CAPACITY`, because a plan only writes the status of the buffers. `bound` are the pods that have a
+    node, `unavailable` the ids of offerings that are short.
     """
+    if not lists.get("capacitybuffers"):
+        return {}
+    found = {BUFFERS: PendingPodClass(1, "", digest_buffers(lists))}
+    if served:
+        digest = _digest([*_capacity(lists, bound, nodes), *unavailable])
+        found[FREE_CAPACITY] = PendingPodClass(1, "", digest)
+    return found
+
+
+def digest_buffers(lists: Lists) -> str:
+    """Return the digest of all buffers and of what they name; empty without a buffer."""
     buffers = lists.get("capacitybuffers") or ()
     if not buffers:
-        return {}
+        return ""
     written = [f"{_identity(one)}/{json.dumps(one.get('spec'), sort_keys=True)}" for one in buffers]
     written += [f"{plural}/{_reference(one)}" for plural in REFERENCES for one in lists.get(plural) or ()]
-    return {
-        BUFFERS: PendingPodClass(1, "", _digest(written)),
-        FREE_CAPACITY: PendingPodClass(1, "", _digest([*_capacity(lists, bound, nodes), *unavailable])),
-    }
+    return _digest(written)
 
 
-def find_buffers_to_plan(
-    asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int
-) -> list[str]:
-    """Return what changed for the buffers since their last plan, or whose back-off ended: one sentence each."""
-    due = find_classes_to_plan({key: asked[key] for key in BUFFER_KEYS if key in asked}, answers, at)
-    found = []
-    if BUFFERS in due:
-        found.append("CapacityBuffers are not planned as they are written")
-    if FREE_CAPACITY in due and at >= _planned_at(answers.get(FREE_CAPACITY)) + LEAST_SECONDS:
-        found.append("CapacityBuffers are not planned for the present nodes and pods")
-    return found
+def are_buffers_due(asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int) -> bool:
+    """Return whether the buffers changed since their last plan, or their back-off ended."""
+    return BUFFERS in _due(asked, answers, at)
+
+
+def is_free_capacity_due(asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int) -> bool:
+    """Return whether nodes, pods or offerings changed since the last plan for the buffers, or their back-off ended."""
+    due = FREE_CAPACITY in _due(asked, answers, at)
+    return due and at >= _planned_at(answers.get(FREE_CAPACITY)) + LEAST_SECONDS
+
+
+def _due(asked: Mapping[str, PendingPodClass], answers: Mapping[str, PlanningBackOff], at: int) -> frozenset[str]:
+    return find_classes_to_plan({key: asked[key] for key in BUFFER_KEYS if key in asked}, answers, at)
 
 
 def _planned_at(answer: PlanningBackOff | None) -> int:

@@ -111,7 +111,7 @@ def back_off_after_plan(
         for key in asked
         if key in before and key not in hopeless
     }
-    return dict(sorted(found.items())[:CLASSES_KEPT])
+    return _kept(found)
 
 
 def back_off_after_refusal(
@@ -119,7 +119,14 @@ def back_off_after_refusal(
 ) -> dict[str, PlanningBackOff]:
     """Return the back-offs after refused launches for pods of these classes, if an immediate retry cannot succeed."""
     again = {key: _again(asked[key], before.get(key), at) for key in classes if key in asked}
-    return dict(sorted({**before, **again}.items())[:CLASSES_KEPT])
+    return _kept({**before, **again})
+
+
+def _kept(found: Mapping[str, PlanningBackOff]) -> dict[str, PlanningBackOff]:
+    """Return as many as fit into the item, those of no pod class first: without theirs, buffers and static pools are
+    planned with every sweep.
+    """
+    return dict(sorted(found.items(), key=lambda one: (" " not in one[0], one[0]))[:CLASSES_KEPT])
 
 
 def _stands(answer: PlanningBackOff | None, pending: PendingPodClass, at: int) -> bool:

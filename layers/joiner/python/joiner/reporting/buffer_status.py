@@ -26,6 +26,7 @@ REQUIRES_NEW: Final = "RequiresNewCapacity"
 NOT_READY: Final = "NotReadyForProvisioning"
 EMPTY: Final = "BufferEmpty"
 REASONS_SHOWN: Final = 3
+LEFT_OUT: Final = "the template has a value that cannot be read; correct it"
 
 Manifest = Mapping[str, Any]
 
@@ -52,14 +53,18 @@ def place_buffer(buffer: ResolvedBuffer, plan: Plan) -> BufferPlacement:
     coming = sum(len(own.intersection(node.pods)) for node in plan.existing if not node.node)
     running = sum(len(own.intersection(node.pods)) for node in plan.existing if node.node)
     new = [(node, len(own.intersection(node.pods))) for node in plan.nodes]
+    planned = sum(number for _, number in new)
     pending = [one for one in plan.pending if one.pod in own]
+    missing = len(own) - running - coming - planned
     reasons = dict.fromkeys(str(reason) for one in pending for reason in one.reasons)
+    if missing > len(pending):
+        reasons = {f"the plan leaves out {_count(missing - len(pending))}: {LEFT_OUT}": None, **reasons}
     return BufferPlacement(
         running,
         coming,
-        sum(number for _, number in new),
+        planned,
         tuple(f"{node.instance_type} in {node.zone}, {node.capacity_type}" for node, number in new if number),
-        len(pending),
+        missing,
         tuple(reasons)[:REASONS_SHOWN],
     )
 

@@ -22,11 +22,21 @@ from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
 from joiner.lifecycle.checks.surplus_claims import SURPLUS
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
+from joiner.lifecycle.checks.unplanned_buffers import BUFFERS_TO_PLAN, CHANGED_BUFFERS
 from joiner.lifecycle.checks.unplanned_pods import PENDING_PODS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 
-CHECKS = (PENDING_PODS, MISSING_REPLICAS, UNWATCHED_CLAIMS, STALE_CLAIMS, CLOSED_NODES, UNSETTLED_CLASSES)
+CHECKS = (
+    PENDING_PODS,
+    CHANGED_BUFFERS,
+    BUFFERS_TO_PLAN,
+    MISSING_REPLICAS,
+    UNWATCHED_CLAIMS,
+    STALE_CLAIMS,
+    CLOSED_NODES,
+    UNSETTLED_CLASSES,
+)
 
 RETIREMENTS = (DELETED, NEVER_JOINED, UNHEALTHY, RECOMMENDED, EXPIRED, SURPLUS, EMPTY, HALF_BEGUN)
 """The first check that finds a claim determines its reason."""

@@ -26,7 +26,8 @@ class ClusterSurvey:
     `watches` gives, for each wave, the time of its last check (epoch seconds) and its claims. `empty_since` gives the
     start of the emptiness of nodes, and `requested_until` the time until which a requested retirement may still begin;
     both by claim name, in epoch seconds. `recommended` gives the time of EC2's rebalance recommendation, by claim name.
-    `buffered` names the claims whose nodes have capacity for CapacityBuffers by the last plan; None without a buffer.
+    `buffered` names the claims whose nodes have capacity for CapacityBuffers by the last plan; None if no buffer has
+    a virtual pod.
     `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
     is the time to the next sweep, in seconds. `closed_pools` gives the reason of each pool that cannot launch a node,
     by its key. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods

@@ -30,6 +30,9 @@ SCALABLE: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets", "
 MOST_BUFFER_PODS: Final = 10_000
 """Maximum of virtual pods of one buffer."""
 
+NOT_OF_CAPACITY: Final = ("volumes", "nodeName", "schedulingGates")
+"""Fields of a template that virtual pods do not have. A gate delays the pods that come, not their capacity."""
+
 RESOLVED: Final = "Resolved"
 TEMPLATE_NOT_FOUND: Final = "PodTemplateNotFound"
 SCALABLE_NOT_FOUND: Final = "ScalableRefNotFound"
@@ -127,7 +130,7 @@ def _resolve(buffer: Manifest, lists: Lists) -> ResolvedBuffer:
 
 def _pod(template: Manifest, namespace: str) -> Manifest:
     kept = template.get("template") or {}
-    pod_spec = {name: value for name, value in (kept.get("spec") or {}).items() if name not in ("volumes", "nodeName")}
+    pod_spec = {name: value for name, value in (kept.get("spec") or {}).items() if name not in NOT_OF_CAPACITY}
     return {
         "metadata": {"namespace": namespace, "labels": (kept.get("metadata") or {}).get("labels") or {}},
         "spec": {**pod_spec, "priority": LOWEST_PRIORITY, "priorityClassName": ""},
