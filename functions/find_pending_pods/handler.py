@@ -55,7 +55,7 @@ from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
-from joiner.planning.inputs.capacity_buffers import is_buffer_pod
+from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
 from joiner.pools.scheduled_pools import apply_schedules
@@ -269,7 +269,7 @@ def _describe_pending(
         **describe_missing_replicas(missing, lists=lists, unavailable=unavailable),
         **describe_buffers(
             lists,
-            served=any(is_buffer_pod(pod.name) for pod in world.pods),
+            served=bool(capacity_buffer_pods(lists)[0]),
             bound=world.pods,
             nodes=world.nodes,
             unavailable=unavailable,
