@@ -67,12 +67,18 @@ class NodeRegistration:
         return self._report_trouble(progress) if progress.trouble else progress
 
     def _report_trouble(self, progress: ClaimProgress) -> ClaimProgress:
-        """Write why the claim waits, if that is new."""
+        """Write why the claim waits, if that is new.
+
+        A condition that is True stays so: what has registered or taken pods is not judged by its deadline again. The
+        event is then the report.
+        """
         claim, trouble = progress.claim, progress.trouble
         if trouble == RESOURCE_NOT_REGISTERED and not deadlines.devices_overdue(claim, self._now):
             return progress
         name = CONDITION_OF_TROUBLE[trouble]
-        known = claim.conditions[name]
+        known, event = claim.conditions[name], reporting.report_trouble(claim, trouble, progress.message)
+        if known.true:
+            return replace(progress, events=(*progress.events, event))
         if (known.reason, known.message) == (trouble, progress.message):
             return progress
         claim = claim.with_condition(name, "Unknown", trouble, progress.message, at=self._now)
@@ -80,7 +86,6 @@ class NodeRegistration:
             write_status(self._kube, claim)
         except KubeError as refusal:
             return replace(progress, message=f"{progress.message}; could not be reported now: {refusal}")
-        event = reporting.report_trouble(claim, trouble, progress.message)
         return replace(progress, claim=claim, events=(*progress.events, event))
 
     def _progress(self, match: ClaimAndNode) -> ClaimProgress:

@@ -16,7 +16,7 @@ they ring again, which is harmless.
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -131,9 +131,9 @@ class PendingPodSearch:
         if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
             return self._incomplete(rings, so_far, growing)
         pending = Batch.of(world.pods).pending
-        self._record_listed(pending)
         following = Gathering.of_next_batch(len(pending)).to_json()
         found = self._search(task, now, recorded, lists, world)
+        self._record_listed(pending, so_far)  # last: a slow answer must not keep the snapshot from being stored
         return {"rings": rings, "refused": "", "complete": True, "gathering": following, **found}
 
     def _recorded(self, now: datetime) -> "_Recorded":
@@ -147,8 +147,7 @@ class PendingPodSearch:
         self, task: Task, now: datetime, recorded: "_Recorded", lists: Mapping[str, Any], world: Snapshot
     ) -> dict[str, Any]:
         """Return the counts of what is to do; store the snapshot if there is anything."""
-        # Only the lease's holder launches, and this execution is the holder: a claim without a launch in progress is
-        # never launched, its own claims included
+        # Only the lease's holder, this execution, launches: a claim without a launch in progress never gets an instance
         progress = assess_progress(
             world.claims,
             launching=recorded.launching,
@@ -193,18 +192,22 @@ class PendingPodSearch:
 
     def _incomplete(self, rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
         """Return the answer for a batch that may still grow. Its pods are listed again when it is complete."""
-        self._record_listed(batch.pending)
-        following = so_far.after_another_second(len(batch.pending))
+        recorded = self._record_listed(batch.pending, so_far)
+        following = replace(so_far.after_another_second(len(batch.pending)), unrecordable=not recorded)
         found = {"complete": False, "gathering": following.to_json(), "pods": len(batch.pending)}
         return {"rings": rings, "refused": "", **NOTHING, **found}
 
-    def _record_listed(self, pending: Sequence[Pod]) -> None:
-        """Record the listed pods, so that their events do not ring."""
+    def _record_listed(self, pending: Sequence[Pod], so_far: Gathering) -> bool:
+        """Record the listed pods, so that their events do not ring; return False if that failed in this batch."""
+        if so_far.unrecordable:
+            return False
         try:
             if recorded := self._listed_pods.record(pending):
                 logger.info("the events of the listed pods do not ring the doorbell any more", pods=recorded)
         except KubeError as error:  # they ring, and this execution lists again
             logger.warning("the listed pods could not be recorded: their events ring the doorbell", reason=str(error))
+            return False
+        return True
 
     def _missing_pods(self, batch: Batch) -> list[int | None]:
         """Return, for each controller of a pending pod, how many pods it has not created yet; None if unknown."""

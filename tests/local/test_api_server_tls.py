@@ -5,6 +5,7 @@ every other defect.
 import datetime as dt
 import socket
 import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,15 @@ def test_an_expired_certificate_is_refused_before_the_token_is_sent(tmp_path: Pa
         with pytest.raises(Unreachable):
             client(expired, server.port).list(NODES)
         assert server.tokens == []
+
+
+def test_an_optional_write_waits_for_its_own_time_only(authority: CertificateAuthority) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
+        hurried = client(authority, silent.getsockname()[1]).within(0.2)
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            hurried.patch(NODES, "node-1", {})
+        assert time.monotonic() - began < 2
 
 
 @pytest.mark.parametrize("text", ["", "not a certificate"])

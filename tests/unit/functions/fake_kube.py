@@ -54,6 +54,10 @@ class FakeKube(Kube):
         """Return the objects of a kind, by name."""
         return [each for (plural, _, _), each in sorted(self.objects.items()) if plural == kind.plural]
 
+    def within(self, seconds: float) -> "FakeKube":  # noqa: ARG002 - the client's
+        """Return this API server, which answers at once."""
+        return self
+
     def ask(
         self,
         method: str,

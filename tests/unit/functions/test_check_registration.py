@@ -554,3 +554,51 @@ def test_a_ready_node_without_the_requested_device_is_the_cause_on_the_claim_aft
     found = the_claim(cluster).conditions["Initialized"]
     assert (found.status, found.reason) == ("False", "InitializationTimeout")
     assert cause in found.message
+
+
+def opened_in_a_wave_that_goes_on(cluster: SimulatedCluster) -> None:
+    """Open the node of one pod while the execution still launches, so that its wave keeps the claim."""
+    launched(cluster).boot()
+    cluster.check("up-1", launching=True)
+    cluster.now += timedelta(seconds=2)
+    cluster.check("up-1", launching=True)
+    assert the_claim(cluster).conditions.true("Initialized")
+
+
+def test_a_twin_of_a_node_that_takes_pods_is_an_event_and_its_claim_is_never_given_up(
+    cluster: SimulatedCluster,
+) -> None:
+    opened_in_a_wave_that_goes_on(cluster)
+    node = the_node(cluster)
+    before = the_claim(cluster).conditions.to_kube()
+    cluster.kube.put({**node, "metadata": {**node["metadata"], "name": "twin", "uid": "uid-of-twin"}})
+
+    cluster.check("up-1", launching=True)
+    cluster.check("up-1", launching=True)
+    cluster.now += timedelta(minutes=16)
+    cluster.check("up-1", launching=True)
+
+    assert the_claim(cluster).conditions.to_kube() == before
+    found = [
+        each["regarding"]["kind"] for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "MultipleNodesFound"
+    ]
+    assert found == ["NodeClaim"] * 2  # one in each ten minutes
+
+
+def test_a_node_that_lost_its_initialized_label_and_its_device_keeps_the_condition_of_its_claim(
+    cluster: SimulatedCluster,
+) -> None:
+    opened_in_a_wave_that_goes_on(cluster)
+    manifest = cluster.kube.get(kinds.NODECLAIMS, the_claim(cluster).name)
+    manifest["spec"].setdefault("resources", {}).setdefault("requests", {})["nvidia.com/gpu"] = "1"
+    cluster.kube.put(manifest)
+    node = the_node(cluster)
+    del node["metadata"]["labels"]["karpenter.sh/initialized"]
+    cluster.kube.put(node)
+    before = the_claim(cluster).conditions.to_kube()
+
+    cluster.now += timedelta(minutes=16)
+    cluster.check("up-1", launching=True)
+
+    assert the_claim(cluster).conditions.to_kube() == before
+    assert "ResourceNotRegistered" in [each["reason"] for each in cluster.kube.all(kinds.EVENTS)]

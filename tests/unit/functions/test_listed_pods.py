@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
-from joiner.adapters.kube_errors import Forbidden
+from joiner.adapters.kube_errors import Forbidden, Unreachable
+from joiner.adapters.store import NoSuchDocument
 from joiner.names import LISTED_PODS_NAMESPACE, LISTED_PODS_ROLE
 from tests.unit.functions.scale_up import SimulatedCluster, pending
 
@@ -29,6 +30,14 @@ def uids(cluster: SimulatedCluster) -> list[str]:
 
 def requests(cluster: SimulatedCluster) -> list[str]:
     return [asked for asked in cluster.kube.asked if "/roles/" in asked]
+
+
+def is_stored(cluster: SimulatedCluster, key: str) -> bool:
+    try:
+        cluster.store.get(key)
+    except NoSuchDocument:
+        return False
+    return True
 
 
 def test_the_pods_of_a_burst_are_recorded_by_the_execution_that_lists_them(cluster: SimulatedCluster) -> None:
@@ -59,6 +68,43 @@ def test_a_refused_record_ends_no_scale_up(cluster: SimulatedCluster) -> None:
     cluster.kube.fault = refuse
     cluster.scale_up("1")
 
+    assert len(cluster.ec2.instances) > 0
+
+
+def let_the_record_get_no_answer(cluster: SimulatedCluster) -> list[bool]:
+    """Return a list that gets, for each request for the Role, whether the snapshot was stored before it."""
+    tried: list[bool] = []
+
+    def no_answer(method: str, path: str, answer: Callable[[], Manifest]) -> Manifest:
+        if path == ROLE_PATH:
+            tried.append(is_stored(cluster, "snapshots/1/1.json.gz"))
+            raise Unreachable("no answer (ReadTimeoutError)", asked=f"{method} {path}")
+        return answer()
+
+    cluster.kube.fault = no_answer
+    return tried
+
+
+def test_the_pods_of_a_complete_batch_are_recorded_after_the_snapshot_is_stored(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(25)))
+    all_created = {"spec": {"replicas": 25}, "status": {"replicas": 25}}
+    cluster.kube.put({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, **all_created})
+    tried = let_the_record_get_no_answer(cluster)
+
+    cluster.scale_up("1")
+
+    assert tried[:1] == [True]
+    assert len(cluster.ec2.instances) > 0
+
+
+def test_a_record_that_fails_is_not_tried_again_while_the_batch_grows(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{each}") for each in range(25)))
+    cluster.kube.put({**pending("web-new"), "status": {"phase": "Pending"}})  # not tried by a scheduler yet
+    tried = let_the_record_get_no_answer(cluster)
+
+    cluster.scale_up("1")
+
+    assert tried == [False]
     assert len(cluster.ec2.instances) > 0
 
 

@@ -105,3 +105,7 @@ def test_a_controller_shows_how_many_pods_it_still_creates(owner: dict[str, obje
 def test_the_state_of_a_batch_survives_its_journey_through_the_state_machine() -> None:
     state = Gathering(3, 40, 1)
     assert Gathering.from_json(state.to_json()) == state
+    unrecordable = Gathering(3, 40, 1, unrecordable=True)
+    assert Gathering.from_json(unrecordable.to_json()) == unrecordable
+    assert unrecordable.after_another_second(41).unrecordable
+    assert not Gathering.of_next_batch(41).unrecordable

@@ -6,6 +6,7 @@ packages turn into values. Lists are decoded page by page into the fields that a
 `joiner.cluster.list_pages`).
 """
 
+import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,10 +89,17 @@ class Kube:
         settings = Configuration(host=access.endpoint, connection_pool_maxsize=POOLED, retries=_RETRIES)
         self._endpoint = access.endpoint.rstrip("/")
         self._tokens = access.tokens
+        self._seconds = READ_SECONDS
         self._rest = RESTClientObject(settings)
         # The client's settings have no field for an SSL context, and urllib3 creates a strict one since Python 3.13
         # (see `tls`).
         self._rest.pool_manager.connection_pool_kw["ssl_context"] = context
+
+    def within(self, seconds: float) -> "Kube":
+        """Return this API server for optional requests, which wait so long for an answer."""
+        hurried = copy.copy(self)
+        hurried._seconds = seconds
+        return hurried
 
     def renew_token(self) -> None:
         """Sign a new token: the API server may cache the permissions of the last one for minutes."""
@@ -306,7 +314,11 @@ class Kube:
         url = self._endpoint + path + (f"?{urlencode(query)}" if query else "")
         try:
             answer = self._rest.request(
-                method, url, headers=headers, body=body, _request_timeout=(CONNECT_SECONDS, READ_SECONDS)
+                method,
+                url,
+                headers=headers,
+                body=body,
+                _request_timeout=(min(CONNECT_SECONDS, self._seconds), self._seconds),
             )
             return KubeResponse(int(answer.status), bytes(answer.read()), str(answer.headers.get("Retry-After") or ""))
         except (ApiException, urllib3.exceptions.HTTPError) as reason:

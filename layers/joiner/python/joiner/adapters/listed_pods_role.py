@@ -6,6 +6,7 @@ write its rules.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
@@ -13,12 +14,15 @@ from joiner.cluster import Pod
 from joiner.lifecycle.listed_pods import RECORDED_FROM, choose_listed_pods
 from joiner.names import API_GROUP, LISTED_PODS_NAMESPACE, LISTED_PODS_ROLE, SKIPPED_PODS
 
+ANSWER_SECONDS: Final = 2.0
+"""How long a request waits: the record is optional, and its writers hold the lease."""
+
 
 class ListedPodsRole:
     """The Role in one cluster."""
 
     def __init__(self, kube: Kube) -> None:
-        self._kube = kube
+        self._kube = kube.within(ANSWER_SECONDS)
 
     def record(self, pending: Collection[Pod]) -> int:
         """Name these pods if enough of them are not named yet; return how many are named now, 0 if nothing was written.

@@ -31,25 +31,30 @@ class BatchTimes:
 @dataclass(frozen=True, slots=True)
 class Gathering:
     """What the previous listings of this batch found: the seconds waited, the pending pods of the last listing, and the
-    seconds without a new one."""
+    seconds without a new one.
+
+    `unrecordable`: the listed pods could not be recorded, which is not tried again in this batch.
+    """
 
     waited: int = 0
     pods: int = 0
     idle: int = 0
+    unrecordable: bool = False
 
     @property
     def first_look(self) -> bool:
         """Return whether the execution has not waited yet."""
         return self.waited == 0
 
-    def to_json(self) -> dict[str, int]:
+    def to_json(self) -> dict[str, int | bool]:
         """Return the JSON form of the value."""
-        return {"waited": self.waited, "pods": self.pods, "idle": self.idle}
+        failed = {"unrecordable": True} if self.unrecordable else {}
+        return {"waited": self.waited, "pods": self.pods, "idle": self.idle, **failed}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Gathering":
         """Read the JSON form of the value, as `to_json` returns it."""
-        return cls(document["waited"], document["pods"], document["idle"])
+        return cls(document["waited"], document["pods"], document["idle"], document.get("unrecordable", False))
 
     def idle_until(self, pods: int) -> int:
         """Return the seconds without a new pod, if there are so many pending pods now."""
@@ -57,7 +62,7 @@ class Gathering:
 
     def after_another_second(self, pods: int) -> "Gathering":
         """Return the state at the next listing, a second later, if there are so many pending pods now."""
-        return Gathering(self.waited + 1, pods, self.idle_until(pods))
+        return Gathering(self.waited + 1, pods, self.idle_until(pods), self.unrecordable)
 
     @staticmethod
     def of_next_batch(pods: int) -> "Gathering":

@@ -24,7 +24,7 @@ from joiner.pools.timestamps import format_timestamp
 MULTIPLE_NODES: Final = "MultipleNodesFound"
 RESOURCE_NOT_REGISTERED: Final = "ResourceNotRegistered"
 CONDITION_OF_TROUBLE: Final = {MULTIPLE_NODES: "Registered", RESOURCE_NOT_REGISTERED: "Initialized"}
-"""Trouble -> the condition that is Unknown with this reason. The reasons are those of Karpenter."""
+"""Trouble -> the condition that is Unknown with this reason, unless it is True. The reasons are those of Karpenter."""
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
 

@@ -147,11 +147,9 @@ def _launchable(
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_class}
-        if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels) or not _has_image(
-            resolved, known
-        ):
+        if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels):
             continue
-        if find_incompatibility(known, node_class, strategy):
+        if not _has_image(resolved, known) or find_incompatibility(known, node_class, strategy):
             continue
         model: PoolInstanceType | None = None
         committed = _committed(known, inputs.catalogue.commitments) if runs_linux(labels) else ()
