@@ -110,10 +110,13 @@ def test_without_any_capacity_the_pod_has_an_event_the_execution_succeeds_and_la
     assert planning(short, known) == []
 
     # The offerings may be asked for again, and are short still: tried once more, and remembered once more
-    let_three_minutes_pass(short)
     known = short.executions()
-    assert short.sweep() == "SUCCEEDED"
-    short.rest()
+    let_three_minutes_pass(short)
+    for _ in range(3):  # a sweep ends at once while the one of the schedule has the turn
+        assert short.sweep() == "SUCCEEDED"
+        short.rest()
+        if planning(short, known):
+            break
     assert len(planning(short, known)) == 1
     assert marks(short)  # EC2 was asked, and refused
 

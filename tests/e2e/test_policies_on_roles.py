@@ -3,13 +3,12 @@
 A forbidden request is refused with the policy's message, although RBAC allows it.
 """
 
-import time
-
 import pytest
 
 from joiner.names import LISTED_POD_WRITERS, VIEWERS
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
-from tests.e2e.policy_members import MERGE, SEEN, PolicedCluster, refused
+from joiner_local.demo.change_watch import until
+from tests.e2e.policy_members import MERGE, PolicedCluster, refused
 
 pytestmark = pytest.mark.e2e
 
@@ -39,7 +38,7 @@ def test_the_pods_in_the_role_are_skipped_and_no_others(cluster: PolicedCluster)
     writer = cluster.member(VIEWERS, LISTED_POD_WRITERS)
 
     write(writer, {**RULE, "resourceNames": ["uid-1", "uid-2"]})
-    time.sleep(SEEN)
+    until(lambda: may_skip(cluster.admin, "uid-1"), what="the API server's view of the Role", limit=30)
     assert [may_skip(cluster.admin, uid) for uid in ("uid-1", "uid-2", "uid-3", "every-pod")] == [
         True,
         True,
@@ -48,8 +47,7 @@ def test_the_pods_in_the_role_are_skipped_and_no_others(cluster: PolicedCluster)
     ]
 
     write(writer)
-    time.sleep(SEEN)
-    assert not may_skip(cluster.admin, "uid-1")
+    until(lambda: not may_skip(cluster.admin, "uid-1"), what="the API server's view of the empty Role", limit=30)
 
 
 @pytest.mark.parametrize(
