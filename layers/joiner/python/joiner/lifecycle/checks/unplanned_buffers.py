@@ -6,29 +6,26 @@ free capacity changes with every pod that is bound, and in a busy cluster no nod
 
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
-from joiner.lifecycle.planning_back_off import PendingPodClass
 
 
 def find_changed_buffers(survey: ClusterSurvey) -> list[str]:
     """Return one sentence if the buffers, or what they name, are not planned as they are written."""
-    due = are_buffers_due(_describe(survey), survey.answers, survey.at)
+    written = describe_buffers(survey.lists, served=False, bound=(), nodes=(), unavailable=())
+    due = are_buffers_due(written, survey.answers, survey.at)
     return ["CapacityBuffers are not planned as they are written"] if due else []
 
 
 def find_buffers_to_plan(survey: ClusterSurvey) -> list[str]:
     """Return one sentence if the buffers are not planned for the present free capacity."""
-    due = is_free_capacity_due(_describe(survey), survey.answers, survey.at)
-    return ["CapacityBuffers are not planned for the present nodes and pods"] if due else []
-
-
-def _describe(survey: ClusterSurvey) -> dict[str, PendingPodClass]:
-    return describe_buffers(
+    described = describe_buffers(
         survey.lists,
         served=survey.buffered is not None,
         bound=survey.pods,
         nodes=survey.nodes,
         unavailable=survey.unavailable,
     )
+    due = is_free_capacity_due(described, survey.answers, survey.at)
+    return ["CapacityBuffers are not planned for the present nodes and pods"] if due else []
 
 
 CHANGED_BUFFERS = ClusterCheck("changedBuffers", find_changed_buffers)
