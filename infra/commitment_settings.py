@@ -44,7 +44,7 @@ class CommitmentSettings:
     savings_plans: tuple[SavingsPlanSettings, ...] = ()
 
     def to_json(self) -> str:
-        """Return the text that `joiner.catalogue.owned_commitments` reads; empty without commitments."""
+        """Return the text for `joiner.catalogue.reserved_instances_and_savings_plans`; empty without commitments."""
         if not (self.reserved_instances or self.savings_plans):
             return ""
         content: Mapping[str, list[dict[str, Any]]] = {

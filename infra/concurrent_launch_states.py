@@ -14,6 +14,14 @@ from typing import Any, Final
 from infra.launch_states import LaunchStates
 from infra.lease_states import LEASE_KEY
 from infra.service_integrations import ItemUpdate
+from infra.state_machine_limits import (
+    CHECK_DURING_LAUNCHES_SECONDS,
+    FIRST_RECORD_SECONDS,
+    FREQUENT_RECORDS,
+    MAX_RECORDS,
+    SECONDS_BETWEEN_FREQUENT_RECORDS,
+    SECONDS_BETWEEN_LATER_RECORDS,
+)
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -28,14 +36,6 @@ from infra.states_language import (
     parallel_state,
     pass_state,
     wait_state,
-)
-from infra.waits_and_limits import (
-    CHECK_DURING_LAUNCHES_SECONDS,
-    FIRST_RECORD_SECONDS,
-    FREQUENT_RECORDS,
-    MAX_RECORDS,
-    SECONDS_BETWEEN_FREQUENT_RECORDS,
-    SECONDS_BETWEEN_LATER_RECORDS,
 )
 
 RECORD_PAUSE: Final = (

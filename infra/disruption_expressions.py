@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from infra.state_machine_limits import REPLACEMENTS_AWAITED_SECONDS
 from infra.states_language import jsonata
-from infra.waits_and_limits import REPLACEMENTS_AWAITED_SECONDS
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,

@@ -19,6 +19,13 @@ from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_parts import MachineParts
 from infra.scale_up_states import NO_CATALOGUE
 from infra.service_integrations import ItemUpdate, execution_name
+from infra.state_machine_limits import (
+    DISRUPTION_LEASE_ATTEMPTS,
+    DISRUPTION_TIMEOUT_SECONDS,
+    DISRUPTION_TURN_SECONDS,
+    LEASE_RETRY_SECONDS,
+    SECONDS_BETWEEN_PROPOSALS,
+)
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -36,13 +43,6 @@ from infra.states_language import (
     state_machine,
     succeed_state,
     wait_state,
-)
-from infra.waits_and_limits import (
-    DISRUPTION_LEASE_ATTEMPTS,
-    DISRUPTION_TIMEOUT_SECONDS,
-    DISRUPTION_TURN_SECONDS,
-    LEASE_RETRY_SECONDS,
-    SECONDS_BETWEEN_PROPOSALS,
 )
 from joiner.item_keys import DISRUPT, LEASE, item_key
 

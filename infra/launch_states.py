@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations
+from infra.state_machine_limits import (
+    CONCURRENT_LAUNCHES,
+    GATHER_SECONDS,
+    GATHER_SECONDS_OF_ONE_NODE,
+    REGISTRATION_CHECK_SECONDS,
+    SETTLING_SECONDS,
+    SHORTEST_BOOT_SECONDS,
+)
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -20,14 +28,6 @@ from infra.states_language import (
     jsonata,
     map_state,
     pass_state,
-)
-from infra.waits_and_limits import (
-    CONCURRENT_LAUNCHES,
-    GATHER_SECONDS,
-    GATHER_SECONDS_OF_ONE_NODE,
-    REGISTRATION_CHECK_SECONDS,
-    SETTLING_SECONDS,
-    SHORTEST_BOOT_SECONDS,
 )
 from joiner.item_keys import WAVE, item_key
 

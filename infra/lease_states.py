@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.service_integrations import ItemUpdate, ServiceIntegrations
+from infra.state_machine_limits import LEASE_SECONDS
 from infra.states_language import EXECUTION_ARN, NOW_SECONDS, RESULT, Catch, State, jsonata
-from infra.waits_and_limits import LEASE_SECONDS
 from joiner.item_keys import LEASE, SCALE_UP, item_key
 
 LEASE_KEY: Final = item_key(LEASE, SCALE_UP)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from infra.states_language import NOW_SECONDS, jsonata
-from infra.waits_and_limits import (
+from infra.state_machine_limits import (
     MAX_DUE_WAIT_SECONDS,
     MAX_NOTES_WAIT_SECONDS,
     TERMINATION_POLL_SECONDS,
     RetirementLimits,
 )
+from infra.states_language import NOW_SECONDS, jsonata
 
 VOLUNTARY_REASONS: Final = '["empty", "expired", "consolidated", "drifted", "recommended", "surplus"]'
 """Reasons of retirements that may be cancelled. They begin under the lease: while it is held, no plan uses these

@@ -27,6 +27,16 @@ from infra.machine_parts import MachineParts
 from infra.retirement_expressions import CLAIM_GROUPS, SECONDS_UNTIL_DUE, SECONDS_UNTIL_NOTED, SUMMARY
 from infra.retirement_wave_states import wave_states
 from infra.service_integrations import execution_name
+from infra.state_machine_limits import (
+    CONCURRENT_GROUPS,
+    CONCURRENT_WAVES,
+    LAUNCH_RECORD_ATTEMPTS,
+    LAUNCH_RECORD_RETRY_SECONDS,
+    LEASE_RETRY_SECONDS,
+    RETIREMENT_LEASE_ATTEMPTS,
+    STANDARD_LIMITS,
+    RetirementLimits,
+)
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -44,16 +54,6 @@ from infra.states_language import (
     state_machine,
     succeed_state,
     wait_state,
-)
-from infra.waits_and_limits import (
-    CONCURRENT_GROUPS,
-    CONCURRENT_WAVES,
-    LAUNCH_RECORD_ATTEMPTS,
-    LAUNCH_RECORD_RETRY_SECONDS,
-    LEASE_RETRY_SECONDS,
-    RETIREMENT_LEASE_ATTEMPTS,
-    STANDARD_LIMITS,
-    RetirementLimits,
 )
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {

@@ -13,7 +13,7 @@ from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.service_integrations import ServiceIntegrations
-from infra.waits_and_limits import EXPRESS_LIMITS
+from infra.state_machine_limits import EXPRESS_LIMITS
 from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes")

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.states_language import jsonata
-from infra.waits_and_limits import (
+from infra.state_machine_limits import (
     MAX_LAUNCH_GROUPS,
     MAX_REGISTRATION_DELAY_SECONDS,
     MAX_REPLANS,
     MAX_SCALE_UP_ROUNDS,
     MAX_THROTTLE_BACKOFF_SECONDS,
 )
+from infra.states_language import jsonata
 
 THROTTLE_BACKOFF: Final = f"$ceil($min([$power(2, $throttles), {MAX_THROTTLE_BACKOFF_SECONDS}]) * (1 + $random()) / 2)"
 """Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16. Half of them is

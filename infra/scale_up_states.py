@@ -23,6 +23,7 @@ from infra.scale_up_expressions import (
     THROTTLE_BACKOFF,
 )
 from infra.service_integrations import execution_name
+from infra.state_machine_limits import SCALE_UP_TIMEOUT_SECONDS
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -41,7 +42,6 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
-from infra.waits_and_limits import SCALE_UP_TIMEOUT_SECONDS
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""

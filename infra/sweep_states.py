@@ -23,6 +23,7 @@ from typing import Any, Final
 from infra.lease_states import LeaseStates
 from infra.machine_parts import MachineParts
 from infra.service_integrations import CALL_SECONDS, execution_name
+from infra.state_machine_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 from infra.states_language import (
     EVERY_ERROR,
     Catch,
@@ -41,7 +42,6 @@ from infra.states_language import (
     wait_state,
 )
 from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
-from infra.waits_and_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 from joiner.names import WARM_UP
 
 RING_DELAY: Final = "$states.input.after"

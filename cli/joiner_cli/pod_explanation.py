@@ -11,7 +11,7 @@ from typing import Final
 from joiner import names
 from joiner.cluster import Pod
 from joiner.cluster.quantities import format_amount
-from joiner.lifecycle.deadlines import registration_deadline
+from joiner.lifecycle.node_deadlines import registration_deadline
 from joiner.planning import ExistingNode, PlannedNode, Snapshot, plan
 from joiner.pools.timestamps import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan

@@ -14,8 +14,8 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.cluster import Node
-from joiner.lifecycle.binding import Binding, BindingInput, choose_bindings
 from joiner.lifecycle.filled_nodes import BindingResults, FilledNodes, NodeToFill, Slots, assess_filled_nodes
+from joiner.lifecycle.pod_binding import Binding, BindingInput, choose_bindings
 from joiner.names import FILLING
 from joiner.planning import Snapshot
 from joiner.pools.timestamps import parse_timestamp

@@ -9,7 +9,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.cluster import Node
-from joiner.lifecycle import deadlines
+from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.failed_claims import CONDITION_OF_REASON, REGISTRATION_TIMEOUT, failure_reason
 from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_without_taint, registration_patch
 from joiner.lifecycle.registration_progress import (
@@ -73,7 +73,7 @@ class NodeRegistration:
         event is then the report.
         """
         claim, trouble = progress.claim, progress.trouble
-        if trouble == RESOURCE_NOT_REGISTERED and not deadlines.devices_overdue(claim, self._now):
+        if trouble == RESOURCE_NOT_REGISTERED and not node_deadlines.devices_overdue(claim, self._now):
             return progress
         name = CONDITION_OF_TROUBLE[trouble]
         known, event = claim.conditions[name], reporting.report_trouble(claim, trouble, progress.message)
@@ -125,7 +125,7 @@ class NodeRegistration:
                 events.append(reporting.report_missing_taint(claim, node))
             node = self._patch(claim, node)
         if not claim.registered or claim.node_name != node.name:
-            claim = claim.as_registered(node.name, at=self._now, opens_by=self._now + deadlines.INITIALIZATION)
+            claim = claim.as_registered(node.name, at=self._now, opens_by=self._now + node_deadlines.INITIALIZATION)
             write_status(self._kube, claim)
             events += reporting.report_registered(claim, node)
         assessed = assess_registered(claim, node)

@@ -23,7 +23,7 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_tim
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
-from joiner.disruption.ended_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
+from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.planning import Snapshot
 from joiner.pools import InvalidManifest, NodeClaim, write_claim_status

@@ -18,8 +18,8 @@ from joiner.adapters.cluster_view import PLANNED, ClusterView, ListedCluster
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.lifecycle.claim_progress import assess_progress, open_assignments
 from joiner.lifecycle.other_autoscalers import refusal_reason
-from joiner.lifecycle.progress import assess_progress, open_assignments
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.pools import NodeClaim

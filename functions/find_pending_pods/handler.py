@@ -31,16 +31,17 @@ from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
+from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
-from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.initialization import closed_too_long
+from joiner.lifecycle.node_watching import WATCHED_FOR
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import (
     PendingPodClass,
@@ -49,9 +50,8 @@ from joiner.lifecycle.planning_back_off import (
     find_classes_to_plan,
     replicas_key,
 )
-from joiner.lifecycle.progress import assess_progress, list_uncovered_pods, open_assignments
+from joiner.lifecycle.pod_gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.replica_counts import count_missing_replicas
-from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules

@@ -16,7 +16,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import documents, environment
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS

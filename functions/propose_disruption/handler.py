@@ -20,7 +20,7 @@ from joiner.adapters.payload import Task, shortened
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
-from joiner.disruption.pod_events import digest_snapshot, find_pod_events
+from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot

@@ -19,7 +19,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.cluster import Node
-from joiner.lifecycle.rebuilding import rebuilt_claim
+from joiner.lifecycle.claim_rebuilding import rebuilt_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.node_pool import pool_key_of

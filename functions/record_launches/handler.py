@@ -21,14 +21,14 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Assignment
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import Store
+from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.failed_claims import may_register_late
+from joiner.lifecycle.node_watching import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.lifecycle.pool_usage import usage_patches
-from joiner.lifecycle.progress import assess_progress
-from joiner.lifecycle.watching import WATCHED_FOR
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
 from joiner.pools.registration_health import LAUNCH_FAILED

@@ -33,15 +33,15 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
 from joiner.adapters.payload import Task
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
+from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_holds import find_class_holds
 from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.planning_back_off import replicas_key
-from joiner.lifecycle.progress import assess_progress
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod

@@ -27,7 +27,11 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
-from joiner.catalogue.owned_commitments import DeclaredCommitments, commitments_of_settings, list_commitments
+from joiner.catalogue.reserved_instances_and_savings_plans import (
+    DeclaredCommitments,
+    commitments_of_settings,
+    list_commitments,
+)
 from joiner.names import SPOT
 
 logger = Logger()

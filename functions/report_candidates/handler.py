@@ -19,7 +19,7 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_tim
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.disruption.consolidatable import find_consolidatable, mark_consolidatable
-from joiner.disruption.pod_events import digest_snapshot, find_pod_events
+from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.reporting import disruption_events
 
 logger = Logger()

@@ -15,7 +15,6 @@ from aws_lambda_powertools import Logger
 
 from functions.survey_cluster.survey_document import build_survey_document
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.absences import Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.disruption_items import DisruptionRecord
@@ -26,15 +25,16 @@ from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.listed_pods_role import ListedPodsRole
+from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
-from joiner.disruption.pod_events import digest_nodes, find_pod_events, note_pod_events
+from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.buffer_planning import digest_buffers

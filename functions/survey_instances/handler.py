@@ -21,7 +21,6 @@ from functions.survey_instances.instance_names import name_instances
 from functions.survey_instances.status_checks import InstanceHealth
 from functions.survey_instances.unregistered_instances import ConsoleKeeping
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2_client import Ec2
@@ -30,6 +29,7 @@ from joiner.adapters.executions import RUNNING, STATUS_UNKNOWN, SUCCEEDED, Execu
 from joiner.adapters.failed_launches import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
+from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store

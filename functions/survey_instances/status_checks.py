@@ -9,9 +9,9 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters.absences import Impairments
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
+from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.checks import SeenClaim
 from joiner.lifecycle.instance_health import HealthFinding, find_impaired, find_impaired_pools, judge_health

@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.service_integrations import ServiceIntegrations
-from infra.waits_and_limits import EXPRESS_LIMITS, STANDARD_LIMITS
+from infra.state_machine_limits import EXPRESS_LIMITS, STANDARD_LIMITS
 from tests.infra.scripted import Answer, Line, Scripted
 
 

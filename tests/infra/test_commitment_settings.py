@@ -5,7 +5,11 @@ from dataclasses import replace
 
 from infra.commitment_settings import CommitmentSettings, ReservedInstanceSettings, SavingsPlanSettings
 from infra.settings import Settings
-from joiner.catalogue.owned_commitments import ReservedInstances, SavingsPlan, commitments_of_settings
+from joiner.catalogue.reserved_instances_and_savings_plans import (
+    ReservedInstances,
+    SavingsPlan,
+    commitments_of_settings,
+)
 from tests.infra.conftest import Synthesis, Synthesise
 
 DECLARED = CommitmentSettings(

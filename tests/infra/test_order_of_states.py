@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from infra.waits_and_limits import (
+from infra.state_machine_limits import (
     EXPRESS_LIMITS,
     LEASE_RETRY_SECONDS,
     MAX_DUE_WAIT_SECONDS,

@@ -27,9 +27,9 @@ from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
 from infra.scale_up_states import scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
+from infra.state_machine_limits import LEASE_SECONDS
 from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
-from infra.waits_and_limits import LEASE_SECONDS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_LIMIT

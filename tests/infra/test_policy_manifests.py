@@ -11,7 +11,7 @@ from infra.function_configuration import CONFIGURATIONS
 from infra.manifest_installation import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
 from joiner.cluster.node_shards import OTHER, shard_of
-from joiner.disruption.ended_reservations import ON_DEMAND_LABELS
+from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS
 from joiner.lifecycle.rollout import RESTARTED_AT
 from joiner.names import (
     CLAIM_LABELLERS,

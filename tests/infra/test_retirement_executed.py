@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.retirement_workflow import FUNCTIONS
-from infra.waits_and_limits import EXPRESS_LIMITS
+from infra.state_machine_limits import EXPRESS_LIMITS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted import Answer, ScriptedAccount, scripted_account

@@ -11,7 +11,7 @@ from infra.function_configuration import CONFIGURATIONS
 from infra.launch_states import AWAIT_NODES_EXPRESSION
 from infra.scale_up_expressions import SUMMARY
 from infra.service_integrations import CLUSTER_FIELDS
-from infra.waits_and_limits import LEASE_SECONDS, MAX_DUE_WAIT_SECONDS
+from infra.state_machine_limits import LEASE_SECONDS, MAX_DUE_WAIT_SECONDS
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import States, Synthesis, flat, graphs
 

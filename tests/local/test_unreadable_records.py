@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruption_items import DisruptionRecord, LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.drift_detections import DriftDetections
@@ -14,7 +13,8 @@ from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.orphan_records import Absences, Impairments
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.records import UnreadableRecord
 from joiner.adapters.retirements import Retirements

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
-from joiner.catalogue.owned_commitments import (
+from joiner.catalogue.reserved_instances_and_savings_plans import (
     ReservedInstances,
     SavingsPlan,
     commitments_of_settings,

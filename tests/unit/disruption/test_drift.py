@@ -17,7 +17,7 @@ from joiner.disruption.drift import (
     find_drift,
     stamp_digests,
 )
-from joiner.disruption.ended_reservations import has_left_reservation
+from joiner.disruption.ended_capacity_reservations import has_left_reservation
 from joiner.pools import (
     Image,
     NodeClaim,

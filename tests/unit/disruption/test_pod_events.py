@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from joiner.cluster import Node, Pod
 from joiner.disruption.disruption_history import SeenPods
-from joiner.disruption.pod_events import digest_pods, find_pod_events, note_pod_events
+from joiner.disruption.last_pod_events import digest_pods, find_pod_events, note_pod_events
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NODE = Node("node-a")

@@ -15,7 +15,6 @@ from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
 from joiner import names
 from joiner.adapters import documents
-from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ListedCluster
 from joiner.adapters.disruptions import Disruptions
@@ -27,14 +26,15 @@ from joiner.adapters.executions import STATUS_UNKNOWN
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.listed_pods_role import ListedPodsRole
+from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.payload import ClusterFacts, Execution, Task, is_express
-from joiner.adapters.planning_back_offs import PlanningBackOffs
+from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirements, Resources
-from joiner.lifecycle.gathering import Gathering
+from joiner.lifecycle.pod_gathering import Gathering
 from joiner.names import (
     DOORBELL_WEBHOOK,
     DOORBELL_WEBHOOKS,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.absences import Impairments
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube_claims import list_claims
+from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.pools import NodeClaim, read_manifests

@@ -14,7 +14,7 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.store import Store
 from joiner.catalogue import CapacityEstimate, Offering, load_published_prices
 from joiner.catalogue.commitments import Commitment
-from joiner.catalogue.owned_commitments import commitments_of_settings
+from joiner.catalogue.reserved_instances_and_savings_plans import commitments_of_settings
 from joiner.cluster.resources import MEMORY, PODS
 from tests.unit.functions.scale_up import SimulatedCluster
 

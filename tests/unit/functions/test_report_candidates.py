@@ -11,7 +11,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.disruption.disruption_history import SeenPods
-from joiner.disruption.pod_events import digest_snapshot
+from joiner.disruption.last_pod_events import digest_snapshot
 from joiner.disruption.proposal import KeptNode, Proposal
 from joiner.planning import Snapshot
 from joiner.pools import read_node_claim

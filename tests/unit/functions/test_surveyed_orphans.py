@@ -9,10 +9,10 @@ from functions.collect_garbage import handler as collect_garbage
 from functions.rebuild_claims import handler as rebuild_claims
 from functions.survey_instances import handler as survey_instances
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.absences import Absences, Impairments
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.kube_errors import Unreachable
+from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest

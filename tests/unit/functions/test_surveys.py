@@ -6,10 +6,10 @@ import pytest
 
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.absences import Absences
 from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.orphan_records import Absences
 from joiner.adapters.retirements import Retirements
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim

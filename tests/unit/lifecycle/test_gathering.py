@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from joiner.cluster import Pod
-from joiner.lifecycle.gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
+from joiner.lifecycle.pod_gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 
 TIMES = BatchTimes()
 

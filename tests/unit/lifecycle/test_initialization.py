@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from joiner.lifecycle import deadlines
+from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.initialization import (
     initialization_patch,
     may_be_filled,
@@ -83,29 +83,30 @@ def test_opening_takes_off_the_filling_taint_alone_at_the_version_that_was_read(
 
 
 def test_no_node_is_closed_for_more_than_five_minutes() -> None:
-    assert not deadlines.closed_too_long("2026-11-21T11:56:00Z", NOON)
-    assert deadlines.closed_too_long("2026-11-21T11:54:00Z", NOON)
-    assert not deadlines.closed_too_long("", NOON)
+    assert not node_deadlines.closed_too_long("2026-11-21T11:56:00Z", NOON)
+    assert node_deadlines.closed_too_long("2026-11-21T11:54:00Z", NOON)
+    assert not node_deadlines.closed_too_long("", NOON)
 
 
 def test_bindings_that_fail_keep_a_ready_node_closed_for_ten_seconds_at_most() -> None:
-    assert not deadlines.binding_timed_out(NOON - timedelta(seconds=9), NOON)
-    assert deadlines.binding_timed_out(NOON - timedelta(seconds=11), NOON)
+    assert not node_deadlines.binding_timed_out(NOON - timedelta(seconds=9), NOON)
+    assert node_deadlines.binding_timed_out(NOON - timedelta(seconds=11), NOON)
 
 
 def test_a_node_that_takes_no_pods_in_a_quarter_of_an_hour_is_given_up() -> None:
     joined = claim().as_registered("node-1", at=NOON)
 
-    assert not deadlines.initialization_timed_out(joined, NOON + timedelta(minutes=14))
-    assert deadlines.initialization_timed_out(joined, NOON + timedelta(minutes=16))
-    assert not deadlines.initialization_timed_out(joined.as_initialized(at=NOON), NOON + timedelta(minutes=16))
-    assert not deadlines.initialization_timed_out(claim(), NOON + timedelta(minutes=16))
+    assert not node_deadlines.initialization_timed_out(joined, NOON + timedelta(minutes=14))
+    assert node_deadlines.initialization_timed_out(joined, NOON + timedelta(minutes=16))
+    assert not node_deadlines.initialization_timed_out(joined.as_initialized(at=NOON), NOON + timedelta(minutes=16))
+    assert not node_deadlines.initialization_timed_out(claim(), NOON + timedelta(minutes=16))
 
 
 def test_a_node_that_has_not_joined_in_a_quarter_of_an_hour_is_given_up() -> None:
     launched = claim().with_condition("Launched", "True", at=NOON)
 
-    assert not deadlines.registration_timed_out(launched, NOON + timedelta(minutes=14))
-    assert deadlines.registration_timed_out(launched, NOON + timedelta(minutes=16))
-    assert not deadlines.registration_timed_out(launched.as_registered("node-1", at=NOON), NOON + timedelta(minutes=16))
-    assert not deadlines.registration_timed_out(claim(), NOON + timedelta(minutes=16))
+    assert not node_deadlines.registration_timed_out(launched, NOON + timedelta(minutes=14))
+    assert node_deadlines.registration_timed_out(launched, NOON + timedelta(minutes=16))
+    registered = launched.as_registered("node-1", at=NOON)
+    assert not node_deadlines.registration_timed_out(registered, NOON + timedelta(minutes=16))
+    assert not node_deadlines.registration_timed_out(claim(), NOON + timedelta(minutes=16))

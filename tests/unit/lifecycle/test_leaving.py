@@ -8,7 +8,7 @@ import pytest
 from joiner.cluster import Pod, Taint
 from joiner.lifecycle.checks import ClusterSurvey
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
-from joiner.lifecycle.progress import list_uncovered_pods
+from joiner.lifecycle.claim_progress import list_uncovered_pods
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED
 from joiner.pools.retiring_nodes import find_retiring_nodes

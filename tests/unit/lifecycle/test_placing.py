@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.cluster import Node, Pod, sum_resources
-from joiner.lifecycle.binding import BindingInput, choose_bindings, count_open_slots
+from joiner.lifecycle.pod_binding import BindingInput, choose_bindings, count_open_slots
 from tests.unit.lifecycle.joining_nodes import FILLING, LINGERING, daemon_pod, node, pod
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from joiner.cluster import Resources
-from joiner.lifecycle.deadlines import INITIALIZATION
 from joiner.lifecycle.declared_status import status_patches
 from joiner.lifecycle.launched_claims import launched_claim
+from joiner.lifecycle.node_deadlines import INITIALIZATION
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.pools import InvalidManifest, NodeClassProblem, NodeClassRef, NodePool, ResolvedNodeClass
 from tests.unit.lifecycle.joining_nodes import NOON, claim

@@ -12,9 +12,9 @@ from joiner.planning import Ceilings, Snapshot
 from joiner.planning.packing.node_filling import NodePattern, Packing
 from joiner.planning.placement.realize_packing import PackingRealizer, expressible_groups
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
-from joiner.planning.state.build import build_state
 from joiner.planning.state.domain_assignment import assign_domains
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.state.plan_state_construction import build_state
 from tests.unit.planning.drawn_clusters import (
     CLASSES,
     HOST,

@@ -18,15 +18,15 @@ from joiner.adapters.parallel_calls import TimeLeft
 from joiner.adapters.payload import ClusterFacts, Task
 
 if TYPE_CHECKING:
-    from joiner.adapters.absences import Absences, Disuse, Impairments
     from joiner.adapters.disruptions import Disruptions
     from joiner.adapters.doorbell_rotation import DoorbellRotation
     from joiner.adapters.drift_detections import DriftDetections
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
+    from joiner.adapters.orphan_records import Absences, Disuse, Impairments
     from joiner.adapters.pause import Pause
-    from joiner.adapters.planning_back_offs import PlanningBackOffs
+    from joiner.adapters.planning_back_off_items import PlanningBackOffs
     from joiner.adapters.recommendations import Recommendations
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.store import Store
@@ -157,7 +157,7 @@ def ledger() -> "Ledger":
 @functools.cache
 def planning_back_offs() -> "PlanningBackOffs":
     """Return the back-offs of pods that no plan can place."""
-    from joiner.adapters.planning_back_offs import PlanningBackOffs
+    from joiner.adapters.planning_back_off_items import PlanningBackOffs
 
     return PlanningBackOffs(client("dynamodb"), setting("JOINER_TABLE"))
 
@@ -205,7 +205,7 @@ def disruptions() -> "Disruptions":
 @functools.cache
 def absences() -> "Absences":
     """Return the records of absences."""
-    from joiner.adapters.absences import Absences
+    from joiner.adapters.orphan_records import Absences
 
     return Absences(client("dynamodb"), setting("JOINER_TABLE"))
 
@@ -213,7 +213,7 @@ def absences() -> "Absences":
 @functools.cache
 def impairments() -> "Impairments":
     """Return the records of instances that fail EC2's status checks."""
-    from joiner.adapters.absences import Impairments
+    from joiner.adapters.orphan_records import Impairments
 
     return Impairments(client("dynamodb"), setting("JOINER_TABLE"))
 
@@ -229,7 +229,7 @@ def recommendations() -> "Recommendations":
 @functools.cache
 def disuse() -> "Disuse":
     """Return the records of node access that no instance uses."""
-    from joiner.adapters.absences import Disuse
+    from joiner.adapters.orphan_records import Disuse
 
     return Disuse(client("dynamodb"), setting("JOINER_TABLE"))
 

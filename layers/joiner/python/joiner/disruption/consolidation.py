@@ -24,9 +24,9 @@ from joiner.disruption.wave_budgets import WaveBudgets
 from joiner.disruption.wave_plan import WaveWriter
 from joiner.disruption.wave_search import FoundWave, WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
+from joiner.planning.limited_offer_search import has_supply
 from joiner.planning.planner import DEFAULT_POLICIES, uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
-from joiner.planning.supplied_search import has_supply
 from joiner.pools import ResolvedNodeClass
 
 NO_CEILINGS: Final = Ceilings()

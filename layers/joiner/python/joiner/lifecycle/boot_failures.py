@@ -7,8 +7,8 @@ and those that no execution awaited. The console output of the instance adds the
 from dataclasses import dataclass
 from typing import Final
 
-from joiner.lifecycle.deadlines import REGISTRATION_MINUTES
 from joiner.lifecycle.failed_claims import REGISTRATION_TIMEOUT, failure_reason
+from joiner.lifecycle.node_deadlines import REGISTRATION_MINUTES
 from joiner.lifecycle.retirement import RetirementReason
 from joiner.pools import NodeClaim
 

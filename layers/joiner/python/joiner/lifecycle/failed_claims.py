@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from joiner.cluster import Node
-from joiner.lifecycle.deadlines import LATE_REGISTRATION
+from joiner.lifecycle.node_deadlines import LATE_REGISTRATION
 from joiner.pools import NodeClaim
 
 REGISTRATION_TIMEOUT: Final = "RegistrationTimeout"

@@ -2,7 +2,7 @@
 
 A node that has its pods stays closed a little longer while a pod that is planned for another node fits into its free
 resources, or could preempt a pod on it. The scheduler would bind that pod to this node, and the plan would no longer
-hold. `joiner.lifecycle.deadlines` limits each of these waits.
+hold. `joiner.lifecycle.node_deadlines` limits each of these waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle import deadlines
-from joiner.lifecycle.binding import WaitingPod, count_open_slots, list_smallest_new, list_smallest_waiting
+from joiner.lifecycle import node_deadlines
+from joiner.lifecycle.pod_binding import WaitingPod, count_open_slots, list_smallest_new, list_smallest_waiting
 from joiner.names import FILLING
 
 Slots = Mapping[str, int]
@@ -91,14 +91,14 @@ class FilledNodes:
         """Return why a node of this check does not open yet; empty if it opens."""
         if not one.node.has_taint(FILLING):
             return ""
-        if not deadlines.binding_timed_out(one.ready_since, now) and one.failed:
+        if not node_deadlines.binding_timed_out(one.ready_since, now) and one.failed:
             return f"{len(one.failed)} bindings failed and are tried again: {one.failed[0]}"
-        if not deadlines.may_take_other_pods(one.ready_since, now) and self._takes_another_pod(one):
+        if not node_deadlines.may_take_other_pods(one.ready_since, now) and self._takes_another_pod(one):
             return f"has its {one.placed} pods, and stays closed to those that wait for other nodes"
-        if not deadlines.may_be_preempted(one.ready_since, now) and self._is_preempted(one, self.important):
+        if not node_deadlines.may_be_preempted(one.ready_since, now) and self._is_preempted(one, self.important):
             waiting = "wait for other nodes or were just bound to them"
             return f"has its {one.placed} pods, and stays closed to more important ones that {waiting}"
-        if not deadlines.may_take_other_pods(one.ready_since, now) and self._is_preempted(one, self.newcomers):
+        if not node_deadlines.may_take_other_pods(one.ready_since, now) and self._is_preempted(one, self.newcomers):
             return (
                 f"has its {one.placed} pods, and stays closed to more important ones that are new and have "
                 f"no node planned yet"
@@ -132,7 +132,7 @@ def assess_filled_nodes(
         [_assess(each, here[each.node.name], results) for each in filled],
         promised=list_smallest_waiting(slots, waiting),
         important=list_smallest_waiting(slots, pods),
-        newcomers=list_smallest_new(slots, waiting, now - deadlines.PLANNED_WITHIN),
+        newcomers=list_smallest_new(slots, waiting, now - node_deadlines.PLANNED_WITHIN),
     )
 
 

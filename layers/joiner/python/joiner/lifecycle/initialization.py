@@ -12,7 +12,7 @@ from typing import Any, Final
 from joiner import names
 from joiner.cluster import Node, Taint
 from joiner.cluster.resources import KUBELET_RESOURCES
-from joiner.lifecycle import deadlines
+from joiner.lifecycle import node_deadlines
 from joiner.pools import NodeClaim
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
@@ -106,7 +106,7 @@ def initialization_patch(node: Node) -> dict[str, Any]:
 def closed_too_long(node: Node, now: datetime) -> bool:
     """Return whether it is a node of this cluster that must open, regardless of its claim."""
     ours = names.NODEPOOL in node.labels or names.PROVISIONER in node.labels
-    return ours and node.has_taint(names.FILLING) and deadlines.closed_too_long(node.created, now)
+    return ours and node.has_taint(names.FILLING) and node_deadlines.closed_too_long(node.created, now)
 
 
 def opening_patch(node: Node) -> dict[str, Any]:

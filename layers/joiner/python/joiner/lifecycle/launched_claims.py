@@ -6,7 +6,7 @@ from datetime import datetime
 
 from joiner import names
 from joiner.cluster import Resources
-from joiner.lifecycle.deadlines import REGISTRATION
+from joiner.lifecycle.node_deadlines import REGISTRATION
 from joiner.pools import LaunchedInstance, NodeClaim
 
 

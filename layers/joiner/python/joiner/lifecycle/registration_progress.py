@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from joiner.cluster import Node
-from joiner.lifecycle import deadlines
+from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT, failure_reason
 from joiner.lifecycle.initialization import (
     find_device_remedy,
@@ -63,7 +63,7 @@ def _assess_without_node(claim: NodeClaim) -> RegistrationProgress:
         return RegistrationProgress("failed", f"was given up: {reason}")
     if claim.registered:
         return RegistrationProgress("waiting", f"its node {claim.node_name} is gone", NODE_GONE)
-    deadline = deadlines.registration_deadline(claim)
+    deadline = node_deadlines.registration_deadline(claim)
     until = f", it may until {format_timestamp(deadline)}" if deadline else ""
     return RegistrationProgress("waiting", f"instance {claim.instance_id} has not joined yet{until}")
 
@@ -86,9 +86,9 @@ def assess_deadlines(claim: NodeClaim, message: str, now: datetime) -> Registrat
 
     `message` is what its node waits for.
     """
-    if deadlines.registration_timed_out(claim, now):
-        reason = f"no node joined in {deadlines.REGISTRATION_MINUTES} minutes"
+    if node_deadlines.registration_timed_out(claim, now):
+        reason = f"no node joined in {node_deadlines.REGISTRATION_MINUTES} minutes"
         return RegistrationProgress("waiting", reason, REGISTRATION_TIMEOUT)
-    if deadlines.initialization_timed_out(claim, now):
+    if node_deadlines.initialization_timed_out(claim, now):
         return RegistrationProgress("waiting", f"its node does not take pods: {message}", INITIALIZATION_TIMEOUT)
     return None

@@ -25,8 +25,8 @@ from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import UNCHANGED, Plan
 from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
-from joiner.planning.state.build import build_state
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.state.plan_state_construction import build_state
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 
 NO_CEILINGS = Ceilings()
@@ -107,10 +107,10 @@ class Planner:
         warnings about capacity mixes only.
         """
         # These modules need numpy and HiGHS, which only the planning functions contain.
+        from joiner.planning.limited_offer_search import search_with_supplies
         from joiner.planning.output.plan_warnings import find_warnings
         from joiner.planning.output.plan_writer import write_plan
         from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
-        from joiner.planning.supplied_search import search_with_supplies
 
         meter = Meter(effort)
         state = self.state(snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies)

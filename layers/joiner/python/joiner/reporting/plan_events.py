@@ -9,7 +9,7 @@ from typing import Any
 
 from joiner.cluster import Pod
 from joiner.launching import RefusedClaim
-from joiner.lifecycle.deadlines import registration_deadline
+from joiner.lifecycle.node_deadlines import registration_deadline
 from joiner.planning import ExistingNode, PendingPod, Plan, PlannedNode, Reason
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
 from joiner.pools.timestamps import format_timestamp

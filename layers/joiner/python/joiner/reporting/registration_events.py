@@ -1,8 +1,8 @@
 """Events of nodes that join: on the node, on its claim, and on the pods that are placed on it."""
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.deadlines import INITIALIZATION_MINUTES, REGISTRATION_MINUTES
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT
+from joiner.lifecycle.node_deadlines import INITIALIZATION_MINUTES, REGISTRATION_MINUTES
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 

@@ -4,8 +4,8 @@ Pods that have an event with the reason are left out, unless something has chang
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
+from joiner.lifecycle.claim_progress import list_uncovered_pods, open_assignments
 from joiner.lifecycle.planning_back_off import describe_pending_classes, find_classes_to_plan
-from joiner.lifecycle.progress import list_uncovered_pods, open_assignments
 from joiner.pools.retiring_nodes import find_retiring_nodes
 
 

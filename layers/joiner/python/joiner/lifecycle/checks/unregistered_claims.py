@@ -6,7 +6,7 @@ or joins later still, it is retired with its claim. A node that never became rea
 stays: a person must check it.
 """
 
-from joiner.lifecycle import deadlines
+from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, WITHOUT_NODE, failure_reason, may_register_late
 
@@ -19,7 +19,7 @@ def find_unregistered_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         if claim.deleting:
             continue
         reason, node = failure_reason(claim), nodes.get(claim.key)
-        if node is None and (reason in WITHOUT_NODE or deadlines.registration_timed_out(claim, survey.now)):
+        if node is None and (reason in WITHOUT_NODE or node_deadlines.registration_timed_out(claim, survey.now)):
             found.append(DueRetirement(claim, "never-joined", f"the node of {claim.key} never joined"))
         elif node is not None and reason in WITHOUT_NODE and not may_register_late(claim, survey.now):
             found.append(

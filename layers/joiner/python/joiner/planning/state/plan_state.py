@@ -22,7 +22,7 @@ from joiner.planning.state.limit_violations import (
 )
 from joiner.planning.state.node_state import NodeState, attach_volume, attachable_pods
 from joiner.planning.state.pod_topology import GroupRules
-from joiner.planning.state.rule_compilation import compile_rules
+from joiner.planning.state.spread_and_affinity_compilation import compile_rules
 from joiner.pools import InvalidManifest, NodePool
 
 EMPTY: Final[Mapping[tuple[str, ...], int]] = {}

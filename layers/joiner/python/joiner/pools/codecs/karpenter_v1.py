@@ -17,8 +17,8 @@ from joiner.pools.codecs.instance_options import (
     read_network_interfaces,
     read_placement_group,
 )
-from joiner.pools.codecs.machine_settings import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner.pools.codecs.node_class_fields import read_block_devices, read_kubelet, read_metadata_options, read_tags
 from joiner.pools.codecs.object_metadata import read_metadata, read_spec
 from joiner.pools.codecs.planning_annotations import read_pool_planning
 from joiner.pools.codecs.pool_requirements import (

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.binding import count_open_slots
 from joiner.lifecycle.failed_claims import failure_reason
+from joiner.lifecycle.pod_binding import count_open_slots
 from joiner.pools import NodeClaim
 
 
