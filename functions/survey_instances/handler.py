@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from aws_lambda_powertools import Logger
 
 from functions.survey_instances.instance_names import name_instances
+from functions.survey_instances.optional_calls import STORAGE_ERRORS, OptionalCalls, storage_trouble
 from functions.survey_instances.status_checks import InstanceHealth
 from functions.survey_instances.unregistered_instances import ConsoleKeeping
 from joiner.adapters import documents, environment, metrics
@@ -35,7 +36,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.disruption.drift import ObservedInstance
 from joiner.item_keys import RETIREMENT
-from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
+from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
 from joiner.lifecycle.retirement import RetirementReason
 from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
@@ -83,6 +84,7 @@ class InstanceSurveying:
         executions: ExecutionStatus,
         ec2: Ec2,
         store: Store,
+        optional: OptionalCalls,
         *,
         clock: Callable[[], datetime],
         apart: int = 45,
@@ -94,11 +96,12 @@ class InstanceSurveying:
         self._retirements = memory.retirements
         self._absences = memory.absences
         self._impairments = memory.impairments
-        self._health = InstanceHealth(ec2, memory.impairments, memory.retirements)
+        self._health = InstanceHealth(optional.ec2, memory.impairments, memory.retirements)
         self._disruptions = memory.disruptions
         self._executions = executions
         self._ec2 = ec2
         self._store = store
+        self._optional = optional
         self._apart = apart
 
     def answer(self, task: Task, key: str, asked: Sequence[Asked], *, drift: bool = False) -> dict[str, Any]:
@@ -119,17 +122,19 @@ class InstanceSurveying:
         switch = self._switch()
         acting = switch not in STOPS_EVERYTHING
         troubles = self._health.record(seen.claims, self._clock(), acting=acting)
-        uninstalled = [_uninstalled(each) for each in seen.claims] if switch == DRAINING else []
-        requests = [*asked, *map(_asked, verdict.retire)]
+        draining = seen.claims if switch == DRAINING else []  # all nodes leave while Joiner is uninstalled
+        uninstalled = [_request(each.name, RetirementReason.UNINSTALLED, each.instance) for each in draining]
+        requests = [*asked, *(_request(case.claim, case.reason, case.instance) for case in verdict.retire)]
         retire, freed = self._retire(seen.claims, instances, uninstalled, requests)
         unreadable = self._unreadable()
         if acting:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)
             troubles = [*troubles, *self._keep_consoles(retire[:RETIRED_AT_ONCE], seen)]
-        reasons = [*unreadable, *troubles, *_reasons(broken, dead, opened, freed, verdict)]
+        described, unstored = self._describe(task, found.values()) if drift else ("", [])
+        reasons = [*unreadable, *troubles, *unstored, *_reasons(broken, dead, opened, freed, verdict)]
         return {
             "instances": len(instances),
-            "described": self._describe(task, found.values()) if drift else "",
+            "described": described,
             "endedWaves": len(dead),
             "leaseBroken": bool(broken),
             "disrupting": self._is_disrupting(),
@@ -172,7 +177,8 @@ class InstanceSurveying:
         parts = (self._ledger, self._retirements, self._absences, self._impairments)
         return [str(one) for part in parts for one in part.unreadable]
 
-    def _describe(self, task: Task, found: Iterable[Instance]) -> str:
+    def _describe(self, task: Task, found: Iterable[Instance]) -> tuple[str, list[str]]:
+        """Return the key of the stored instances, empty if they could not be stored, and the reason."""
         living = {
             each.id: ObservedInstance(
                 each.image, each.subnet, frozenset(each.security_groups), each.reservation, each.placement_group
@@ -180,7 +186,10 @@ class InstanceSurveying:
             for each in found
             if each.works
         }
-        return documents.put_instances(self._store, task, living)
+        try:
+            return documents.put_instances(self._optional.store, task, living), []
+        except STORAGE_ERRORS as error:
+            return "", [storage_trouble("the instances for the detection of drift", error)]
 
     def _instances(self, cluster: str, seen: KeptSurvey) -> dict[str, Instance]:
         """Return all instances of this cluster in any state, and instances of claims and nodes that lost their tags."""
@@ -191,14 +200,16 @@ class InstanceSurveying:
         return found
 
     def _name(self, instances: Iterable[Instance], seen: KeptSurvey) -> None:
-        until = self._clock() + NAMING
         claims = {claim.instance: claim.name for claim in seen.claims if claim.instance}
-        name_instances(self._ec2, instances, claims, in_time=lambda: self._clock() < until)
+        name_instances(self._optional.ec2, instances, claims, in_time=self._time_for_one_kind())
 
     def _keep_consoles(self, retire: Sequence[Asked], seen: KeptSurvey) -> list[str]:
-        now = self._clock()
-        keeping = ConsoleKeeping(self._ec2, self._retirements, self._store, lambda: self._clock() < now + NAMING)
-        return keeping.keep(retire, seen.claims, now)
+        keeping = ConsoleKeeping(self._optional, self._retirements, self._time_for_one_kind())
+        return keeping.keep(retire, seen.claims, self._clock())
+
+    def _time_for_one_kind(self) -> Callable[[], bool]:
+        until = self._clock() + NAMING
+        return lambda: self._clock() < until and not self._optional.time_left.over
 
     def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
         """Record instances that ended at their launch and whose claims exist: once for each claim, because its
@@ -282,7 +293,7 @@ class InstanceSurveying:
             reasons -= {RetirementReason.LOST} if instance is not None and not instance.gone else set()
             if reasons:
                 reason = max(reasons, key=lambda each: each.urgency)
-                found.append({"claim": name, "reason": str(reason), "instance": there[name].instance, "notBefore": 0})
+                found.append(_request(name, reason, there[name].instance))
         return found
 
     def _dead_owners(self, retirements: Mapping[str, Retirement]) -> list[str]:
@@ -348,22 +359,12 @@ def _urgency(asked: Asked) -> int:
     return RetirementReason(asked["reason"]).urgency
 
 
-def _uninstalled(claim: SeenClaim) -> Asked:
-    """Return the request to retire a claim while Joiner is uninstalled; all nodes are drained regardless of budgets."""
-    return {
-        "claim": claim.name,
-        "reason": str(RetirementReason.UNINSTALLED),
-        "instance": claim.instance,
-        "notBefore": 0,
-    }
-
-
-def _asked(case: Mismatch) -> Asked:
-    return {"claim": case.claim, "reason": case.reason, "instance": case.instance, "notBefore": 0}
+def _request(claim: str, reason: str, instance: str) -> Asked:
+    return {"claim": claim, "reason": str(reason), "instance": instance, "notBefore": 0}
 
 
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
@@ -378,6 +379,11 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),
         environment.store(),
+        OptionalCalls(
+            Ec2(environment.single_try_client("ec2")),
+            environment.store(single_try=True),
+            environment.time_left(context),
+        ),
         clock=environment.now,
         apart=int(environment.setting("CONFIRM_AFTER_SECONDS")),
         switch=environment.pause().value,

@@ -9,8 +9,9 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
+from functions.survey_instances.optional_calls import is_busy
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.ec2_errors import Ec2Error, NoAnswer
+from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ec2_instances import Instance
 from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL
 
@@ -50,7 +51,7 @@ def name_instances(
                 code=reason.code,
                 reason=reason.message,
             )
-            if reason.throttled or isinstance(reason, NoAnswer):
+            if is_busy(reason):
                 break
             continue
         named.append(instance)

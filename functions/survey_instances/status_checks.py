@@ -9,6 +9,7 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
+from functions.survey_instances.optional_calls import is_busy
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.orphan_records import Impairments
@@ -18,10 +19,12 @@ from joiner.lifecycle.instance_health import HealthFinding, find_impaired, find_
 
 logger = Logger(child=True)
 
-REFUSED: Final = (
+UNKNOWN: Final = (
     "EC2 does not answer ec2:DescribeInstanceStatus ({code}), so impaired instances and scheduled events are not "
-    "found: allow it to the role of survey_instances"
+    "found: {remedy}"
 )
+REFUSED: Final = "allow it to the role of survey_instances"
+BUSY: Final = "the next sweep tries again"
 
 
 class InstanceHealth:
@@ -42,7 +45,7 @@ class InstanceHealth:
             statuses = [each for each in self._ec2.troubled_instances() if each.instance in claims]
         except Ec2Error as reason:
             logger.warning("the status of instances is unknown", reason=str(reason))
-            return [REFUSED.format(code=reason.code)]
+            return [UNKNOWN.format(code=reason.code, remedy=BUSY if is_busy(reason) else REFUSED)]
         impaired, before = find_impaired(statuses, claims), self._impairments.since()
         moment = int(now.timestamp())
         self._impairments.keep(impaired, before, moment)

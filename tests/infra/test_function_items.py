@@ -45,6 +45,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.drop": {"updates_items": "RETIREMENT"},
     "retirements.explain": {"updates_items": "RETIREMENT"},
     "retirements.note_console": {"updates_items": "RETIREMENT"},
+    "retirements.note_console_read": {"updates_items": "RETIREMENT"},
     "retirements.forget": {"deletes_items": "RETIREMENT"},
     "retirements.give_up": {"updates_items": "RETIREMENT"},
     "retirements.hurry": {"updates_items": "RETIREMENT"},

@@ -13,6 +13,7 @@ from typing import Any
 
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
+from functions.survey_instances.optional_calls import OptionalCalls
 from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
@@ -193,6 +194,9 @@ class SimulatedCluster:
     unpublished: list[str] = field(default_factory=list)
     after_each_launch: Callable[[], None] | None = None
     """If set, launches are recorded and nodes registered after each of several launches, and this runs after that."""
+
+    optional: OptionalCalls | None = None
+    """If set, the clients of the survey of instances for the calls that it can do without."""
 
     gathering: Gathering = field(default_factory=Gathering)
     """What the searches of the running execution for its batch have found."""
@@ -446,8 +450,10 @@ class SimulatedCluster:
             return surveyed, {}
         module = survey_instances
         memory = module.InstanceRecords(self.ledger, retirements, absences, Impairments(*table), disruptions)
+        optional = self.optional or OptionalCalls(Ec2(self.ec2), self.store)
+        switch = self.pause.value
         both = module.InstanceSurveying(
-            memory, self, Ec2(self.ec2), self.store, clock=lambda: self.now, apart=apart, switch=self.pause.value
+            memory, self, Ec2(self.ec2), self.store, optional, clock=lambda: self.now, apart=apart, switch=switch
         )
         return surveyed, both.answer(task, surveyed["survey"], surveyed["retire"], drift=surveyed["drift"]["due"])
 

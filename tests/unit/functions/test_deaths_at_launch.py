@@ -222,36 +222,3 @@ def test_a_claim_whose_instance_failed_while_it_booted_has_the_cause_and_counts_
     assert launched.kube.get(kinds.NODEPOOLS, "default")["status"]["lastRegistrations"] == [condition] * 2
     noted = [each["regarding"]["name"] for each in launched.kube.all(kinds.EVENTS) if each["reason"] == condition]
     assert sorted(noted) == names
-
-
-def test_the_cause_in_the_console_output_of_a_node_that_never_came_is_on_its_claim(launched: SimulatedCluster) -> None:
-    first, second = sorted(launched.ec2.instances)
-    secret = "PASSWORD=hunter2"
-    launched.ec2.consoles[first] = f"cloud-init: {secret}\nkubelet: Unable to register node: Unauthorized\n"
-    launched.now += timedelta(minutes=16)
-    launched.check("up-1")  # gives both claims up
-
-    _, survey = launched.survey("s1")
-    assert [each["reason"] for each in survey["retire"]] == ["never-joined"] * 2
-    launched.survey("s2")
-    RetirementExecution(launched, "retire-1").run(
-        *(RetirementRequest(each["claim"], RetirementReason.NEVER_JOINED) for each in survey["retire"]), passes=0
-    )
-
-    claims = {each["status"]["providerID"][-6:]: each for each in launched.kube.all(kinds.NODECLAIMS)}
-    with_output, without = (
-        next(each for each in claims[instance]["status"]["conditions"] if each["type"] == "Registered")
-        for instance in (first, second)
-    )
-    name = claims[first]["metadata"]["name"]
-    assert (with_output["status"], with_output["reason"]) == ("False", "RegistrationTimeout")
-    assert with_output["message"] == (
-        f"the node of instance {first} did not register in 15 minutes: the API server does not know the role of the "
-        "instance: create an access entry of type EC2_LINUX or EC2_WINDOWS for it, or map it in aws-auth; its console "
-        f"output is the document consoles/{name}.json.gz of Joiner's bucket"
-    )
-    assert "Read its console output" in without["message"]
-    assert launched.store.get(f"consoles/{name}.json.gz")["lines"][0] == f"cloud-init: {secret}"
-    assert secret not in str(launched.kube.all(kinds.EVENTS)) + str(claims)
-    assert launched.ec2.asked.count("GetConsoleOutput") == 3  # the output that is there is read once
-    assert launched.kube.get(kinds.NODEPOOLS, "default")["status"]["lastRegistrations"] == ["RegistrationTimeout"] * 2

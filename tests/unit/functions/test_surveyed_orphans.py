@@ -8,6 +8,7 @@ import pytest
 from functions.collect_garbage import handler as collect_garbage
 from functions.rebuild_claims import handler as rebuild_claims
 from functions.survey_instances import handler as survey_instances
+from functions.survey_instances.optional_calls import OptionalCalls
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ec2_client import Ec2
@@ -81,7 +82,9 @@ def test_two_surveys_of_ec2_with_the_same_survey_of_the_cluster_count_as_one(sta
     module = survey_instances
     kinds_of_records = (Retirements, Absences, Impairments, Disruptions)
     parts = module.InstanceRecords(standing.ledger, *(memory(standing, each) for each in kinds_of_records))
-    slow = module.InstanceSurveying(parts, standing, Ec2(standing.ec2), standing.store, clock=lambda: standing.now)
+    ec2, store = Ec2(standing.ec2), standing.store
+    optional = OptionalCalls(ec2, store)
+    slow = module.InstanceSurveying(parts, standing, ec2, store, optional, clock=lambda: standing.now)
 
     assert slow.answer(task, old["survey"], [])["garbage"] == []
 

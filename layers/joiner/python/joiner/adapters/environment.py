@@ -41,6 +41,11 @@ _CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard",
 _FLEETS = Config(
     connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True
 )
+# A call without which its function is complete: it may take four seconds, so three of them fit into
+# `parallel_calls.RESERVE`.
+_SINGLE_TRIES = Config(
+    connect_timeout=1, read_timeout=3, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True
+)
 
 
 def setting(name: str) -> str:
@@ -118,6 +123,12 @@ def prepare_clients(*services: str) -> None:
 def fleet_client() -> Any:
     """Return the client for CreateFleet, with a long timeout and without retries."""
     return _session().create_client("ec2", region_name=region(), config=_FLEETS)
+
+
+@functools.cache
+def single_try_client(service: str) -> Any:
+    """Return a client that tries each call once, with short timeouts, for calls that a function can do without."""
+    return _session().create_client(service, region_name=region(), config=_SINGLE_TRIES)
 
 
 def ceilings() -> "Ceilings":
@@ -251,11 +262,11 @@ def doorbell_rotation() -> "DoorbellRotation":
 
 
 @functools.cache
-def store() -> "Store":
-    """Return the decision bucket of this deployment."""
+def store(*, single_try: bool = False) -> "Store":
+    """Return the decision bucket of this deployment; with `single_try`, each call is tried once."""
     from joiner.adapters.store import Store
 
-    return Store(client("s3"), setting("JOINER_BUCKET"))
+    return Store(single_try_client("s3") if single_try else client("s3"), setting("JOINER_BUCKET"))
 
 
 @functools.cache

@@ -196,7 +196,8 @@ class Retirement:
     case, 0 for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its
     launch, written by handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption,
     0 if none, and `instance` is the instance of that interruption. `console` is where survey_instances stored the
-    console output of an instance whose node never registered, and the cause that it gives.
+    console output of an instance whose node never registered, and the cause that it gives; `console_reads` counts the
+    reads of that output.
     """
 
     claim: str
@@ -212,6 +213,7 @@ class Retirement:
     noted_at: int = 0
     instance: str = ""
     console: str = ""
+    console_reads: int = 0
 
     def attended(self, now: int) -> bool:
         """Return whether an owner attends to the retirement at `now`.
@@ -241,6 +243,7 @@ class Retirement:
             noted_at=number(item, "notedAt"),
             instance=text(item, "instance"),
             console=text(item, "console"),
+            console_reads=number(item, "consoleReads"),
         )
 
 

@@ -108,6 +108,15 @@ class Retirements(DynamoTable):
             {":found": found, ":expires": now + KEPT},
         )
 
+    def note_console_read(self, claim: str, now: int) -> None:
+        """Count a read of the console output of a claim's instance."""
+        self._update(
+            RETIREMENT,
+            claim,
+            "SET expires = :expires ADD consoleReads :one",
+            {":one": 1, ":expires": now + KEPT},
+        )
+
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
         """Record that `owner` checked its claims at `now`. Claims of other owners stay unchanged."""
         condition: Mapping[str, Any] = {"condition": "#owner = :me", "names": OWNER}
