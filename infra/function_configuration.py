@@ -107,8 +107,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         ),
         updates_items=("EMPTY",),
         deletes_items=("EMPTY",),
-        reads_documents=("pod-events",),
-        writes_documents=("pod-events", "snapshots", "surveys"),
+        reads_documents=("observed-memory", "pod-events"),
+        writes_documents=("observed-memory", "pod-events", "snapshots", "surveys"),
         groups=(VIEWERS, EVENT_WRITERS, DOORBELL_VIEWERS, LISTED_POD_WRITERS),
     ),
     "survey_instances": FunctionConfiguration(
@@ -343,7 +343,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=300,
         memory_mb=1024,
-        reads_documents=("catalogue",),
+        reads_documents=("catalogue", "observed-memory"),
         writes_documents=("catalogue",),
     ),
     "collect_launch_templates": FunctionConfiguration(

@@ -97,7 +97,8 @@ class LaunchRecorder:
         instance, claim, launch = each
         if claim.launched:
             return claim
-        kind = self._catalogue.types.get(instance.instance_type)
+        known = self._catalogue.types.get(instance.instance_type)
+        kind = known.with_memory(known.observed_memory.get(instance.image_id)) if known else None
         pool = next((pool for pool in self._world.pools if pool.key == claim.pool_key), None)
         node_class = next((node_class for node_class in self._world.classes if node_class.ref == claim.class_ref), None)
         efa = bool(claim.requests.get(EFA, 0))

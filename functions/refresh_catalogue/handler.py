@@ -27,6 +27,7 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
+from joiner.catalogue.observed_memory import valid_memory
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     DeclaredCommitments,
     commitments_of_settings,
@@ -76,6 +77,7 @@ class CatalogueRefresh:
             info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)
         ]
         offered = [info for info in described if info["InstanceType"] in zones]
+        memory = valid_memory(documents.get_observed_memory(self._store), now)
         types = [
             instance_type_from_ec2(
                 info,
@@ -85,6 +87,7 @@ class CatalogueRefresh:
                 if spot is None and name in on_demand
                 else (spot or {}).get(name),
                 estimate=self._estimate,
+                observed_memory=memory.get(name),
             )
             for info in offered
             for name in (info["InstanceType"],)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.survey_cluster.node_memory_record import record_node_memory
 from functions.survey_cluster.survey_document import build_survey_document
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
@@ -136,6 +137,7 @@ class ClusterSurveying:
         self._publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
         self._publish(report_objects(survey.lists, snapshot.problems), survey, task)
         survey = self._record_empty_nodes(survey, task)
+        record_node_memory(survey, self._store)
         findings = {check.name: check.find(survey) for check in CHECKS}
         due = self._due(survey, task)
         unreadable = self._unreadable()

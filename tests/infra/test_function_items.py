@@ -118,6 +118,7 @@ DOCUMENTS = {
     "plan": "plans",
     "pod_events": "pod-events",
     "proposal": "decisions",
+    "observed_memory": "observed-memory",
     "pending_classes": "snapshots",
     "snapshot": "snapshots",
     "survey": "surveys",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,11 +14,13 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.store import Store
 from joiner.catalogue import CapacityEstimate, Offering, load_published_prices
 from joiner.catalogue.commitments import Commitment
+from joiner.catalogue.observed_memory import ObservedMemory
 from joiner.catalogue.reserved_instances_and_savings_plans import commitments_of_settings
 from joiner.cluster.resources import MEMORY, PODS
 from tests.unit.functions.scale_up import SimulatedCluster
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+NOON_OF_LAST_MONTH = NOW - timedelta(days=31)
 M5 = {
     "InstanceType": "m5.large",
     "SupportedUsageClasses": ["on-demand", "spot"],
@@ -143,6 +145,17 @@ def test_settings_change_the_memory_and_the_pods_of_nodes(store: Store) -> None:
     assert (has.capacity[MEMORY] // 2**20, has.capacity[PODS]) == (7782, 20)
     # The kubelet reserves memory for the pods of all interfaces, whatever the settings
     assert has.capacity[MEMORY] - has.allocatable[MEMORY] == (11 * 29 + 255 + 100) * 2**20
+
+
+def test_the_memory_that_nodes_reported_is_in_the_catalogue_for_sixty_days(store: Store) -> None:
+    seen, old = int(NOON_OF_LAST_MONTH.timestamp()), int((NOW - timedelta(days=60)).timestamp())
+    observed = {"m5.large": {"ami-1": ObservedMemory(8_000_000_000, seen), "ami-2": ObservedMemory(1, old)}}
+    documents.put_observed_memory(store, observed)
+
+    refresh(store, FakeRegion("eu-west-1a"))
+
+    assert documents.get_catalogue(store).types["m5.large"].observed_memory == {"ami-1": 8_000_000_000}
+    assert documents.get_observed_memory(store) == observed
 
 
 def test_commitments_of_the_settings_are_in_the_catalogue(store: Store) -> None:

@@ -11,6 +11,7 @@ from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.orphan_records import Absences
 from joiner.adapters.retirements import Retirements
+from joiner.catalogue.observed_memory import ObservedMemory
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from tests.unit.functions.scale_up import SimulatedCluster, arn, pending
@@ -95,6 +96,35 @@ def test_pod_events_that_cannot_be_read_count_as_none_and_are_written_anew(stand
 
     looked(standing, 2)
     assert documents.get_pod_events(standing.store) == written
+
+
+def report_memory(cluster: SimulatedCluster, size: int) -> None:
+    """Let the nodes report this capacity of memory in bytes, and one more for each further node."""
+    for number, node in enumerate(cluster.kube.all(kinds.NODES)):
+        node["status"]["capacity"] = {**node["status"]["allocatable"], "memory": str(size + number)}
+
+
+def test_a_sweep_records_the_memory_of_nodes_once(standing: SimulatedCluster) -> None:
+    report_memory(standing, 7_000_000_000)
+
+    looked(standing, 1)
+    first = documents.get_observed_memory(standing.store)
+    written = int(standing.now.timestamp())
+    looked(standing, 2)
+
+    assert first == {"m5.large": {"ami-1": ObservedMemory(7_000_000_000, written)}}
+    assert documents.get_observed_memory(standing.store) == first
+
+
+def test_an_observed_memory_that_cannot_be_read_counts_as_none_and_is_written_anew(standing: SimulatedCluster) -> None:
+    report_memory(standing, 7_000_000_000)
+    looked(standing, 1)
+    written = documents.get_observed_memory(standing.store)
+    standing.store.put(documents.OBSERVED_MEMORY, {"types": 7})
+    assert documents.get_observed_memory(standing.store) == {}
+
+    looked(standing, 2)
+    assert documents.get_observed_memory(standing.store).keys() == written.keys() == {"m5.large"}
 
 
 def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standing: SimulatedCluster) -> None:

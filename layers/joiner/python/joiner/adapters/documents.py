@@ -17,6 +17,7 @@ from joiner.adapters.payload import Task
 from joiner.adapters.records import BROKEN
 from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
+from joiner.catalogue.observed_memory import ObservedMemories, ObservedMemory
 from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
 from joiner.disruption.disruption_history import SeenPods
@@ -332,6 +333,36 @@ def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
 
 def _read_pod_events(stored: Any) -> Mapping[str, SeenPods]:
     return {str(key): SeenPods(str(digest), int(at)) for key, (digest, at) in stored["nodes"].items()}
+
+
+OBSERVED_MEMORY: Final = "observed-memory/latest.json.gz"
+
+
+def put_observed_memory(store: Store, observed: ObservedMemories) -> None:
+    """Store the memory that nodes reported, by instance type and id of the image."""
+    types = {name: {image: [one.size, one.at] for image, one in of_type.items()} for name, of_type in observed.items()}
+    store.put(OBSERVED_MEMORY, {"types": types})
+
+
+def get_observed_memory(store: Store) -> ObservedMemories:
+    """Return the stored memory of nodes, read again only when it changed.
+
+    A document that is missing or cannot be read counts as empty; the next sweep replaces it.
+    """
+    try:
+        return store.get_seldom_changed(OBSERVED_MEMORY, _read_observed_memory)
+    except NoSuchDocument:
+        return {}
+    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
+        log.warning("the observed memory of nodes cannot be read: %s", reason)
+        return {}
+
+
+def _read_observed_memory(stored: Any) -> ObservedMemories:
+    return {
+        str(name): {str(image): ObservedMemory(int(size), int(at)) for image, (size, at) in of_type.items()}
+        for name, of_type in stored["types"].items()
+    }
 
 
 CATALOGUE: Final = "catalogue/latest.json.gz"

@@ -63,6 +63,7 @@ def instance_type_from_ec2(
     *,
     facts: NetworkFacts | None = None,
     estimate: CapacityEstimate | None = None,
+    observed_memory: Mapping[str, int] | None = None,
 ) -> InstanceType:
     """Return the type for one record of DescribeInstanceTypes, its zones and its prices ($/h; spot by zone).
 
@@ -94,6 +95,7 @@ def instance_type_from_ec2(
         offerings=tuple(sorted(offerings)),
         interfaces=interfaces,
         features=InstanceFeatures.from_ec2(info),
+        observed_memory=observed_memory or {},
     )
 
 

@@ -4,6 +4,7 @@ An *offering* is an instance type in a zone with a capacity type and a price. Ca
 of a node with the defaults of AL2023. ``joiner.catalogue.allocatable`` computes them for a node class.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -12,8 +13,10 @@ from joiner import names
 from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.cluster import Resources
+from joiner.cluster.resources import MEMORY
 
 COMMITMENTS: Final = "commitments"
+INSTANCE_MEMORY: Final = "karpenter.k8s.aws/instance-memory"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -99,6 +102,7 @@ class InstanceType:
     """One instance type. ``labels`` are the labels of its nodes that come from the type; an unknown fact has no label.
 
     ``interfaces`` is None if they are unknown. Then only maxPods of a class changes the number of pods.
+    ``observed_memory`` is the memory in bytes that nodes of the type reported, by the id of their image.
     """
 
     name: str
@@ -108,6 +112,7 @@ class InstanceType:
     offerings: tuple[Offering, ...] = ()
     interfaces: Interfaces | None = None
     features: InstanceFeatures = field(default_factory=InstanceFeatures)
+    observed_memory: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def arch(self) -> str:
@@ -122,6 +127,26 @@ class InstanceType:
     def with_offerings(self, offerings: Iterable[Offering]) -> "InstanceType":
         """Return the type with these offerings instead of its own."""
         return replace(self, offerings=_sorted(offerings))
+
+    def with_memory(self, size: int | None) -> "InstanceType":
+        """Return the type with this memory in bytes, which nodes of it reported; itself for None.
+
+        A size above the whole memory that EC2 describes does not count.
+        """
+        estimate = self.capacity.get(MEMORY, 0)
+        if size is None or size == estimate or size > self._described_memory():
+            return self
+        left = max(self.allocatable.get(MEMORY, 0) + size - estimate, 0)
+        return replace(
+            self,
+            capacity=Resources({**self.capacity, MEMORY: size}),
+            allocatable=Resources({**self.allocatable, MEMORY: left}),
+        )
+
+    def _described_memory(self) -> float:
+        """Return the memory in bytes that EC2 describes, as the label of nodes has it; infinite if it is unknown."""
+        mebibytes = self.labels.get(INSTANCE_MEMORY, "")
+        return int(mebibytes) * 2**20 if mebibytes.isdecimal() else math.inf
 
     def price(self, zone: str, capacity_type: str) -> float | None:
         """Return the price of one offering in $/h, available or not; None if the offering does not exist."""
@@ -142,6 +167,7 @@ class InstanceType:
             offerings=_sorted(Offering.from_json(one) for one in raw.get("offerings") or ()),
             interfaces=Interfaces(network["interfaces"], network["addressesEach"]) if network else None,
             features=InstanceFeatures.from_json(raw.get("features") or {}),
+            observed_memory=dict(raw.get("observedMemory") or {}),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -156,6 +182,8 @@ class InstanceType:
             shown["network"] = {"interfaces": self.interfaces.count, "addressesEach": self.interfaces.addresses_each}
         if features := self.features.to_json():
             shown["features"] = features
+        if self.observed_memory:
+            shown["observedMemory"] = dict(sorted(self.observed_memory.items()))
         return shown
 
 

@@ -43,13 +43,15 @@ PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_I
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferInputs:
     """The inputs that are the same for every pool. ``attachable`` counts volumes by instance type and driver, as far
-    as a node of the type reports it. ``burstable_named`` is whether a pending pod names burstable types."""
+    as a node of the type reports it. ``memory`` is what nodes that run now report, in bytes by instance type and image.
+    ``burstable_named`` is whether a pending pod names burstable types."""
 
     groups: PodGroups
     catalogue: Catalogue
     unavailable: Unavailable
     overlays: Overlays
     attachable: Mapping[str, Mapping[str, int]]
+    memory: Mapping[str, Mapping[str, int]]
     burstable_named: bool = False
 
     def free(self, name: str, can: Resources) -> tuple[int, ...]:
@@ -59,6 +61,33 @@ class OfferInputs:
             return tuple([amounts.get(resource, 0) for resource in self.groups.resources])
         attachable = self.attachable.get(name, {})
         return tuple(node_amount(resource, can, attachable) for resource in self.groups.resources)
+
+    def in_pool(
+        self,
+        known: InstanceType,
+        labels: Mapping[str, str],
+        pool: NodePool,
+        node_class: NodeClass | None,
+        resolved: ResolvedNodeClass,
+        *,
+        full_burst: bool,
+    ) -> PoolInstanceType:
+        """Return the type as a node of the pool has it. ``full_burst`` as for `overlaid`."""
+        actual, efa = self._with_observed_memory(known, resolved), EFA in self.groups.resources
+        can = compute_allocatable(actual, node_class, pool, efa=efa)
+        has = compute_capacity(actual, node_class, pool, efa=efa)
+        left_to_pods = can if full_burst else plannable_resources(known.name, has, can)
+        return PoolInstanceType(known.name, labels, has, can, self.free(known.name, left_to_pods))
+
+    def _with_observed_memory(self, known: InstanceType, resolved: ResolvedNodeClass) -> InstanceType:
+        """Return the type with the least memory that nodes of it reported with the image that the class launches."""
+        own, running = known.observed_memory, self.memory.get(known.name)
+        image = resolved.image_for(known.labels) if own or running else None
+        if image is None:
+            return known
+        return known.with_memory(
+            min((each[image.id] for each in (own, running or {}) if image.id in each), default=None)
+        )
 
     def overlaid(
         self, model: PoolInstanceType, offering: Offering, place: Mapping[str, str], *, full_burst: bool
@@ -84,7 +113,14 @@ def compile_offers(
 ) -> OfferSet:
     """Return all offers of this pool for these inputs, from the cache if it has them."""
     daemons = tuple(daemon for daemon, _ in inputs.groups.daemons)
-    facts = (inputs.groups.resources, inputs.unavailable, inputs.overlays, inputs.attachable, inputs.burstable_named)
+    facts = (
+        inputs.groups.resources,
+        inputs.unavailable,
+        inputs.overlays,
+        inputs.attachable,
+        inputs.memory,
+        inputs.burstable_named,
+    )
     asked = (pool, node_class, resolved, daemons, *facts, inputs.catalogue)  # Comparing the catalogue takes longest.
     return cache.offer_set(asked, lambda: OfferSet(_launchable(pool, node_class, resolved, inputs)))
 
@@ -141,7 +177,7 @@ def _launchable(
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
-    number, efa = 0, EFA in inputs.groups.resources
+    number = 0
     of_class = {**family_labels(node_class), **resolved.placement_labels}
     strategy = resolved.placement_group.strategy if resolved.placement_group else ""
     for name in sorted(inputs.catalogue.types):
@@ -158,10 +194,7 @@ def _launchable(
             if place is None or not sold.available or _is_short(sold, known, inputs.unavailable):
                 continue
             if model is None:
-                can = compute_allocatable(known, node_class, pool, efa=efa)
-                has = compute_capacity(known, node_class, pool, efa=efa)
-                left_to_pods = can if full_burst else plannable_resources(name, has, can)
-                model = PoolInstanceType(name, labels, has, can, inputs.free(name, left_to_pods))
+                model = inputs.in_pool(known, labels, pool, node_class, resolved, full_burst=full_burst)
             if sold.commitment and inputs.overlays.fixes_price({**labels, **place}):
                 continue  # The overlay's price is that of every node, covered or not.
             own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)

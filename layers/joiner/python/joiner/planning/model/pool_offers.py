@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
+from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
+from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.model.volume_constraints import attachable_by_type
@@ -24,12 +26,14 @@ def compile_pool_offers(
     cache: OfferCache,
 ) -> tuple[PoolOffers, ...]:
     """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key."""
+    joined = nodes_of_claims(snapshot)
     inputs = OfferInputs(
         groups,
         catalogue,
         unavailable,
         snapshot.overlays,
         attachable_by_type(snapshot.nodes, snapshot.volumes),
+        memory_of_nodes((claim, joined[claim.key]) for claim in snapshot.claims if claim.key in joined),
         burstable_named=names_burstable_types(where for group in groups.pending for where in group.where),
     )
 
