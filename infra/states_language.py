@@ -176,21 +176,31 @@ def pass_state(*, assign: Mapping[str, Any] | None = None, output: Any = None, n
 
 
 def map_state(
-    items: str, *, selector: Mapping[str, Any], concurrency: int, states: States, next: str, catch: Sequence[Catch]
+    items: str,
+    *,
+    selector: Mapping[str, Any],
+    concurrency: int,
+    states: States,
+    next: str,
+    catch: Sequence[Catch],
+    assign: Mapping[str, Any] | None = None,
 ) -> State:
     """Return an inline Map state: `states` run for each of `items` (JSONata), `concurrency` at a time.
 
     States inside read variables of the outer scope, but cannot set them.
     """
-    return {
-        "Type": "Map",
-        "Items": jsonata(items),
-        "ItemSelector": selector,
-        "MaxConcurrency": concurrency,
-        "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": first_state(states), "States": states},
-        "Catch": [each.render() for each in catch],
-        "Next": next,
-    }
+    return _without_none(
+        {
+            "Type": "Map",
+            "Items": jsonata(items),
+            "ItemSelector": selector,
+            "MaxConcurrency": concurrency,
+            "ItemProcessor": {"ProcessorConfig": {"Mode": "INLINE"}, "StartAt": first_state(states), "States": states},
+            "Assign": assign,
+            "Catch": [each.render() for each in catch],
+            "Next": next,
+        }
+    )
 
 
 def parallel_state(

@@ -11,7 +11,8 @@ by a Standard execution.
 If more nodes are empty than the budgets allow to retire at once, and a retirement has just begun, the sweep starts
 another one, so that they do not wait for the next minute.
 
-Every few minutes the sweep invokes the functions from a ring to CreateFleet, so that Lambda keeps them warm.
+Every few minutes a sweep ends with invocations of the functions from a ring to CreateFleet, so that Lambda keeps them
+warm. It has given its turn back before, so nothing waits for them.
 
 One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
 """
@@ -25,6 +26,7 @@ from infra.machine_parts import MachineParts
 from infra.service_integrations import CALL_SECONDS, execution_name
 from infra.state_machine_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 from infra.states_language import (
+    CAUSE_LIMIT,
     EVERY_ERROR,
     Catch,
     State,
@@ -87,17 +89,25 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "instance_survey": {},
     "paused": False,
     "due": dict.fromkeys(DUE_CONDITIONS, False),
+    "cold": [],
 }
 """Variables that the final states read, whichever path leads to them."""
 
-FIRST_SURVEY: Final = "Survey the cluster"
 GIVE_BACK_TURN: Final = "Give the turn back"
 MORE_EMPTY: Final = "Do more empty nodes wait?"
+HOW_IT_ENDED: Final = "How did it end?"
+
+STARTED_BY_SCHEDULE: Final = "$not($exists($states.context.Execution.Input.after))"
+"""JSONata: whether no deletion and no other sweep started this one."""
+
+NOT_WARMED: Final = f"""$states.input.function & " is not kept warm: " & $states.errorOutput.Error & ": "
+  & $substring($exists($states.errorOutput.Cause) ? $states.errorOutput.Cause : "", 0, {CAUSE_LIMIT})"""
+"""JSONata: the failed warm-up of one function as a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """The functions that sweeps keep warm, by their ARNs, and how often: each first sweep of so many minutes."""
+    """The functions that sweeps keep warm, by their ARNs: the first scheduled sweep of each `every_minutes` does."""
 
     functions: tuple[str, ...]
     every_minutes: int
@@ -105,8 +115,9 @@ class WarmUp:
 
     @property
     def due(self) -> str:
-        """JSONata: whether a sweep that runs now invokes them."""
-        return f"$floor($millis() / 60000) % {self.every_minutes} < {self.sweep_minutes}"
+        """JSONata: whether this sweep invokes them, by the time of its start."""
+        started = "$toMillis($states.context.Execution.StartTime)"
+        return f"{STARTED_BY_SCHEDULE} and $floor({started} / 60000) % {self.every_minutes} < {self.sweep_minutes}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +141,6 @@ def sweep_definition(parts: SweepParts) -> State:
     """Return the definition of the machine."""
     states = {
         **_turn_states(parts),
-        **_warm_up_states(parts),
         **_survey_states(parts),
         **_decision_states(),
         **_retirement_states(parts),
@@ -139,6 +149,7 @@ def sweep_definition(parts: SweepParts) -> State:
         **_drift_states(parts),
         **_disruption_states(parts),
         **_repetition_states(parts),
+        **_warm_up_states(parts),
         **_final_states(parts),
     }
     return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_TIMEOUT_SECONDS)
@@ -158,7 +169,9 @@ def _turn_states(parts: SweepParts) -> States:
 
 
 def _warm_up_states(parts: SweepParts) -> States:
-    """Keep the functions of scale-ups warm, unless Joiner is paused. One that cannot be invoked changes nothing."""
+    """Keep the functions of scale-ups warm, unless the sweep failed or Joiner launches nothing. One that cannot be
+    invoked changes nothing; the result of the sweep names it.
+    """
     if parts.warm_up is None:
         return {}
     stays_cold = "It stays cold"
@@ -166,21 +179,27 @@ def _warm_up_states(parts: SweepParts) -> States:
         resource=parts.integrations.service("lambda:invoke"),
         arguments={"FunctionName": jsonata("$states.input.function"), "Payload": {WARM_UP: True}},
         timeout=CALL_SECONDS,
-        output={},
-        catch=[Catch([EVERY_ERROR], stays_cold, kept=False)],
+        output="",
+        catch=[Catch([EVERY_ERROR], stays_cold, kept=False, output=jsonata(NOT_WARMED))],
     )
     functions = ", ".join(f"'{arn}'" for arn in parts.warm_up.functions)
+    launching = "$not($paused) and $cluster_survey.refused = ''"
     return {
         "Is a warm-up due?": choice_state(
-            {f"$not($paused) and {parts.warm_up.due}": "Keep functions warm"}, otherwise=FIRST_SURVEY
+            {
+                "$exists($failure.Error)": HOW_IT_ENDED,
+                f"{launching} and {parts.warm_up.due}": "Keep functions warm",
+            },
+            otherwise=HOW_IT_ENDED,
         ),
         "Keep functions warm": map_state(
             f"[{functions}]",
             selector={"function": jsonata("$states.context.Map.Item.Value")},
             concurrency=len(parts.warm_up.functions),
-            states={"Warm up one function": invocation.render(), stays_cold: pass_state(output={})},
-            next=FIRST_SURVEY,
-            catch=[Catch([EVERY_ERROR], FIRST_SURVEY, kept=False)],
+            states={"Warm up one function": invocation.render(), stays_cold: pass_state()},
+            assign={"cold": jsonata("[$states.result[$ != '']]")},
+            next=HOW_IT_ENDED,
+            catch=[Catch([EVERY_ERROR], HOW_IT_ENDED, kept=False)],
         ),
     }
 
@@ -192,10 +211,8 @@ def _survey_states(parts: SweepParts) -> States:
             parts.cluster, next="Read the pause", assign={}, catch=failing
         ),
         # The survey reports a pause on the pools; everything that a sweep starts reads the pause itself
-        "Read the pause": parts.integrations.read_pause(
-            parts.cluster, next=FIRST_SURVEY if parts.warm_up is None else "Is a warm-up due?", catch=failing
-        ),
-        FIRST_SURVEY: parts.integrations.invoke(
+        "Read the pause": parts.integrations.read_pause(parts.cluster, next="Survey the cluster", catch=failing),
+        "Survey the cluster": parts.integrations.invoke(
             parts.functions["survey_cluster"],
             {"paused": jsonata("$paused")},
             next="Why was it refused?",
@@ -351,7 +368,11 @@ def _repetition_states(parts: SweepParts) -> States:
 
 
 def _final_states(parts: SweepParts) -> States:
-    surveys = {"cluster": jsonata("$cluster_survey"), "instances": jsonata("$instance_survey")}
+    surveys = {
+        "cluster": jsonata("$cluster_survey"),
+        "instances": jsonata("$instance_survey"),
+        "coldFunctions": jsonata("$cold"),
+    }
     refusal = "$cluster_survey.refused"
     ends = {
         "$exists($failure.Error)": "The sweep failed",
@@ -360,8 +381,8 @@ def _final_states(parts: SweepParts) -> States:
         ANYTHING_DUE: "What was due was started",
     }
     return {
-        GIVE_BACK_TURN: parts.turn.give_back(next="How did it end?"),
-        "How did it end?": choice_state(ends, otherwise="Nothing is due"),
+        GIVE_BACK_TURN: parts.turn.give_back(next=HOW_IT_ENDED if parts.warm_up is None else "Is a warm-up due?"),
+        HOW_IT_ENDED: choice_state(ends, otherwise="Nothing is due"),
         **refusal_states(refusal),
         "Joiner is paused": succeed_state({"paused": True}),
         "What was due was started": succeed_state({"due": jsonata("$due"), **surveys}),

@@ -131,30 +131,68 @@ def handler(event, context):
 """
 
 
-def test_a_sweep_keeps_functions_warm_and_one_that_fails_stops_nothing(account: ScriptedAccount[Scripted]) -> None:
-    functions = account.aws.function(WARMED), account.aws.function(WARMED), account.aws.function("handler = None")
-    ended = Swept(account, WarmUp(functions, every_minutes=1, sweep_minutes=1)).run()
+def warming(account: ScriptedAccount[Scripted], code: str = WARMED) -> WarmUp:
+    return WarmUp((account.aws.function(code),), every_minutes=1, sweep_minutes=1)
 
-    warming = [state for state in ended["states"] if state in ("Warm up one function", "It stays cold")]
-    assert sorted(warming) == ["It stays cold", *["Warm up one function"] * 3]
-    assert ended["states"].index("Keep functions warm") < ended["states"].index("Survey the cluster")
+
+def test_a_sweep_that_has_given_its_turn_back_keeps_functions_warm_and_its_result_names_one_that_fails(
+    account: ScriptedAccount[Scripted],
+) -> None:
+    good, bad = account.aws.function(WARMED), account.aws.function("handler = None")
+    ended = Swept(account, WarmUp((good, bad, good), every_minutes=1, sweep_minutes=1)).run()
+
+    warmed = [state for state in ended["states"] if state in ("Warm up one function", "It stays cold")]
+    assert sorted(warmed) == ["It stays cold", *["Warm up one function"] * 3]
+    assert ended["states"].index("Give the turn back") < ended["states"].index("Keep functions warm")
     assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Nothing is due")
+    (sentence,) = json.loads(ended["output"])["coldFunctions"]
+    assert sentence.startswith(f"{bad} is not kept warm: ")
+
+
+def test_a_sweep_whose_functions_are_all_warm_names_none(account: ScriptedAccount[Scripted]) -> None:
+    ended = Swept(account, warming(account)).run()
+
+    assert "Keep functions warm" in ended["states"]
+    assert json.loads(ended["output"])["coldFunctions"] == []
+
+
+def test_a_sweep_that_a_deletion_or_another_sweep_started_warms_nothing(account: ScriptedAccount[Scripted]) -> None:
+    ended = Swept(account, warming(account)).run(after=0)
+
+    assert ended["states"][-3:] == ["Is a warm-up due?", "How did it end?", "Nothing is due"]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "end"),
+    [
+        ({"survey_cluster": [{**NOTHING_SEEN, "refused": KARPENTER_RUNS}]}, "Refused: Karpenter is running"),
+        ({"survey_cluster": ["Broken"]}, "The sweep failed"),
+    ],
+    ids=["refused", "failed"],
+)
+def test_a_sweep_that_is_refused_or_fails_warms_nothing(
+    account: ScriptedAccount[Scripted], scripts: Mapping[str, Sequence[Line]], end: str
+) -> None:
+    ended = Swept(account, warming(account), **scripts).run()
+
+    assert ended["states"][-3:] == ["Is a warm-up due?", "How did it end?", end]
 
 
 def test_a_paused_sweep_warms_nothing(account: ScriptedAccount[Scripted]) -> None:
-    swept = Swept(account, WarmUp((account.aws.function(WARMED),), every_minutes=1, sweep_minutes=1))
+    swept = Swept(account, warming(account))
     swept.machines.pause("true")
     ended = swept.run()
 
-    assert "Is a warm-up due?" in ended["states"]
-    assert "Keep functions warm" not in ended["states"]
-    assert ended["states"][-1] == "Joiner is paused"
+    assert ended["states"][-3:] == ["Is a warm-up due?", "How did it end?", "Joiner is paused"]
 
 
-def test_functions_are_warmed_up_by_the_first_sweep_of_each_period() -> None:
+def test_functions_are_warmed_up_by_the_first_scheduled_sweep_of_each_period() -> None:
     due = WarmUp(("a",), every_minutes=15, sweep_minutes=2).due
 
-    assert due == "$floor($millis() / 60000) % 15 < 2"
+    assert due == (
+        "$not($exists($states.context.Execution.Input.after)) "
+        "and $floor($toMillis($states.context.Execution.StartTime) / 60000) % 15 < 2"
+    )
 
 
 def test_the_survey_of_instances_gets_the_result_of_the_survey_of_the_cluster(
