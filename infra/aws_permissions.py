@@ -186,31 +186,39 @@ def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> li
 
 
 def allow_keeping_node_access(
-    settings: Settings, where: AccountRegion, node_roles: Sequence[str]
+    settings: Settings, where: AccountRegion, node_roles: Sequence[str], windows_roles: Sequence[str]
 ) -> list[iam.PolicyStatement]:
     """Allow creating access entries for the node roles of the settings, and removing what a deployment created."""
     return [
-        *_allow_access_entries(settings, where, node_roles),
+        *_allow_access_entries(settings, where, node_roles, windows_roles),
         *_allow_removing_own_role(settings, where),
         allow_describing(settings, "Instances"),
     ]
 
 
 def _allow_access_entries(
-    settings: Settings, where: AccountRegion, node_roles: Sequence[str]
+    settings: Settings, where: AccountRegion, node_roles: Sequence[str], windows_roles: Sequence[str]
 ) -> list[iam.PolicyStatement]:
+    of_type = {
+        "EC2_LINUX": [role for role in node_roles if role not in windows_roles],
+        "EC2_WINDOWS": list(windows_roles),
+    }
     cluster = f"arn:{where.partition}:eks:{where.region}:{where.account}:cluster/{settings.cluster}"
     entries = f"arn:{where.partition}:eks:{where.region}:{where.account}:access-entry/{settings.cluster}/*"
     marked = {f"aws:RequestTag/{CLUSTER_TAG}": settings.cluster}
     return [
         _allow(["eks:ListAccessEntries"], [cluster]),
-        _allow(
-            ["eks:CreateAccessEntry"],
-            [cluster],
-            {
-                "StringEquals": {**marked, "eks:accessEntryType": "EC2_LINUX"},
-                "ArnEquals": {"eks:principalArn": list(node_roles)},
-            },
+        *(
+            _allow(
+                ["eks:CreateAccessEntry"],
+                [cluster],
+                {
+                    "StringEquals": {**marked, "eks:accessEntryType": kind},
+                    "ArnEquals": {"eks:principalArn": roles},
+                },
+            )
+            for kind, roles in of_type.items()
+            if roles
         ),
         _allow(["eks:TagResource"], [entries], {"StringEquals": marked}),
         _allow(["eks:DescribeAccessEntry"], [entries]),

@@ -70,7 +70,7 @@ class ClusterStack(Stack):
             dependencies=dependencies,
             doorbell_url=self.doorbell.url,
             admitted=self._functions_in_the_cluster(),
-            node_roles=self.nodes.arns,
+            nodes=self.nodes,
         )
         self.access = self._create_access_entries()
         self.alarms = Alarms(self, "Alarms", settings=settings, sources=self._alarm_sources())
@@ -193,7 +193,9 @@ class ClusterStack(Stack):
             self.pause.allow_reading(),
         )
         self.nodes.function.grant(
-            *aws_permissions.allow_keeping_node_access(settings, self.account_region, self.nodes.arns)
+            *aws_permissions.allow_keeping_node_access(
+                settings, self.account_region, self.nodes.arns, self.nodes.windows_arns
+            )
         )
         self.guard.function.grant(
             aws_permissions.allow_describing(settings, "Instances"),

@@ -24,6 +24,7 @@ from constructs import Construct
 from infra.aws_permissions import ClusterNetwork
 from infra.function_triggers import create_custom_resource, create_schedule
 from infra.lambda_function import ROOT, FunctionDependencies, LambdaFunction
+from infra.node_roles import NodeIdentity
 from infra.settings import Settings
 from joiner.names import installer_role_name
 
@@ -71,10 +72,10 @@ class ManifestInstallation(Construct):
         dependencies: FunctionDependencies,
         doorbell_url: str,
         admitted: Sequence[LambdaFunction],
-        node_roles: Sequence[str],
+        nodes: NodeIdentity,
     ) -> None:
-        """`admitted` are the functions that call the Kubernetes API, `node_roles` the ARNs of the roles of nodes: in a
-        cluster without access entries the installer maps them."""
+        """`admitted` are the functions that call the Kubernetes API. In a cluster without access entries the installer
+        maps their roles and those of `nodes`."""
         super().__init__(scope, id)
         settings = dependencies.settings
         self._cluster_name = settings.cluster
@@ -91,7 +92,7 @@ class ManifestInstallation(Construct):
             "Manifests": digest,
             "Rotation": rotation,
         }
-        mappings = {"Mappings": self._mappings(settings, admitted, node_roles)} if settings.uses_aws_auth else {}
+        mappings = {"Mappings": self._mappings(settings, admitted, nodes)} if settings.uses_aws_auth else {}
         self.manifests = create_custom_resource(
             self, "Manifests", self.installer, "Custom::Manifests", {**installed, **mappings}
         )
@@ -118,13 +119,14 @@ class ManifestInstallation(Construct):
         attributes = ("Endpoint", "CertificateAuthority", *(["DoorbellCa"] if with_ca else []))
         return {"Cluster": settings.cluster, **{name: self.cluster.get_att_string(name) for name in attributes}}
 
-    def _mappings(self, settings: Settings, admitted: Sequence[LambdaFunction], node_roles: Sequence[str]) -> str:
+    def _mappings(self, settings: Settings, admitted: Sequence[LambdaFunction], nodes: NodeIdentity) -> str:
         """Return what the installer maps in aws-auth, as JSON."""
         functions = {each.role.role_arn: list(each.configuration.groups) for each in admitted}
         mapped = {
             "functions": [{"role": role, "groups": groups} for role, groups in functions.items()],
             "installer": self.installer.role.role_arn,
-            "nodes": list(node_roles) if settings.node_roles.manage_node_access_entry else [],
+            "nodes": nodes.arns if settings.node_roles.manage_node_access_entry else [],
+            "windowsNodes": nodes.windows_arns,
         }
         return Stack.of(self).to_json_string(mapped)
 

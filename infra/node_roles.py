@@ -39,6 +39,9 @@ class NodeIdentity(Construct):
         self.arns = [
             stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names
         ]
+        self.windows_arns = [
+            arn for name, arn in zip(self.names, self.arns, strict=True) if name in settings.node_roles.windows_names
+        ]
         path = profile_path(settings.cluster, settings.region)
         self.profiles = [self._make_profile(name, role, path) for name, role in zip(self.names, roles, strict=True)]
         self.profile = self.profiles[0]
@@ -49,6 +52,7 @@ class NodeIdentity(Construct):
         wanted = {
             "Cluster": settings.cluster,
             "Roles": ",".join(self.arns),
+            "WindowsRoles": ",".join(self.windows_arns),
             "ManageEntries": str(settings.node_roles.manage_node_access_entry and not settings.uses_aws_auth).lower(),
             "OwnRole": node_role_name(settings),
             "ProfilePath": profile_path(settings.cluster, settings.region),

@@ -77,8 +77,11 @@ class NodeRoleSettings:
     names: Annotated[tuple[str, ...], RoleName] = ()
     """Names of existing roles. The first is the default. Each gets an instance profile. Empty: the deployment creates a
     role with the four policies that EKS requires of nodes."""
+    windows_names: Annotated[tuple[str, ...], RoleName] = ()
+    """Those of the roles in `names` that Windows nodes have: their entries are of type EC2_WINDOWS, which also admits
+    Linux nodes. The type of an entry cannot be changed."""
     manage_node_access_entry: bool = True
-    """Create the EC2_LINUX access entries of these roles. An entry that exists, because a node group of the cluster
+    """Create the access entries of these roles. An entry that exists, because a node group of the cluster
     uses the role, is used as it is. With the authentication mode CONFIG_MAP: map the roles in aws-auth. Set it to false
     where something else admits the nodes."""
 
@@ -291,6 +294,7 @@ def load_settings(path: Path) -> Settings:
     wrong = {mistake.field.partition(".")[0] for mistake in mistakes}  # checks below read only fields without mistakes
     if not wrong & {"cluster", "region", "nodeRoles"}:
         mistakes += _check_node_role_name(settings)
+        mistakes += _check_windows_roles(settings)
         mistakes += _check_installer_role_name(settings)
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
@@ -310,6 +314,18 @@ def _check_node_role_name(settings: Settings) -> list[SettingsMistake]:
     cause = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
     remedy = "create a role and write its name under nodeRoles.names"
     return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
+
+
+def _check_windows_roles(settings: Settings) -> list[SettingsMistake]:
+    names = settings.node_roles.names
+    return [
+        SettingsMistake(
+            f"nodeRoles.windowsNames[{index}]",
+            f"nodeRoles.windowsNames[{index}] is {name!r}: nodes may not have that role: write it in nodeRoles.names",
+        )
+        for index, name in enumerate(settings.node_roles.windows_names)
+        if name not in names
+    ]
 
 
 def _check_installer_role_name(settings: Settings) -> list[SettingsMistake]:

@@ -209,9 +209,12 @@ def map_roles(kube: "Kube", mappings: str) -> None:
     if not mappings:
         return
     from joiner.adapters import aws_auth
+    from joiner.adapters.role_mappings import RoleMapping
 
     asked = json.loads(mappings)
-    functions, nodes = _functions(asked), asked["nodes"]
+    windows = asked["windowsNodes"]
+    functions = _functions(asked)
+    nodes = [RoleMapping.of_nodes(role, windows=role in windows) for role in asked["nodes"]]
     if aws_auth.write(kube, lambda mapped: aws_auth.map_roles(mapped, functions, nodes)):
         logging.getLogger(__name__).info("mapped %d roles in aws-auth", len(functions) + len(nodes))
 

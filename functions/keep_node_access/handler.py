@@ -39,8 +39,8 @@ class UnusedSince(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WantedAccess:
-    """The settings: role ARNs, whether this function creates their entries, and the names of the deployment's own role
-    and profiles.
+    """The settings: role ARNs (`windows_roles`: those of Windows nodes among them), whether this function creates their
+    entries, and the names of the deployment's own role and profiles.
     """
 
     cluster: str
@@ -49,6 +49,7 @@ class WantedAccess:
     own_role: str
     path: str
     profiles: tuple[str, ...] = ()
+    windows_roles: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "WantedAccess":
@@ -60,6 +61,7 @@ class WantedAccess:
             own_role=properties["OwnRole"],
             path=properties["ProfilePath"],
             profiles=tuple(filter(None, properties["Profiles"].split(","))),
+            windows_roles=tuple(filter(None, properties["WindowsRoles"].split(","))),
         )
 
 
@@ -85,7 +87,7 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, list[
     return remove_unused(_access(wanted), wanted, environment.disuse(), int(time.time()))
 
 
-NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "Profiles")
+NAMES: Final = ("Cluster", "Roles", "ManageEntries", "OwnRole", "ProfilePath", "Profiles", "WindowsRoles")
 
 
 def act(request: Request) -> Answer:
@@ -117,7 +119,7 @@ def remove(unused: UnusedAccess) -> bool:
 def grant_access(access: NodeAccess, wanted: WantedAccess) -> None:
     """Create the entries that the settings want and that do not exist."""
     for role in wanted.roles if wanted.manage_entries else ():
-        if access.grant(role):
+        if access.grant(role, windows=role in wanted.windows_roles):
             logger.info("made an access entry", role=role)
 
 

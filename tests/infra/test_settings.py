@@ -8,6 +8,7 @@ from infra.commitment_settings import CommitmentSettings, ReservedInstanceSettin
 from infra.settings import (
     CeilingSettings,
     DoorbellSettings,
+    NodeRoleSettings,
     RouteThrottle,
     RuntimeSettings,
     Settings,
@@ -56,7 +57,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         region: eu-west-1
         account: "123456789012"
         runtime: {python: "3.13", architecture: x86_64}
-        nodeRoles: {names: [NodeRole], manageNodeAccessEntry: false}
+        nodeRoles: {names: [NodeRole, Windows], windowsNames: [Windows], manageNodeAccessEntry: false}
         ceilings: {nodes: 7, pricePerHour: 3}
         commitments:
           reservedInstances: [{instanceType: m5.large, count: 2}, {instanceType: c5.xlarge, count: 1, zone: eu-west-1a}]
@@ -77,7 +78,7 @@ def test_every_field_is_read(tmp_path: Path) -> None:
     settings = load_settings(path)
 
     assert settings.runtime == RuntimeSettings("3.13", "x86_64")
-    assert (settings.node_roles.names, settings.node_roles.manage_node_access_entry) == (("NodeRole",), False)
+    assert settings.node_roles == NodeRoleSettings(("NodeRole", "Windows"), ("Windows",), False)
     assert settings.ceilings == CeilingSettings(nodes=7, price_per_hour=3.0)
     assert (settings.planning.preference_policy, settings.planning.min_values_policy) == ("Ignore", "BestEffort")
     assert settings.commitments == CommitmentSettings(
@@ -155,6 +156,10 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         (
             "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: Node}",
             "nodeRoles.names is 'Node': write a list: [a role's name, without its path and without arn:, ...]",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nnodeRoles: {windowsNames: [Windows]}",
+            "nodeRoles.windowsNames[0] is 'Windows': nodes may not have that role: write it in nodeRoles.names",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nimageOwners: []",

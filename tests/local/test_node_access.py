@@ -198,6 +198,31 @@ def test_a_role_with_an_entry_of_another_type_is_refused_with_the_remedy(account
         account.access.grant(arn)
 
 
+def test_a_role_of_windows_nodes_gets_an_entry_that_admits_them_and_it_is_removed_like_the_others(
+    account: NodeAccessAccount,
+) -> None:
+    eks, memory = account.aws.client("eks"), FakeUnusedTimes()
+    arn = account.aws.role("ec2.amazonaws.com")
+    account.handler.grant_access(account.access, account.settings(roles=(arn,), windows_roles=(arn,)))
+
+    made = eks.describe_access_entry(clusterName=account.cluster, principalArn=arn)["accessEntry"]
+    assert (made["type"], made["kubernetesGroups"]) == ("EC2_WINDOWS", ["eks:kube-proxy-windows", "system:nodes"])
+    assert not account.access.grant(arn, windows=True), "it exists"
+    assert not account.access.grant(arn), "it admits Linux nodes, too"
+
+    first, second = (
+        account.handler.remove_unused(account.access, account.settings(roles=()), memory, now)
+        for now in (0, HALF_AN_HOUR)
+    )
+    assert (arn in first["unused"], arn in second["removed"]) == (True, True)
+    assert arn not in eks.list_access_entries(clusterName=account.cluster)["accessEntries"]
+
+
+def test_a_role_of_windows_nodes_with_an_entry_for_linux_is_refused_with_the_remedy(account: NodeAccessAccount) -> None:
+    with pytest.raises(ForeignEntry, match=r"of type EC2_LINUX in access-\w+; Windows nodes need EC2_WINDOWS, and EKS"):
+        account.access.grant(account.arn, windows=True)
+
+
 def test_profiles_are_listed_by_their_path_only(account: NodeAccessAccount) -> None:
     listed = account.aws.client("iam").list_instance_profiles(PathPrefix=account.path)["InstanceProfiles"]
 

@@ -23,6 +23,7 @@ ASKED = {
     "functions": [{"role": f"{ROLE}sweep", "groups": ["joiner:viewer", "joiner:event-writer"]}],
     "installer": f"{ROLE}joiner-installer-prod-eu-west-1",
     "nodes": [f"{ROLE}nodes"],
+    "windowsNodes": [],
 }
 MAPPINGS = json.dumps(ASKED)
 FOREIGN = """\
@@ -136,6 +137,30 @@ def test_an_entry_of_a_node_role_that_others_wrote_is_used_and_stays_at_the_end(
     ]
 
     install_manifests.unmap_roles(kube, MAPPINGS)
+    assert stored(kube)["data"]["mapRoles"] == existing
+
+
+def test_a_role_that_becomes_one_of_windows_nodes_gets_their_group() -> None:
+    kube = FakeKube([config_map(FOREIGN)])
+    install_manifests.map_roles(kube, MAPPINGS)
+
+    install_manifests.map_roles(kube, json.dumps({**ASKED, "windowsNodes": [f"{ROLE}nodes"]}))
+
+    own = [each for each in read_mappings(stored(kube)["data"]["mapRoles"]) if each["rolearn"] == f"{ROLE}nodes"]
+    assert [each["groups"] for each in own] == [["system:bootstrappers", "system:nodes", "eks:kube-proxy-windows"]]
+    assert stored(kube)["data"]["mapRoles"].startswith(FOREIGN)
+
+
+def test_an_entry_of_others_without_the_group_of_windows_nodes_is_reported_with_what_to_write() -> None:
+    existing = (
+        f"- rolearn: {ROLE}nodes\n  username: system:node:{{{{EC2PrivateDNSName}}}}\n"
+        "  groups: [system:nodes, system:bootstrappers]\n"
+    )
+    kube = FakeKube([config_map(existing)])
+
+    with pytest.raises(MappingRefused, match="the groups system:bootstrappers, system:nodes, eks:kube-proxy-windows"):
+        install_manifests.map_roles(kube, json.dumps({**ASKED, "windowsNodes": [f"{ROLE}nodes"]}))
+
     assert stored(kube)["data"]["mapRoles"] == existing
 
 

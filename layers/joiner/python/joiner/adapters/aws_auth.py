@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from joiner.adapters.kube_errors import AlreadyExists, Conflict, NotFound
 from joiner.adapters.kube_kinds import CONFIG_MAPS
 from joiner.adapters.role_mappings import (
-    NODE_GROUPS,
     NODE_USERNAME,
     RoleMapping,
     UnreadableMappings,
@@ -59,7 +58,7 @@ class MappedRoles:
 
 
 def map_roles(
-    mapped: MappedRoles, functions: Sequence[RoleMapping], nodes: Sequence[str], *, keep: bool = False
+    mapped: MappedRoles, functions: Sequence[RoleMapping], nodes: Sequence[RoleMapping], *, keep: bool = False
 ) -> MappedRoles:
     """Return the content with the roles of functions and of nodes. Former roles of functions are removed; former roles
     of nodes stay, because running nodes may have them; with `keep` all stay.
@@ -72,16 +71,20 @@ def map_roles(
         if not keep and arn.lower() not in wanted and (entries.get(arn.lower()) or {}).get("username") != NODE_USERNAME
     ]
     changed = [each for key, each in wanted.items() if entries.get(key) != each.entry()]
-    missing = [arn for arn in nodes if arn.lower() not in entries]
-    for arn in nodes:
-        if arn.lower() in entries:
-            _check_node_mapping(arn, entries[arn.lower()])
+    own = {arn.lower() for arn in mapped.ours}
+    missing = []
+    for each in nodes:
+        entry = entries.get(each.arn.lower())
+        if entry is None or (each.arn.lower() in own and not _lets_join(entry, each)):
+            missing.append(each)
+        else:
+            _check_node_mapping(entry, each)
     text = edit_mappings(
         mapped.text,
-        add=[*changed, *map(RoleMapping.of_nodes, missing)],
-        remove=[*former, *(each.arn for each in changed)],
+        add=[*changed, *missing],
+        remove=[*former, *(each.arn for each in (*changed, *missing))],
     )
-    ours = (mapped.ours - set(former)) | {each.arn for each in functions} | set(missing)
+    ours = (mapped.ours - set(former)) | {each.arn for each in functions} | {each.arn for each in missing}
     return MappedRoles(text, ours)
 
 
@@ -93,14 +96,17 @@ def unmap_roles(mapped: MappedRoles, functions: Collection[str], *, keep_nodes: 
     return MappedRoles(edit_mappings(mapped.text, add=[], remove=remove), frozenset(kept))
 
 
-def _check_node_mapping(arn: str, entry: Mapping[str, Any]) -> None:
-    groups = entry.get("groups") or ()
-    if entry.get("username") == NODE_USERNAME and set(NODE_GROUPS) <= set(groups):
+def _lets_join(entry: Mapping[str, Any], wanted: RoleMapping) -> bool:
+    return entry.get("username") == NODE_USERNAME and set(wanted.groups) <= set(entry.get("groups") or ())
+
+
+def _check_node_mapping(entry: Mapping[str, Any], wanted: RoleMapping) -> None:
+    if _lets_join(entry, wanted):
         return
     raise MappingRefused(
-        f"ConfigMap {NAMESPACE}/{NAME}, mapRoles: the entry of {arn} has username {entry.get('username')!r} and groups "
-        f"{list(groups)}; nodes with this role could not join: write username {NODE_USERNAME!r} and the groups "
-        f"{', '.join(NODE_GROUPS)}, or name another role in nodeRoles.names"
+        f"ConfigMap {NAMESPACE}/{NAME}, mapRoles: the entry of {wanted.arn} has username {entry.get('username')!r} "
+        f"and groups {list(entry.get('groups') or ())}; nodes with this role could not join: write username "
+        f"{NODE_USERNAME!r} and the groups {', '.join(wanted.groups)}, or name another role in nodeRoles.names"
     )
 
 

@@ -17,8 +17,9 @@ from botocore.exceptions import ClientError
 from joiner.names import CLUSTER_TAG
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped")
-NODE_TYPE: Final = "EC2_LINUX"
-NODE_TYPES: Final = (NODE_TYPE, "EC2_WINDOWS")  # an entry for Windows nodes is made by its owner
+LINUX_TYPE: Final = "EC2_LINUX"
+WINDOWS_TYPE: Final = "EC2_WINDOWS"
+NODE_TYPES: Final = (LINUX_TYPE, WINDOWS_TYPE)
 
 
 class Kept(Exception):
@@ -38,22 +39,33 @@ class NodeAccess:
         self._iam = iam
         self._ec2 = ec2
 
-    def grant(self, role_arn: str) -> bool:
-        """Ensure that the role has an access entry for nodes; return False if it had one before."""
+    def grant(self, role_arn: str, *, windows: bool = False) -> bool:
+        """Ensure that the role has an access entry for nodes; return False if it had one before.
+
+        An entry for Windows nodes admits Linux nodes, too. Raises ForeignEntry for an entry with which nodes could not
+        join: EKS cannot change the type of an entry.
+        """
         try:
             self._eks.create_access_entry(
-                clusterName=self._cluster, principalArn=role_arn, type=NODE_TYPE, tags={CLUSTER_TAG: self._cluster}
+                clusterName=self._cluster,
+                principalArn=role_arn,
+                type=WINDOWS_TYPE if windows else LINUX_TYPE,
+                tags={CLUSTER_TAG: self._cluster},
             )
         except ClientError as error:
             if error.response["Error"]["Code"] != "ResourceInUseException":
                 raise
             kind = self._describe(role_arn).get("type")
+            if windows and kind == LINUX_TYPE:
+                raise ForeignEntry(
+                    f"{role_arn} has an access entry of type {kind} in {self._cluster}; Windows nodes need "
+                    f"{WINDOWS_TYPE}, and EKS cannot change the type: name another role in nodeRoles.windowsNames, or "
+                    "delete the entry while no node has the role"
+                ) from error
             if kind not in NODE_TYPES:
                 raise ForeignEntry(
                     f"{role_arn} has an access entry of type {kind} in {self._cluster}; nodes need "
-                    f"{' or '.join(NODE_TYPES)}: "
-                    f"delete it, or name another "
-                    "role in nodeRoles.names"
+                    f"{' or '.join(NODE_TYPES)}: delete it, or name another role in nodeRoles.names"
                 ) from error
             return False
         return True
@@ -71,7 +83,9 @@ class NodeAccess:
         listed = [str(each) for page in pages for each in page["accessEntries"]]
         described = ((arn, self._describe(arn)) for arn in listed)
         return [
-            arn for arn, entry in described if entry.get("type") == NODE_TYPE and self._is_ours(entry.get("tags") or {})
+            arn
+            for arn, entry in described
+            if entry.get("type") in NODE_TYPES and self._is_ours(entry.get("tags") or {})
         ]
 
     def profiles(self, path: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ import yaml
 
 NODE_USERNAME: Final = "system:node:{{EC2PrivateDNSName}}"
 NODE_GROUPS: Final = ("system:bootstrappers", "system:nodes")
+WINDOWS_GROUP: Final = "eks:kube-proxy-windows"
 
 
 class UnreadableMappings(Exception):
@@ -39,9 +40,14 @@ class RoleMapping:
     groups: tuple[str, ...]
 
     @classmethod
-    def of_nodes(cls, arn: str) -> "RoleMapping":
-        """Return the mapping that nodes with this role need in order to join."""
-        return cls(arn, NODE_USERNAME, NODE_GROUPS)
+    def of_nodes(cls, arn: str, *, windows: bool = False) -> "RoleMapping":
+        """Return the mapping that nodes with this role need in order to join. That of Windows nodes also admits Linux
+        nodes.
+
+        >>> RoleMapping.of_nodes("arn:aws:iam::1:role/node", windows=True).groups
+        ('system:bootstrappers', 'system:nodes', 'eks:kube-proxy-windows')
+        """
+        return cls(arn, NODE_USERNAME, (*NODE_GROUPS, WINDOWS_GROUP) if windows else NODE_GROUPS)
 
     @classmethod
     def of_sessions(cls, arn: str, groups: Collection[str]) -> "RoleMapping":
