@@ -43,6 +43,7 @@ def buffer_pods(lists: Lists) -> list[Json]:
             "metadata": {"namespace": where, "labels": template.get("metadata", {}).get("labels", {})},
             "spec": bare,
         }
+        pod = admitted(pod, lists)
         number = max(
             spec.get("replicas", 0), max(1, ceil(spec["percentage"] * replicas / 100)) if "percentage" in spec else 0
         )

@@ -334,6 +334,20 @@ def test_a_template_with_a_scheduling_gate_keeps_capacity(cluster: SimulatedClus
     assert conditions(cluster)["Provisioning"] == "True FitsExistingCapacity: 1 pod fit on running nodes"
 
 
+def test_the_runtime_class_of_a_template_makes_its_pods_larger(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    overhead = {"podFixed": {"cpu": "1"}}
+    cluster.kube.put(
+        {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": overhead}
+    )
+    put_template(cluster)
+    cluster.kube.objects["podtemplates", "default", "chunk"]["template"]["spec"]["runtimeClassName"] = "kata"
+    put_buffer(cluster, replicas=1)
+    cluster.scale_up("up-1")
+
+    assert [claim.instance_type for claim in claims(cluster)] == ["m5.xlarge"], "1500m and the overhead of 1 core"
+
+
 def test_a_virtual_pod_that_no_plan_contains_is_missing_in_the_status() -> None:
     buffer = ResolvedBuffer("default", "spare", ({"metadata": {"name": "capacity-buffer:spare-0"}},))
 

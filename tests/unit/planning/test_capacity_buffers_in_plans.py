@@ -5,6 +5,7 @@ The independent checker verifies every plan.
 
 from typing import Any
 
+from joiner.planning.inputs.capacity_buffers import resolve_buffers
 from tests.unit.planning.checked import checked, cluster
 from tests.unit.planning.drawn_clusters import (
     Json,
@@ -83,3 +84,33 @@ def test_a_buffer_that_lacks_a_field_is_a_problem() -> None:
     assert [(one.object, one.field, one.severity) for one in plan.problems if one.object.startswith("Capacity")] == [
         ("CapacityBuffer/default/spare", "spec", "error"),
     ]
+
+
+def test_a_buffer_uses_a_node_with_pods_before_an_empty_node_of_an_earlier_name() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("500m")}
+    lists = cluster(
+        [pod("web-0", cpu="500m", nodeName="b-busy")],
+        capacitybuffers=[buffer(podTemplateRef={"name": "chunk"}, replicas=1)],
+        podtemplates=[chunk],
+        nodes=[node("a-empty"), node("b-busy")],
+    )
+
+    plan = checked(lists)
+
+    assert [(one.node, one.pods) for one in plan.existing] == [("b-busy", ("default/capacity-buffer:spare-0",))]
+
+
+KATA = {"metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"cpu": "500m"}}}
+
+
+def test_the_runtime_class_of_a_template_adds_its_overhead_to_each_virtual_pod() -> None:
+    isolated = {**template("900m")["spec"], "runtimeClassName": "kata"}
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": {"spec": isolated}}
+    by_number = buffer(podTemplateRef={"name": "chunk"}, replicas=1)
+    by_limit = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "3"})
+
+    [one] = resolve_buffers({"capacitybuffers": [by_number], "podtemplates": [chunk], "runtimeclasses": [KATA]})
+    assert one.pods[0]["spec"]["overhead"] == {"cpu": "500m"}
+
+    lists = cluster([], capacitybuffers=[by_limit], podtemplates=[chunk], runtimeclasses=[KATA])
+    assert checked(lists).pods_placed == 2, "3 cores hold two pods of 900m + 500m, and three without the overhead"

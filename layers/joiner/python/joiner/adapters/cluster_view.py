@@ -5,8 +5,8 @@ never counts twice. A protocol separates callers from the implementation, becaus
 mirror that resumed watches update.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifests
@@ -15,6 +15,7 @@ from joiner.adapters.parallel_calls import call_each
 from joiner.names import CLAIM_RESOURCES
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
+Name = TypeVar("Name")
 
 FIRST: Final = (*kinds.CLAIMS, kinds.NODES)
 SURVEYED: Final = (
@@ -96,7 +97,7 @@ class ListedCluster:
         return {
             **found,
             **between,
-            **self._named_by_buffers(between.get(kinds.CAPACITY_BUFFERS.plural) or ()),
+            **self._named_objects(between),
             "pods": self._kube.packed(kinds.PODS, fields=NOT_ENDED, consistent=self._consistent),
         }
 
@@ -115,20 +116,42 @@ class ListedCluster:
         """Return only the claims, of both kinds."""
         return self._read(kinds.CLAIMS)
 
+    def _named_objects(self, lists: Lists) -> dict[str, Manifests]:
+        """Return the objects that CapacityBuffers name, and the RuntimeClasses of their templates and of DaemonSets."""
+        found = self._named_by_buffers(lists.get(kinds.CAPACITY_BUFFERS.plural) or ())
+        daemon_sets = lists.get(kinds.DAEMON_SETS.plural) or ()
+        runtimes = self._get_each(
+            sorted(
+                {name for items in (daemon_sets, *found.values()) for one in items if (name := _runtime_class(one))}
+            ),
+            lambda name: self._kube.get(kinds.RUNTIME_CLASSES, name),
+        )
+        if runtimes:
+            found[kinds.RUNTIME_CLASSES.plural] = [answer for _, answer in runtimes]
+        return found
+
     def _named_by_buffers(self, buffers: Sequence[Mapping[str, Any]]) -> dict[str, Manifests]:
         """Return the objects that CapacityBuffers name, by plural name; those that do not exist are left out."""
         found: dict[str, Manifests] = {}
-        for (kind, namespace, name), answer in call_each(
+        for (kind, namespace, name), answer in self._get_each(
             sorted({reference for each in buffers for reference in _references(each)}),
             lambda one: self._kube.get(REFERENCES[one[0]], one[2], namespace=one[1]),
-            KubeError,
         ):
+            metadata = {**answer["metadata"], "namespace": namespace, "name": name}
+            found.setdefault(REFERENCES[kind].plural, []).append({**answer, "metadata": metadata})
+        return found
+
+    def _get_each(
+        self, names: Sequence[Name], get: Callable[[Name], dict[str, Any]]
+    ) -> list[tuple[Name, dict[str, Any]]]:
+        """Return each name with its object; objects that do not exist are left out."""
+        found: list[tuple[Name, dict[str, Any]]] = []
+        for name, answer in call_each(names, get, KubeError):
             if isinstance(answer, NotFound):
                 continue
             if isinstance(answer, KubeError):
                 raise answer
-            metadata = {**answer["metadata"], "namespace": namespace, "name": name}
-            found.setdefault(REFERENCES[kind].plural, []).append({**answer, "metadata": metadata})
+            found.append((name, answer))
         return found
 
     def _list(self, kind: kinds.Kind) -> Manifests:
@@ -158,6 +181,12 @@ def _references(buffer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     named = ((kinds.POD_TEMPLATES.kind, template.get("name")), (scalable.get("kind"), scalable.get("name")))
     namespace = str(buffer["metadata"].get("namespace") or "default")
     return [(str(kind), namespace, str(name)) for kind, name in named if kind in REFERENCES and name]
+
+
+def _runtime_class(one: Mapping[str, Any]) -> str:
+    """Return the RuntimeClass that the template of a workload, or a PodTemplate, names; empty without one."""
+    template = (one.get("spec") or {}).get("template") or one.get("template") or {}
+    return str((template.get("spec") or {}).get("runtimeClassName") or "")
 
 
 def claim_names(lists: Lists) -> set[str]:

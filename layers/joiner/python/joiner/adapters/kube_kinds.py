@@ -65,6 +65,7 @@ ALPHA_CAPACITY_BUFFERS: Final = Kind(
     "autoscaling.x-k8s.io", "v1alpha1", "CapacityBuffer", "capacitybuffers", namespaced=True
 )
 POD_TEMPLATES: Final = Kind("", "v1", "PodTemplate", "podtemplates", namespaced=True)
+RUNTIME_CLASSES: Final = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses")
 PRIORITY_CLASSES: Final = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 EVENTS: Final = Kind("events.k8s.io", "v1", "Event", "events", namespaced=True)

@@ -31,7 +31,7 @@ BUFFER_KEYS: Final = (BUFFERS, FREE_CAPACITY)
 LEAST_SECONDS: Final = 30
 """Least time between two plans for changed free capacity; the interval of Karpenter's controller."""
 
-REFERENCES: Final = ("podtemplates", "deployments", "statefulsets", "replicasets")
+REFERENCES: Final = ("podtemplates", "deployments", "statefulsets", "replicasets", "runtimeclasses")
 DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "nodeoverlays")
 
 
@@ -128,6 +128,7 @@ def _reference(one: Manifest) -> str:
     """Return what a buffer reads of an object that it names. The status of a Deployment changes all the time."""
     metadata, spec = one["metadata"], one.get("spec") or {}
     read = [spec.get("replicas"), spec.get("template"), one.get("template")]
+    read += [one[name] for name in ("overhead", "scheduling") if name in one]  # of a RuntimeClass
     return f"{metadata.get('namespace', '')}/{metadata['name']}/{json.dumps(read, sort_keys=True)}"
 
 

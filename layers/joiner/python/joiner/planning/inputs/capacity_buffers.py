@@ -14,6 +14,7 @@ from typing import Any, Final
 from joiner.cluster import InvalidField, Resources
 from joiner.cluster.pod_constraints import PodConstraints
 from joiner.names import SCHEDULE
+from joiner.planning.inputs.admission import Admission
 from joiner.pools import InvalidManifest
 from joiner.pools.invalid_manifests import Severity
 from joiner.pools.replica_schedule import ReplicaSchedule
@@ -79,8 +80,9 @@ class ResolvedBuffer:
 
 def resolve_buffers(lists: Lists) -> list[ResolvedBuffer]:
     """Return all buffers that are not being deleted, with their virtual pods, or with the reason why they have none."""
+    admission = Admission(lists)
     return [
-        _resolve(buffer, lists)
+        _resolve(buffer, lists, admission)
         for buffer in lists.get("capacitybuffers") or ()
         if not buffer["metadata"].get("deletionTimestamp")
     ]
@@ -102,13 +104,13 @@ def is_buffer_pod(name: str) -> bool:
     return name.rpartition("/")[2].startswith(BUFFER_POD_PREFIX)
 
 
-def _resolve(buffer: Manifest, lists: Lists) -> ResolvedBuffer:
+def _resolve(buffer: Manifest, lists: Lists, admission: Admission) -> ResolvedBuffer:
     namespace, name = _namespace(buffer), str(buffer["metadata"]["name"])
     key = f"CapacityBuffer/{namespace}/{name}"
     spec: Manifest = buffer.get("spec") or {}
     try:
         template, there = _template(spec, namespace, lists)
-        pod, number = _pod(template, namespace), 0
+        pod, number = admission.admit(_pod(template, namespace)), 0
         try:
             number = _desired(spec, pod, there)
         except InvalidField as invalid:

@@ -139,10 +139,13 @@ class SequentialPlacer:
                     moved |= self.state.put(group, node, self.state.left[group]) > 0
 
     def _as_liked(self, group: PodGroup, nodes: Iterable[NodeState]) -> Iterable[NodeState]:
-        """Return the nodes with the highest preference score first; all of them are already paid for."""
+        """Return the nodes with the highest preference score first; all of them are already paid for.
+
+        For pods of buffers, empty nodes come last: one that no pod and no buffer needs can be removed.
+        """
         if group.constraints.preferences or self.state.rules[group.index].preferred or self._has_soft_taints:
-            return sorted(nodes, key=lambda node: -self._preference_score(group, node))
-        return nodes
+            nodes = sorted(nodes, key=lambda node: -self._preference_score(group, node))
+        return sorted(nodes, key=lambda node: node.is_empty) if group.is_buffer else nodes
 
     def _open_for(self, group: PodGroup) -> bool:
         """Open the best node for the group's pods; return False if no offer fits."""

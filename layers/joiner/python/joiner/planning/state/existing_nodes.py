@@ -138,6 +138,7 @@ def _state_of_node(
         free=[node_amount(name, known, attachable) for name in groups.resources],
         node_name=node.name,
         claim_name=claim.name if claim else "",
+        occupied=any(not pod.stays_with_node for pod in pods),
     )
     for pod in pods:
         _hold(node_state, pod, groups, volumes)
@@ -209,6 +210,7 @@ def _state_of_claim(
 def _reserve(node_state: NodeState, pods: Iterable[Pod], groups: PodGroups, volumes: Volumes) -> None:
     """Reserve on the node what an assignment keeps for pods that are not bound yet."""
     for pod in pods:
+        node_state.occupied = True
         _hold(node_state, pod, groups, volumes)
 
 

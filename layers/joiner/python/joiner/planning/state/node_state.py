@@ -14,7 +14,8 @@ from joiner.planning.model.volume_constraints import UNLIMITED
 class NodeState:
     """One node, existing or planned. ``node_name`` is the name of the Kubernetes node, and ``claim_name`` that of the
     NodeClaim; both are empty for a planned node. ``free`` is what its pods can still request, in the order of the
-    plan's resources. ``planned`` counts the pods that this plan puts on it. ``attached`` counts the pods
+    plan's resources. ``occupied`` is whether it has pods, or slots for pods, that are
+    not of a DaemonSet. ``planned`` counts the pods that this plan puts on it. ``attached`` counts the pods
     that use a volume there, by the position of its resource and its name."""
 
     name: str
@@ -23,6 +24,7 @@ class NodeState:
     free: list[int]
     node_name: str = ""
     claim_name: str = ""
+    occupied: bool = False
     held: dict[PodGroup, int] = field(default_factory=dict)
     planned: dict[PodGroup, int] = field(default_factory=dict)
     ports: list[HostPort] = field(default_factory=list)
@@ -31,6 +33,11 @@ class NodeState:
     choice: OfferChoice | None = None
     made: OfferChoice | None = None
     """The offer of a node that this plan creates in any case: a missing node of a static pool."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether it has no pod but those of DaemonSets and capacity buffers."""
+        return not self.occupied and not any(number and not group.is_buffer for group, number in self.planned.items())
 
     @property
     def price(self) -> float:
