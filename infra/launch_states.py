@@ -12,7 +12,6 @@ from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegr
 from infra.state_machine_limits import (
     CONCURRENT_LAUNCHES,
     GATHER_SECONDS,
-    GATHER_SECONDS_OF_ONE_NODE,
     REGISTRATION_CHECK_SECONDS,
     SETTLING_SECONDS,
     SHORTEST_BOOT_SECONDS,
@@ -31,13 +30,9 @@ from infra.states_language import (
 )
 from joiner.item_keys import WAVE, item_key
 
-GATHER_EXPRESSION: Final = f"$registration.waiting > 1 ? {GATHER_SECONDS} : {GATHER_SECONDS_OF_ONE_NODE}"
-"""JSONata: nodes that are launched together ring together; after a ring, `check_registration` waits for the others. A
-single node rings again when the node controller changes its taints, right after it is Ready. A wait inside the function
-costs a quarter of a state transition a second."""
-
 SETTLING_EXPRESSION: Final = f"$states.result.Payload.settling > 0 ? {SETTLING_SECONDS} : 0"
-"""JSONata: nodes that got their pods in a check open a second later. The next check waits for that itself."""
+"""JSONata: nodes that got their pods at the end of a check open a second later. The next check waits for that itself:
+a wait inside the function costs half a state transition a second."""
 
 NODES_SETTLE: Final = "$registration.settling > 0"
 """JSONata: whether the next check is due without a call of the doorbell."""
@@ -138,7 +133,7 @@ class LaunchStates:
             arguments=update.arguments(self.table),
             timeout=jsonata(AWAIT_NODES_EXPRESSION),
             next=next,
-            assign={"gather": jsonata(GATHER_EXPRESSION)},
+            assign={"gather": GATHER_SECONDS},
             catch=[
                 Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0}),
                 Catch([EVERY_ERROR], on_error),

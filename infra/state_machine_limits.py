@@ -57,10 +57,9 @@ its check is about 20 of them. A launch that still runs after these is throttled
 CHECK_DURING_LAUNCHES_SECONDS: Final = 5
 """A check that runs while launches run starts no call after this time: the next round waits for both branches."""
 
-GATHER_SECONDS: Final = 1
-GATHER_SECONDS_OF_ONE_NODE: Final = 0.3
-"""After a call of the doorbell, `check_registration` waits for the other nodes of the launch, which call at about the
-same time. The node controller changes the taints of a single node right after it is Ready."""
+GATHER_SECONDS: Final = 0.3
+"""After a call of the doorbell, `check_registration` waits until the change is stored, and other nodes have called that
+are Ready at the same time. It finds later ones in its next passes."""
 
 SETTLING_SECONDS: Final = 1
 """Nodes that got their pods in a check are opened this much later."""

@@ -2,14 +2,15 @@
 them.
 
 The state machine calls this function again and again while nodes boot: after a ring, and at the latest every few
-seconds. Each call does everything that can be done at that time. It can stop at any point, because the next call reads
-every step from the cluster again. It does not need the lease.
+seconds. Each call makes passes, as long as another pass may find more to do. A pass reads the cluster, and does
+everything that can be done at that time. It can stop at any point, because the next pass reads every step from the
+cluster again. It does not need the lease.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from botocore.exceptions import ClientError
 
 from functions.check_registration.assigned_pods import read_snapshot
 from functions.check_registration.node_joining_steps import ClaimProgress, NodeRegistration
-from functions.check_registration.node_opening import NodeOpening
+from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
@@ -47,6 +48,15 @@ WAITING: Final = ("waiting", "registered", "ready")
 EVENTS_WHILE_NODES_WAIT: Final = 40
 """Maximum number of events of a check that leaves nodes to the next one. Two hundred take the API server a second of a
 core, in which it binds as many pods."""
+
+BETWEEN_PASSES: Final = 0.25
+"""Seconds between two passes of a check: a node that calls meanwhile waits that long, and a list of pods costs more."""
+
+SECONDS_OF_PASSES: Final = 15.0
+"""Seconds in which a check begins another pass. A second of this function costs as much as half a state transition."""
+
+SECONDS_OF_PASSES_WHILE_LAUNCHING: Final = 1.5
+"""The same while launches run: the launches that have an outcome meanwhile are recorded after the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +87,23 @@ class WaveProgress:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One reading of the cluster, and what was done then.
+
+    `due` says whether the next reading may find more to do at once: nodes called meanwhile or just registered, or have
+    pods that the scheduler has not read yet.
+    """
+
+    progress: WaveProgress
+    events: Sequence[Event] = ()
+    due: bool = False
+
+
 class RegistrationCheck:
-    """One check of a wave; its dependencies are arguments, which tests replace."""
+    """One check of a wave; its dependencies are arguments, which tests replace. It begins a pass until it has run for
+    `seconds`.
+    """
 
     def __init__(
         self,
@@ -87,11 +112,16 @@ class RegistrationCheck:
         sleep: Callable[[float], None] = time.sleep,
         *,
         time_left: TimeLeft = UNBOUNDED,
+        seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._time_left = time_left
         self._kube = kube
         self._ledger = ledger
         self._sleep = sleep
+        self._seconds = seconds
+        self._clock = clock
+        self._bindings = BindingTimes(clock)
 
     def answer(
         self, wave_name: str, now: datetime, events: Sequence[Event] = (), *, launching: bool = False
@@ -102,25 +132,41 @@ class RegistrationCheck:
         `events` are those of the rounds before. They are written here, while nodes boot. A wave whose execution is
         still `launching` is not done, because its launches add claims to it.
         """
-        wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
-        opening = NodeOpening(self._kube, self._ledger, now, self._time_left, self._sleep)
-        if wave is None:
-            opening.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
-            self._publish(events, wave_name, now)
-            return WaveProgress(Wave(wave_name, "", (), 0, 0), ()).render()
-        if left := yet_unstored(wave.rung_at + STORED_AFTER, now):
-            self._sleep(left)
-        checked = opening.open(wave_name, self._register(wave, opening, now), launching=launching)
-        reported = [*events, *(event for each in checked for event in each.events), *self._record(checked, now)]
-        nodes_wait = launching or any(each.stage in WAITING for each in checked)
-        self._publish(reported, wave_name, now, EVENTS_WHILE_NODES_WAIT if nodes_wait else EVENTS_AT_ONCE)
-        outcome = WaveProgress(self._ledger.wave(wave_name) or wave, checked)  # with the pods bound in this check
-        _log_progress(checked)
-        answer = {**outcome.render(), "rings": wave.rings}
-        answer["done"] = answer["done"] and not launching
-        if answer["done"]:
+        began, reported = self._clock(), list(events)
+        found = self._pass(wave_name, now, launching=launching)
+        while found.due and not self._time_left.over and self._clock() - began < self._seconds:
+            reported += found.events
+            self._sleep(BETWEEN_PASSES)
+            found = self._pass(wave_name, now + timedelta(seconds=self._clock() - began), launching=launching)
+        progress = found.progress
+        nodes_wait = bool(progress.wave.claims) and (launching or bool(progress.claims(*WAITING)))
+        most = EVENTS_WHILE_NODES_WAIT if nodes_wait else EVENTS_AT_ONCE
+        self._publish([*reported, *found.events], wave_name, now, most)
+        answer = progress.render()
+        answer["done"] = answer["done"] and not (launching and progress.wave.execution)
+        if answer["done"] and progress.wave.execution:
             self._ledger.end_wave(wave_name)
         return answer
+
+    def _pass(self, wave_name: str, now: datetime, *, launching: bool) -> Pass:
+        """Do everything that can be done now."""
+        wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
+        opening = NodeOpening(
+            self._kube, self._ledger, now, self._bindings, time_left=self._time_left, sleep=self._sleep
+        )
+        if wave is None:
+            opening.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
+            return Pass(WaveProgress(Wave(wave_name, "", (), 0, 0), ()))
+        unstored = yet_unstored(wave.rung_at + STORED_AFTER, now)
+        if unstored and not self._seconds:
+            self._sleep(unstored)
+        checked = opening.open(wave_name, self._register(wave, opening, now), launching=launching)
+        events = [*(event for each in checked for event in each.events), *self._record(checked, now)]
+        seen = self._ledger.wave(wave_name) or wave  # with the pods bound in this pass
+        _log_progress(checked)
+        progress = WaveProgress(replace(seen, rings=wave.rings), checked)
+        changes = bool(unstored) or seen.rings != wave.rings or any(each.fresh or each.settling for each in checked)
+        return Pass(progress, events, due=changes and bool(launching or progress.claims(*WAITING)))
 
     def _register(self, wave: Wave, opening: NodeOpening, now: datetime) -> list[ClaimProgress]:
         """Register the nodes of the wave; return the progress of its claims by name."""
@@ -196,9 +242,15 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     time_left = environment.time_left(context)
     if "seconds" in event:
         time_left = time_left.at_most(float(event["seconds"]), time.monotonic)
-    check = RegistrationCheck(environment.kube(task.cluster), environment.ledger(), time_left=time_left)
+    launching = bool(event.get("launching", False))
+    check = RegistrationCheck(
+        environment.kube(task.cluster),
+        environment.ledger(),
+        time_left=time_left,
+        seconds=SECONDS_OF_PASSES_WHILE_LAUNCHING if launching else SECONDS_OF_PASSES,
+    )
     events = _stored_events(event.get("events") or ())
-    answer = check.answer(str(event["wave"]), environment.now(), events, launching=bool(event.get("launching", False)))
+    answer = check.answer(str(event["wave"]), environment.now(), events, launching=launching)
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:
         metrics.publish(

@@ -9,7 +9,7 @@ removed.
 
 The scheduler reads pods and nodes by separate watches. A node that opened right after its bindings could get other pods
 before the scheduler knows the bound ones, and its kubelet would reject the pods above its capacity. So a node opens a
-second after its last binding: in the next check, or after a pause in this one if no other node of the wave is awaited.
+second after its last binding: in a later pass, or after a pause in this one if no other node of the wave is awaited.
 
 A node that has its pods stays closed a little longer while a pod planned for another node would fit into its free
 capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan.
@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -50,6 +51,26 @@ BINDINGS_KNOWN_AFTER: Final = 1.0
 """Seconds after a binding in which the scheduler reads it: its watch lags by milliseconds, under load by tenths."""
 
 
+class BindingTimes:
+    """When the passes of one check bound pods last, by node, in seconds of `clock`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._bound: dict[str, float] = {}
+
+    def find_unread(self, nodes: Iterable[FilledNode]) -> dict[str, float]:
+        """Return, by claim, for how many seconds the scheduler may not have read the bindings of these nodes, which
+        were just filled.
+        """
+        now, unread = self._clock(), {}
+        for each in nodes:
+            if each.newly_bound:
+                self._bound[each.node.name] = now
+            age = now - self._bound.get(each.node.name, -inf)
+            unread[each.claim] = max(0.0, BINDINGS_KNOWN_AFTER - age)
+        return unread
+
+
 class NodeOpening:
     """Binds pods to nodes that may take them, and opens the nodes that are ready for all pods."""
 
@@ -58,10 +79,13 @@ class NodeOpening:
         kube: Kube,
         ledger: Ledger,
         now: datetime,
+        bindings: BindingTimes,
+        *,
         time_left: TimeLeft = UNBOUNDED,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._time_left = time_left
+        self._bindings = bindings
         self._sleep = sleep
         self._kube = kube
         self._ledger = ledger
@@ -70,8 +94,8 @@ class NodeOpening:
     def open(self, wave: str, checked: Sequence[ClaimProgress], *, launching: bool = False) -> list[ClaimProgress]:
         """Return the progress of all claims after filling every node that may be filled and opening every ready one.
 
-        While other nodes of the wave are awaited or its execution is `launching`, nodes that got pods in this check
-        open in the next one, so that this one ends soon.
+        While other nodes of the wave are awaited or its execution is `launching`, nodes that just got pods open in a
+        later pass, so that this one ends soon.
         """
         fillable = [
             each for each in checked if each.stage == "ready" or (each.stage == "registered" and _may_be_filled(each))
@@ -105,11 +129,12 @@ class NodeOpening:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
         filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
         by_claim = {each.claim.name: each for each in fillable}
-        if not awaited and any(node.newly_bound for node in filling.nodes):
-            self._sleep(BINDINGS_KNOWN_AFTER)
+        unread = self._bindings.find_unread(filling.nodes)
+        if not awaited and (longest := max(unread.values(), default=0.0)):
+            self._sleep(longest)
         finished = call_all(
             filling.nodes,
-            lambda node: self._finish(by_claim[node.claim], node, filling, settles=awaited and node.newly_bound),
+            lambda node: self._finish(by_claim[node.claim], node, filling, settles=awaited and unread[node.claim] > 0),
             KubeError,
         )
         progress = {each.claim.name: each for each in finished}

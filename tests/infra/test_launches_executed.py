@@ -289,7 +289,7 @@ def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
         "Have all nodes joined?",
         "Summarise",
     ]
-    assert [call["gather"] for call in machines.calls["check_registration"]] == [0, 0, 0, 0.3]  # one node waits
+    assert [call["gather"] for call in machines.calls["check_registration"]] == [0, 0, 0, 0.3]  # after a ring
 
 
 def test_nodes_that_just_got_pods_are_checked_again_without_a_ring(account: ScriptedAccount[ScaleUpMachine]) -> None:

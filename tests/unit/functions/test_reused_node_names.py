@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from functions.check_registration.node_joining_steps import ClaimProgress
-from functions.check_registration.node_opening import NodeOpening
+from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.kube_nodes import read_node
@@ -177,7 +177,7 @@ def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: Sim
     take_the_name(grown, claim.node_name)
     grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]
 
-    (after,) = NodeOpening(grown.kube, grown.ledger, NOON).open("up-1", [step])
+    (after,) = NodeOpening(grown.kube, grown.ledger, NOON, BindingTimes()).open("up-1", [step])
 
     assert after.stage == "ready"
     node = grown.kube.objects["nodes", "", claim.node_name]

@@ -1,0 +1,153 @@
+"""Passes of one check of registrations: nodes that become Ready while it works get their pods in the same check."""
+
+from collections.abc import Callable
+from typing import Any
+
+from functions.check_registration.handler import BETWEEN_PASSES, RegistrationCheck
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.parallel_calls import TimeLeft
+from joiner.names import FILLING
+from tests.unit.functions.scale_up import SimulatedCluster, pending
+
+
+class Course:
+    """A clock that only pauses advance; `meanwhile` happens in the pause of its number."""
+
+    def __init__(self, meanwhile: dict[int, Callable[[], None]]) -> None:
+        self.pauses: list[float] = []
+        self.seconds = 0.0
+        self._meanwhile = meanwhile
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.pauses.append(seconds)
+        self._meanwhile.get(len(self.pauses), lambda: None)()
+
+
+def launched(cluster: SimulatedCluster, *pods: dict[str, Any]) -> SimulatedCluster:
+    """Return a cluster whose nodes were launched and have not booted."""
+    cluster.prepare(*pods)
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    return cluster
+
+
+def check(
+    cluster: SimulatedCluster, course: Course, *, seconds: float = 15.0, left: TimeLeft | None = None
+) -> dict[str, Any]:
+    one = RegistrationCheck(
+        cluster.kube,
+        cluster.ledger,
+        course.sleep,
+        time_left=left or TimeLeft(),
+        seconds=seconds,
+        clock=lambda: course.seconds,
+    )
+    return one.answer("up-1", cluster.now)
+
+
+def become_ready(node: dict[str, Any], ready: bool = True) -> None:
+    node["status"]["conditions"][0]["status"] = str(ready)
+
+
+def nodes_of_pods(cluster: SimulatedCluster) -> list[str]:
+    return sorted(str(pod["spec"].get("nodeName", "")) for pod in cluster.kube.all(kinds.PODS))
+
+
+def closed(cluster: SimulatedCluster) -> list[str]:
+    return [
+        node["metadata"]["name"]
+        for node in cluster.kube.all(kinds.NODES)
+        if FILLING in [taint["key"] for taint in node["spec"]["taints"]]
+    ]
+
+
+def test_a_node_that_becomes_ready_during_a_check_gets_its_pods_in_it_and_all_open(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    _, other = cluster.kube.all(kinds.NODES)
+    become_ready(other, False)
+    course = Course({1: lambda: become_ready(other)})
+
+    answer = check(cluster, course)
+
+    assert (answer["done"], answer["initialized"], answer["podsPlaced"]) == (True, 2, 2)
+    assert (nodes_of_pods(cluster), closed(cluster)) == (["node-i-0000", "node-i-0001"], [])
+    # The node that gets its pods in the second pass opens a second later; the first one has waited a part of that
+    assert course.pauses == [BETWEEN_PASSES, 1.0]
+
+
+def test_a_node_opens_a_second_after_its_bindings_while_another_boots(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    first, other = cluster.kube.all(kinds.NODES)
+    become_ready(other, False)
+    seen: list[list[str]] = []
+    course = Course(dict.fromkeys(range(1, 9), lambda: seen.append(closed(cluster))))
+
+    answer = check(cluster, course)
+
+    assert (answer["done"], answer["settling"], answer["initialized"], answer["waiting"]) == (False, 0, 1, 1)
+    assert closed(cluster) == [other["metadata"]["name"]]
+    assert course.pauses == [BETWEEN_PASSES] * 4  # a second
+    assert all(first["metadata"]["name"] in names for names in seen)
+
+
+def test_a_ring_during_a_pass_leads_to_another_one_and_none_ends_the_check(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"))
+    rung = iter([True, True, False])
+
+    def ring(_method: str, path: str, do: Any) -> Any:
+        if path.endswith("/nodes") and next(rung):
+            cluster.machine.ring_wave("up-1", at=cluster.now.timestamp() - 60)
+        return do()
+
+    cluster.kube.fault = ring
+    course = Course({})
+
+    answer = check(cluster, course)
+
+    assert (answer["rings"], course.pauses) == (2, [BETWEEN_PASSES] * 2)
+
+
+def test_passes_follow_until_the_change_behind_a_ring_is_stored(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"))
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp())
+    course = Course({2: cluster.boot})
+
+    answer = check(cluster, course)
+
+    assert (answer["done"], answer["podsPlaced"]) == (True, 1)
+    assert course.pauses == [BETWEEN_PASSES, BETWEEN_PASSES, 1.0]
+
+
+def test_a_check_begins_no_pass_after_its_time_and_leaves_filled_nodes_to_the_next(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    _, other = cluster.kube.all(kinds.NODES)
+    become_ready(other, False)
+
+    course = Course({})
+    answer = check(cluster, course, seconds=0.5)
+    assert (answer["settling"], course.pauses) == (1, [BETWEEN_PASSES] * 2)
+
+
+def test_a_check_begins_no_pass_when_its_invocation_ends(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"))
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp())
+    course = Course({})
+
+    answer = check(cluster, course, left=TimeLeft(lambda: 11.0))
+
+    assert (answer["done"], course.pauses) == (False, [])
+
+
+def test_events_of_all_passes_are_written(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    _, other = cluster.kube.all(kinds.NODES)
+    become_ready(other, False)
+
+    check(cluster, Course({1: lambda: become_ready(other)}))
+
+    nodes = {node["metadata"]["name"] for node in cluster.kube.all(kinds.NODES)}
+    events = {(each["regarding"]["name"], each["reason"]) for each in cluster.kube.all(kinds.EVENTS)}
+    assert {name for name, reason in events if reason == "Registered"} >= nodes
+    assert {name for name, reason in events if reason == "Initialized"} >= nodes
