@@ -4,8 +4,8 @@ request.
 Pods, nodes and deletions have separate routes with separate throttles, so that many unschedulable pods do not delay the
 registration of nodes. The routes share one function: rings of pods keep it warm for the nodes, which ring half a minute
 later. Calls of pods are answered rather than refused, because the API server logs each refused call. The function's
-reserved concurrency is larger than the bursts of pods and pools together. Slow rings may still use all of it; then the
-sweep finds what was lost.
+reserved concurrency, if any, is larger than the bursts of pods and pools together. Slow rings may still use all of it;
+then the sweep finds what was lost.
 
 The path contains a token that each installation replaces, since EKS lets an API server send no other credential. So
 nothing may log the path: the access log has the name of the route.
@@ -95,7 +95,7 @@ class DoorbellApi(Construct):
 
 def _render_throttles(settings: DoorbellSettings) -> dict[str, dict[str, int]]:
     throttles = {
-        "pods": settings.pods,
+        "pods": settings.pods_throttle,
         "nodes": settings.nodes,
         "pools": POOLS_THROTTLE,
         "deletions": settings.nodes,

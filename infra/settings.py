@@ -162,27 +162,46 @@ class RouteThrottle:
 POOLS_THROTTLE: Final = RouteThrottle(rate=5, burst=5)
 """For pools and node classes that changed."""
 
+PODS_THROTTLE: Final = RouteThrottle(rate=60, burst=100)
+"""For unschedulable pods. kube-scheduler writes 50 events a second by default, and up to 100 at once after a quiet
+time, so none is refused: the API server logs each refused call. Few of the calls are counted (functions/ring_doorbell);
+the others cost an invocation of a few milliseconds.
+"""
+
+LEFT_FOR_NODES: Final = 10
+"""Reserved concurrency that the default burst of pods leaves for nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class DoorbellSettings:
     """The HTTP API that the cluster's API server calls."""
 
-    pods: RouteThrottle = RouteThrottle(rate=60, burst=100)
-    """For unschedulable pods. kube-scheduler writes 50 events a second by default, and up to 100 at once after a quiet
-    time, so none is refused: the API server logs each refused call. Few of the calls are counted
-    (functions/ring_doorbell); the others cost an invocation of a few milliseconds.
-    """
+    pods: RouteThrottle | None = None
+    """For unschedulable pods; see `pods_throttle`."""
     nodes: RouteThrottle = RouteThrottle(rate=25, burst=50)
     """A node rings about five times while it registers (created, ready, taints), and ten may register in the same
     second."""
-    concurrency: Annotated[int | None, NumberRange(1, 1000)] = 115
+    concurrency: Annotated[int | None, NumberRange(1, 1000)] = None
     """Reserved concurrency of ring_doorbell, so that no other function of the account can use it up: more than the
     bursts of pods and of pools (five), so that rings of nodes are handled during many quick rings of pods. (The
-    throttles limit what rings cost.) null: none. Lambda keeps 100 of an account's quota unreserved: in an account with
-    less than 215, and a new one has 10, reserve less, or none."""
+    throttles limit what rings cost.) null: none, because Lambda keeps 100 of an account's quota unreserved, so that an
+    account with the quota of a new one, 10, can reserve none."""
     ca_parameter: Annotated[str | None, TextPattern(r"/?[\w./-]{1,1011}", "the name of an SSM parameter")] = None
     """SSM parameter with the CA of the doorbell's certificate. Only the local stack needs it: API Gateway has a public
     certificate."""
+
+    @property
+    def pods_throttle(self) -> RouteThrottle:
+        """The throttle for unschedulable pods: `pods`, or the default with a burst that a smaller reserved concurrency
+        serves.
+
+        >>> DoorbellSettings().pods_throttle.burst, DoorbellSettings(concurrency=65).pods_throttle.burst
+        (100, 50)
+        """
+        if self.pods is not None or self.concurrency is None:
+            return self.pods or PODS_THROTTLE
+        served = self.concurrency - POOLS_THROTTLE.burst - LEFT_FOR_NODES
+        return RouteThrottle(PODS_THROTTLE.rate, max(1, min(PODS_THROTTLE.burst, served)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,11 +357,14 @@ def _check_installer_role_name(settings: Settings) -> list[SettingsMistake]:
 
 
 def _check_reserved_concurrency(settings: Settings) -> list[SettingsMistake]:
-    reserved, others = settings.doorbell.concurrency, settings.doorbell.pods.burst + POOLS_THROTTLE.burst
+    reserved, others = settings.doorbell.concurrency, settings.doorbell.pods_throttle.burst + POOLS_THROTTLE.burst
     if reserved is None or reserved > others:
         return []
-    cause = f"doorbell.pods.burst allows {others} concurrent requests of pods and pools, which may leave none for nodes"
-    message = f"doorbell.concurrency is {reserved}: {cause}: reserve more than {others}, or null"
+    cause = (
+        f"bursts of pods (doorbell.pods.burst) and pools may be {others} concurrent requests and leave none for nodes"
+    )
+    lower = ", a lower burst" if settings.doorbell.pods is not None else ""
+    message = f"doorbell.concurrency is {reserved}: {cause}: reserve more than {others}{lower}, or null"
     return [SettingsMistake("doorbell.concurrency", message)]
 
 

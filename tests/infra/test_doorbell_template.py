@@ -3,18 +3,17 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from functions.ring_doorbell.handler import RingLimit
 from infra.settings import Settings
 from tests.infra.conftest import Synthesis, Synthesise, function_of
 
 
-def test_an_account_with_a_small_quota_reserves_no_concurrency(
-    synthesise: Synthesise, example: Synthesis, example_settings: Settings
+def test_a_stack_reserves_no_concurrency_by_default_so_that_an_account_with_a_small_quota_can_deploy_it(
+    example: Synthesis,
 ) -> None:
-    small = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=None)))
-
-    assert _set_aside(example) == {"ring_doorbell": 115}
-    assert _set_aside(small) == {}
+    assert _set_aside(example) == {}
 
 
 def test_the_routes_of_the_doorbell_have_separate_throttles(example: Synthesis) -> None:
@@ -31,13 +30,16 @@ def test_the_routes_of_the_doorbell_have_separate_throttles(example: Synthesis) 
     )
 
 
-def test_bursts_of_pods_and_pools_leave_concurrency_for_ten_nodes(example: Synthesis) -> None:
-    stage = example.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]
-    loudest = [
-        stage["RouteSettings"][f"POST /ring/{{token}}/{kind}"]["ThrottlingBurstLimit"] for kind in ("pods", "pools")
-    ]
+@pytest.mark.parametrize(("reserved", "burst"), [(115, 100), (1000, 100), (65, 50), (17, 2)])
+def test_without_a_burst_in_the_settings_that_of_pods_leaves_reserved_concurrency_for_ten_nodes(
+    synthesise: Synthesise, example_settings: Settings, reserved: int, burst: int
+) -> None:
+    made = synthesise(replace(example_settings, doorbell=replace(example_settings.doorbell, concurrency=reserved)))
 
-    assert _set_aside(example)["ring_doorbell"] - sum(loudest) == 10
+    throttles = made.one("AWS::ApiGatewayV2::Stage", "Doorbell")["Properties"]["RouteSettings"]
+    bursts = [throttles[f"POST /ring/{{token}}/{kind}"]["ThrottlingBurstLimit"] for kind in ("pods", "pools")]
+    assert (_set_aside(made), bursts) == ({"ring_doorbell": reserved}, [burst, 5])
+    assert reserved - sum(bursts) >= 10
 
 
 def test_of_a_thousand_pending_pods_no_call_is_refused(example: Synthesis) -> None:

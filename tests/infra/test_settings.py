@@ -46,7 +46,15 @@ def test_concurrency_need_not_be_reserved(tmp_path: Path) -> None:
     path = tmp_path / "prod.yaml"
     path.write_text("cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: null}\n")
 
-    assert load_settings(path).doorbell == DoorbellSettings(concurrency=None)
+    assert load_settings(path).doorbell == DoorbellSettings()
+
+
+def test_a_small_reserved_concurrency_needs_no_burst_of_pods_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text("cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 65}\n")
+
+    doorbell = load_settings(path).doorbell
+    assert (doorbell.concurrency, doorbell.pods_throttle) == (65, RouteThrottle(rate=60, burst=50))
 
 
 def test_every_field_is_read(tmp_path: Path) -> None:
@@ -174,9 +182,14 @@ def test_every_field_is_read(tmp_path: Path) -> None:
             "vpc.securityGroup is missing: write a security group's id: sg-0123456789abcdef0",
         ),
         (
-            "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20}",
-            "doorbell.concurrency is 20: doorbell.pods.burst allows 105 concurrent requests of pods and pools, which "
-            "may leave none for nodes: reserve more than 105, or null",
+            "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 20, pods: {rate: 60, burst: 100}}",
+            "doorbell.concurrency is 20: bursts of pods (doorbell.pods.burst) and pools may be 105 concurrent requests "
+            "and leave none for nodes: reserve more than 105, a lower burst, or null",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 6}",
+            "doorbell.concurrency is 6: bursts of pods (doorbell.pods.burst) and pools may be 6 concurrent requests "
+            "and leave none for nodes: reserve more than 6, or null",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nretainData: 'yes'",
