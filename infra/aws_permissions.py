@@ -11,7 +11,14 @@ from typing import Any, Final
 
 from aws_cdk import aws_iam as iam
 
-from infra.node_class_limits import NodeClassLimit, security_group_limit, snapshot_limit, subnet_limit
+from infra.node_class_limits import (
+    NodeClassLimit,
+    placement_group_limit,
+    reservation_limit,
+    security_group_limit,
+    snapshot_limit,
+    subnet_limit,
+)
 from infra.settings import Settings, node_role_name
 from joiner.names import CLUSTER_NAME_TAG, CLUSTER_TAG, NAME_TAG, NODECLAIM, NODEPOOL, cluster_tag, profile_path
 
@@ -104,8 +111,8 @@ def allow_launches(
             {"ec2:SecurityGroupID": own.security_groups},
         ),
         *_allow_use_of(launching, where.public_ec2("snapshot"), snapshot_limit(settings)),
-        _allow(launching, [where.shared_ec2("capacity-reservation")]),
-        _allow(launching, [where.ec2("placement-group")]),
+        *_allow_use_of(launching, where.shared_ec2("capacity-reservation"), reservation_limit(settings)),
+        *_allow_use_of(launching, where.ec2("placement-group"), placement_group_limit(settings)),
         *_allow_snapshots_of_owners(launching, where, settings),
         *_allow_encryption(settings, where),
         _allow(launching, [where.ec2("launch-template")], owned),
@@ -282,10 +289,12 @@ def _owner_condition_values(named: Sequence[str], where: AccountRegion) -> list[
 
 
 def _allow_use_of(
-    actions: Sequence[str], every: str, limit: NodeClassLimit, own: Mapping[str, Sequence[str]] | None = None
+    actions: Sequence[str], every: str, limit: NodeClassLimit | None, own: Mapping[str, Sequence[str]] | None = None
 ) -> list[iam.PolicyStatement]:
     """Return one statement for each alternative (each tag, the ids, the cluster's own), since IAM joins the conditions
-    of one statement with *and*."""
+    of one statement with *and*. Without a limit every resource is allowed."""
+    if limit is None:
+        return [_allow(actions, [every])]
     by_tag = [
         _allow(
             actions,

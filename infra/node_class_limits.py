@@ -52,9 +52,26 @@ def snapshot_limit(settings: Settings) -> NodeClassLimit:
     return NodeClassLimit(setting.ids, tags)
 
 
+def reservation_limit(settings: Settings) -> NodeClassLimit | None:
+    """Return which capacity reservations node classes may select; None for all."""
+    setting = settings.node_classes.capacity_reservations
+    return None if setting is None else _named(setting.ids, setting.tags)
+
+
+def placement_group_limit(settings: Settings) -> NodeClassLimit | None:
+    """Return which placement groups node classes may select, with names as ids; None for all."""
+    setting = settings.node_classes.placement_groups
+    return None if setting is None else _named(setting.names, setting.tags)
+
+
 def node_class_limits(settings: Settings) -> dict[str, Any]:
     """Return all limits as the resolver of node classes (`joiner.launching`) reads them."""
+    optional = {
+        "capacityReservations": reservation_limit(settings),
+        "placementGroups": placement_group_limit(settings),
+    }
     return {
+        **{name: limit.to_json() for name, limit in optional.items() if limit},
         "subnets": subnet_limit(settings).to_json(),
         "securityGroups": security_group_limit(settings).to_json(),
         "snapshots": {**snapshot_limit(settings).to_json(), "owners": list(settings.node_classes.snapshots.owners)},
@@ -65,4 +82,8 @@ def node_class_limits(settings: Settings) -> dict[str, Any]:
 def _limit(settings: Settings, setting: AllowedSubnets | AllowedSecurityGroups | None) -> NodeClassLimit:
     if setting is None:
         return NodeClassLimit((), cluster_tags(settings.cluster), of_cluster=True)
-    return NodeClassLimit(setting.ids, {key: (value,) for key, value in setting.tags.items()})
+    return _named(setting.ids, setting.tags)
+
+
+def _named(ids: tuple[str, ...], tags: Mapping[str, str]) -> NodeClassLimit:
+    return NodeClassLimit(ids, {key: (value,) for key, value in tags.items()})

@@ -53,6 +53,27 @@ class AllowedSnapshots:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedCapacityReservations:
+    """Capacity reservations that node classes may select, by id or by tag. EC2 shows the tags of a shared reservation
+    to its owner only, so those of other accounts need their id."""
+
+    ids: Annotated[
+        tuple[str, ...], TextPattern(r"cr-[0-9a-f]{8,17}", "ids of capacity reservations: cr-0123456789abcdef0")
+    ] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """One of these tags suffices; the value * matches any value."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedPlacementGroups:
+    """Placement groups that node classes may select, by name or by tag. Names, because IAM knows groups by name."""
+
+    names: Annotated[tuple[str, ...], TextPattern(r"[!-~ ]{1,255}", "names of placement groups")] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """One of these tags suffices; the value * matches any value."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClassSettings:
     """What node classes may name: limits that users of kubectl cannot raise."""
 
@@ -66,3 +87,7 @@ class NodeClassSettings:
     """Customer-managed keys that may encrypt volumes: those that node classes name in kmsKeyID, and the account's
     default key for EBS if it is one. `launch_instances` gets the permissions that EC2 needs; the policy of the key must
     allow them, too (docs/kms.md)."""
+    capacity_reservations: AllowedCapacityReservations | None = None
+    """None: all of the account, and those shared with it."""
+    placement_groups: AllowedPlacementGroups | None = None
+    """None: all of the account."""

@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from infra.node_class_settings import AllowedSecurityGroups, AllowedSnapshots, AllowedSubnets, NodeClassSettings
+from infra.node_class_settings import (
+    AllowedCapacityReservations,
+    AllowedPlacementGroups,
+    AllowedSecurityGroups,
+    AllowedSnapshots,
+    AllowedSubnets,
+    NodeClassSettings,
+)
 from infra.settings import Settings, load_settings
 from infra.settings_reader import SettingsError
-from joiner.launching import NodeClassPolicy
+from joiner.launching import AllowedResources, NodeClassPolicy
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -80,6 +87,8 @@ def test_by_default_only_what_is_the_clusters_can_be_used(example: Synthesis) ->
         *(("snapshot/*", each) for each in tagged),
         ("snapshot/*", {"StringEquals": {"ec2:Owner": ["amazon"]}}),
     ]
+    assert conditions(example, "capacity-reservation") == [("capacity-reservation/*", None)]
+    assert conditions(example, "placement-group") == [("placement-group/*", None)]
 
 
 def test_no_function_may_use_a_key_that_the_settings_do_not_name(example: Synthesis) -> None:
@@ -93,6 +102,8 @@ def narrowed(synthesise: Synthesise, example_settings: Settings) -> Synthesis:
         security_groups=AllowedSecurityGroups(tags={"tier": "*"}),
         snapshots=AllowedSnapshots(owners=("self",), tags={}),
         kms_keys=(KEY,),
+        capacity_reservations=AllowedCapacityReservations(("cr-0123456789abcdef0",), {"team": "ml"}),
+        placement_groups=AllowedPlacementGroups(("trainers",)),
     )
     return synthesise(replace(example_settings, node_classes=chosen))
 
@@ -105,6 +116,11 @@ def test_the_settings_replace_the_default(narrowed: Synthesis) -> None:
     assert conditions(narrowed, "security-group") == [
         ("security-group/*", {"StringLike": {"aws:ResourceTag/tier": "*"}})
     ]
+    assert sorted(conditions(narrowed, "capacity-reservation")) == [
+        ("capacity-reservation/*", {"StringEquals": {"aws:ResourceTag/team": "ml"}}),
+        ("capacity-reservation/cr-0123456789abcdef0", None),
+    ]
+    assert conditions(narrowed, "placement-group") == [("placement-group/trainers", None)]
     assert conditions(narrowed, "snapshot") == [("snapshot/*", {"StringEquals": {"ec2:Owner": ["${AWS::AccountId}"]}})]
 
 
@@ -144,6 +160,9 @@ def test_the_resolver_is_given_the_same_limits(example: Synthesis, narrowed: Syn
     assert chosen.subnets.allows("subnet-0123456789abcdef0", {})
     assert chosen.subnets.allows("subnet-1", {"tier": "nodes"})
     assert chosen.security_groups.allows("sg-1", {"tier": "whatever"})
+    assert (default.reservations, default.placement_groups) == (None, None), "all are allowed"
+    assert chosen.reservations == AllowedResources(("cr-0123456789abcdef0",), {"team": ("ml",)})
+    assert chosen.placement_groups == AllowedResources(("trainers",))
     assert (chosen.snapshot_owners, chosen.kms_keys) == (("self",), (KEY,))
 
 
@@ -156,6 +175,10 @@ def test_the_resolver_is_given_the_same_limits(example: Synthesis, narrowed: Syn
             "nodeClasses.kmsKeys[0] is 'alias/mine': write the ARN of a KMS key, not of an alias",
         ),
         ("subnets: {ids: [vpc-1]}", "nodeClasses.subnets.ids[0] is 'vpc-1': write subnet ids"),
+        (
+            "capacityReservations: {ids: [r-1]}",
+            "nodeClasses.capacityReservations.ids[0] is 'r-1': write ids of capacity reservations",
+        ),
         ("snapshots: {owners: [anybody]}", "nodeClasses.snapshots.owners[0] is 'anybody': write amazon, self"),
     ],
 )

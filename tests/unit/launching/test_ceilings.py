@@ -11,7 +11,16 @@ from joiner.launching import AllowedResources
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_class_resolution import resolve_node_class
-from joiner.pools import ImageTerm, InvalidManifests, NodeClass, SecurityGroupTerm, SubnetTerm, read_node_class
+from joiner.pools import (
+    CapacityReservationTerm,
+    ImageTerm,
+    InvalidManifests,
+    NodeClass,
+    SecurityGroupTerm,
+    SubnetTerm,
+    read_node_class,
+)
+from joiner.pools.node_class import PlacementGroupTerm
 from tests.unit.launching.launch_scenario import (
     CEILINGS,
     GROUPS,
@@ -204,6 +213,46 @@ def test_the_clusters_own_subnets_and_group_are_allowed_only_where_the_settings_
     ] == [
         "SubnetNotAllowed",
         "SecurityGroupNotAllowed",
+    ]
+
+
+RESERVATIONS = (
+    {"CapacityReservationId": "cr-1", "InstanceType": "m5.large", "AvailabilityZone": "us-east-1a"},
+    {
+        "CapacityReservationId": "cr-2",
+        "InstanceType": "m5.large",
+        "AvailabilityZone": "us-east-1a",
+        "Tags": [{"Key": "team", "Value": "ml"}],
+    },
+)
+GROUP = {"GroupId": "pg-1", "GroupName": "trainers", "Strategy": "spread", "State": "available"}
+
+
+def test_reservations_and_placement_groups_are_limited_only_where_the_settings_name_some() -> None:
+    selecting = replace(
+        MODERN,
+        capacity_reservation_terms=(CapacityReservationTerm(id="cr-1"), CapacityReservationTerm({"team": "ml"})),
+        placement_group=PlacementGroupTerm(name="trainers"),
+    )
+    answers: dict[str, Any] = {"reservations": RESERVATIONS, "placement_groups": (GROUP,)}
+    narrow = CEILINGS.with_limits({"capacityReservations": {"tags": {"team": ["ml"]}}, "placementGroups": {}})
+    chosen = replace(CEILINGS, reservations=narrow.reservations, placement_groups=narrow.placement_groups)
+
+    assert refusals(selecting, **answers) == []
+    assert refusals(selecting, chosen, **answers) == [
+        (
+            "ValidationSucceeded",
+            "CapacityReservationNotAllowed",
+            "spec.capacityReservationSelectorTerms: the settings do not allow the capacity reservation cr-1; they "
+            "allow tag team = ml: tag it so, select others, or add it to nodeClasses.capacityReservations in "
+            "clusters/NAME.yaml and deploy",
+        ),
+        (
+            "PlacementGroupReady",
+            "PlacementGroupNotAllowed",
+            "spec.placementGroupSelector: the settings do not allow the placement group trainers; they allow none: tag "
+            "it so, select others, or add it to nodeClasses.placementGroups in clusters/NAME.yaml and deploy",
+        ),
     ]
 
 

@@ -12,7 +12,7 @@ from joiner.pools.node_class import PlacementGroupTerm
 from joiner.pools.resolved_node_class import PlacementGroup, ResolvedNodeClass
 from tests.unit.launching.launch_scenario import TEMPLATE, launches, resolved, wanted
 
-SELECTING = replace(TEMPLATE, placement_group=PlacementGroupTerm("together"))
+SELECTING = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", placement_group=PlacementGroupTerm("together"))
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 

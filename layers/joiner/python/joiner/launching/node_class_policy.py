@@ -1,4 +1,5 @@
-"""The resources that node classes may name: roles, image owners, subnets, security groups, snapshots, KMS keys.
+"""The resources that node classes may name: roles, image owners, subnets, security groups, snapshots, KMS keys,
+capacity reservations, placement groups.
 
 The settings of a cluster set these limits for all users who can write a node class. The permissions of
 `launch_instances` have the same limits (`infra/aws_permissions.py`). The resolver refuses first, because it can name
@@ -67,7 +68,7 @@ class NodeClassPolicy:
     The first role is the default, and ``instance_profile`` is its profile. Roles are names or ARNs. ``role_profiles``
     are the instance profiles of all roles, in the same order. An empty
     ``image_owners`` allows all owners. ``account`` is the number that the owner ``self`` means. ``kms_keys`` are ARNs
-    of customer-managed keys.
+    of customer-managed keys. ``reservations`` and ``placement_groups`` (by name) are None if all are allowed.
     """
 
     node_roles: tuple[str, ...]
@@ -80,6 +81,8 @@ class NodeClassPolicy:
     snapshot_owners: tuple[str, ...] = ()
     kms_keys: tuple[str, ...] = ()
     role_profiles: tuple[str, ...] = ()
+    reservations: AllowedResources | None = None
+    placement_groups: AllowedResources | None = None
 
     def profile_of(self, role: str) -> str:
         """Return the instance profile that the deployment made for a role (a name); empty if it has none.
@@ -102,6 +105,8 @@ class NodeClassPolicy:
             snapshots=AllowedResources.from_json(snapshots),
             snapshot_owners=tuple(snapshots.get("owners", ())),
             kms_keys=tuple(raw.get("kmsKeys", ())),
+            reservations=_optional(raw.get("capacityReservations")),
+            placement_groups=_optional(raw.get("placementGroups")),
         )
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":
@@ -137,3 +142,7 @@ class NodeClassPolicy:
         if wanted == AWS_MANAGED_KEY or wanted.endswith(f":{AWS_MANAGED_KEY}"):
             return True
         return any(wanted in (key, key.rpartition("/")[2]) for key in self.kms_keys)
+
+
+def _optional(raw: Mapping[str, Any] | None) -> AllowedResources | None:
+    return None if raw is None else AllowedResources.from_json(raw)

@@ -33,9 +33,15 @@ from joiner.launching.node_images import (
     sort_newest_first,
 )
 from joiner.launching.node_interfaces import find_interface_problems, gives_public_address
-from joiner.launching.placement_group_matching import find_placement_problems, limit_subnets, read_placement_group
+from joiner.launching.placement_group_matching import (
+    SELECTOR,
+    find_placement_problems,
+    limit_subnets,
+    read_placement_group,
+)
 from joiner.launching.reservation_matching import find_reservation_problems, read_reservations
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
+from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY
 
 Answer = Mapping[str, Any]
 IPV6: Final = "ipv6"
@@ -112,6 +118,7 @@ def resolve_node_class(
             *_network_problems(ip_family),
             *find_interface_problems(node_class, _public_subnets(found)),
             *find_reservation_problems(node_class, reservations),
+            *_problems_beyond_settings(found, ceilings),
             *find_placement_problems(node_class, group, selected, found.group_zones),
         ),
         generation=node_class.generation,
@@ -197,6 +204,22 @@ def _group_problems(
             "SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}"
         )
     ]
+
+
+def _problems_beyond_settings(found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    """Return the problems of capacity reservations and placement groups that the settings do not allow."""
+    problems = []
+    if ceilings.reservations is not None:
+        field, setting, allowed = "spec.capacityReservationSelectorTerms", "capacityReservations", ceilings.reservations
+        if beyond := _beyond(found.reservations, "CapacityReservationId", allowed):
+            message = _not_allowed(field, "capacity reservation", setting, beyond, allowed)
+            problems.append(NodeClassProblem("ValidationSucceeded", "CapacityReservationNotAllowed", message))
+    if ceilings.placement_groups is not None:
+        allowed = ceilings.placement_groups
+        if beyond := _beyond(found.placement_groups, "GroupName", allowed):
+            message = _not_allowed(SELECTOR, "placement group", "placementGroups", beyond, allowed)
+            problems.append(NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupNotAllowed", message))
+    return problems
 
 
 def _count_problems(field: str, groups: Sequence[str]) -> list[NodeClassProblem]:

@@ -7,12 +7,13 @@ has none. Partitions are chosen by EC2. Source: EC2 user guide, "Placement group
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from joiner.launching.image_families.image_family import field_path
 from joiner.pools import NodeClass, NodeClassProblem, Subnet
 from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY, PlacementGroup
 
 AVAILABLE: Final = "available"
 CLUSTER: Final = "cluster"
+SELECTOR: Final = "spec.placementGroupSelector"
+"""The field of an EC2NodeClass; no other kind has it."""
 
 
 def read_placement_group(described: Sequence[Mapping[str, Any]]) -> PlacementGroup | None:
@@ -35,14 +36,11 @@ def find_placement_problems(
         if not subnets or limit_subnets(tuple(subnets), group, zones):
             return []
         message = (
-            f"{field_path(node_class, 'placementGroupSelector')}: the instances of the placement group {group.name} "
+            f"{SELECTOR}: the instances of the placement group {group.name} "
             f"are in {min(zones)}, and the class selects no subnet there: select one, or another placement group"
         )
         return [NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupInOtherZone", message)]
-    message = (
-        f"{field_path(node_class, 'placementGroupSelector')}: no placement group {term.id or term.name} is available: "
-        "create it, or select another"
-    )
+    message = f"{SELECTOR}: no placement group {term.id or term.name} is available: create it, or select another"
     return [NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupNotFound", message)]
 
 
