@@ -14,50 +14,34 @@ short, and the local EC2 fast. A minute of it costs $0.00006.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.lambda_reports import reports, service_names
+from bench.billed_use import NO_USE, Use
 from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
-from infra.sweep_workflow import KEPT_WARM
-from joiner.item_keys import DRIFT, LAST_DETECTION
-from joiner.names import WARM_UP
+from bench.use_counter import APP, EMPTY_SECONDS, Counter
 from joiner_local.control_plane.kube_api import Object
-from joiner_local.demo.change_watch import instances, until
-from joiner_local.demo.cost_report import (
-    EXPRESS_REQUEST,
-    EXPRESS_SECOND,
-    LAMBDA_GB_SECOND,
-    LAMBDA_REQUEST,
-    TRANSITION,
-)
-from joiner_local.demo.demonstration import DemoStack
+from joiner_local.demo.change_watch import until
 from joiner_local.stack.stack_control import LocalStack
 
-# $ each, in addition to the prices of the bill; AWS's price pages, 2026-11, us-east-1
-HTTP_API: Final = 1e-6
-WRITE: Final = 0.625e-6
-READ: Final = 0.125e-6
-S3_WRITE: Final = 5e-6
-S3_READ: Final = 0.4e-6
-
-WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"})
 SWEEPS_A_MONTH: Final = 43_800
+
 DETECTIONS_A_MONTH: Final = SWEEPS_A_MONTH / 5
 """Sweeps that resolve the node classes and detect drift (`joiner.disruption.drift_schedule`)."""
+
 WARM_UP_MINUTES: Final = 5
 """The default of `sweep.warmUpMinutes`."""
+
 DAYS: Final = 30.4
 
 DISRUPTIONS_AT_REST_A_DAY: Final = 24
@@ -69,53 +53,7 @@ DISRUPTIONS_A_SCALE_UP: Final = 2
 MOST_DISRUPTIONS_A_DAY: Final = 288
 """One in five minutes: executions that find nothing become that rare."""
 
-DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
-APP: Final = "one-a-node"
 NODE_COUNTS: Final = (1, 10, 100)
-EMPTY_SECONDS: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What was used: transitions of Standard state machines, Express executions with their seconds, Lambda, items,
-    documents."""
-
-    transitions: float = 0
-    express: float = 0
-    express_seconds: float = 0
-    calls: float = 0
-    gb_seconds: float = 0
-    doorbell: float = 0
-    writes: float = 0
-    reads: float = 0
-    s3_writes: float = 0
-    s3_reads: float = 0
-
-    def __add__(self, other: "Use") -> "Use":
-        return Use(*(mine + its for mine, its in zip(self.numbers(), other.numbers(), strict=True)))
-
-    def __mul__(self, factor: float) -> "Use":
-        return Use(*(mine * factor for mine in self.numbers()))
-
-    def numbers(self) -> tuple[float, ...]:
-        """Return the counts in the order of the fields."""
-        return tuple(getattr(self, name) for name in self.__slots__)
-
-    @property
-    def dollars(self) -> float:
-        """Return what the use costs, in $."""
-        return (
-            self.transitions * TRANSITION
-            + self.express * EXPRESS_REQUEST
-            + self.express_seconds * EXPRESS_SECOND
-            + self.calls * LAMBDA_REQUEST
-            + self.gb_seconds * LAMBDA_GB_SECOND
-            + self.doorbell * HTTP_API
-            + self.writes * WRITE
-            + self.reads * READ
-            + self.s3_writes * S3_WRITE
-            + self.s3_reads * S3_READ
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,148 +72,6 @@ MONTHS: Final = (
     Month("medium", 500, 600, 15.0),
     Month("large", 2000, 5000, 75.0),
 )
-
-
-class Counter:
-    """A deployed stack whose use is counted between two moments."""
-
-    def __init__(self, stack: LocalStack) -> None:
-        self.stack = stack
-        self.deployed = DemoStack.of(stack)
-        self.outputs = stack.outputs()
-
-    def of(self, act: Any) -> Use:
-        """Return what `act` used, from one idle state to the next."""
-        self._rest()
-        self.stack.knob("accounts", {"reset": True})
-        began, before = time.time(), self._transitions()
-        act()
-        return self._used(began, before)
-
-    def _used(self, began: float, before: int) -> Use:
-        calls: Mapping[str, Mapping[str, int]] = self.stack.knob("accounts", {})["calls"]
-        items, documents = calls.get("dynamodb", {}), calls.get("s3", {})
-        reported = list(reports(self.stack.client("lambda"), self.stack.client("logs"), began))
-        express = [each for each in (*self.sweeps(), *self._retirements_of_empty()) if each["startDate"] >= began]
-        return Use(
-            transitions=self._transitions() - before,
-            express=len(express),
-            express_seconds=sum(each["stopDate"] - each["startDate"] for each in express),
-            calls=len(reported),
-            gb_seconds=sum(report.gb_seconds for report in reported),
-            doorbell=sum(report.function == "ring_doorbell" for report in reported),
-            writes=sum(times for action, times in items.items() if action in WRITES),
-            reads=sum(times for action, times in items.items() if action not in WRITES),
-            s3_writes=documents.get("PUT", 0),
-            s3_reads=documents.get("GET", 0),
-        )
-
-    def sweeps(self) -> Sequence[Mapping[str, Any]]:
-        """Return the sweeps that have ended."""
-        return self._ended("SweepArn")
-
-    def _retirements_of_empty(self) -> Sequence[Mapping[str, Any]]:
-        """Return the retirements of empty nodes. Raise RuntimeError if one failed: it would cost little and remove no
-        node."""
-        found = self._ended("RetireEmptyArn")
-        if failed := [
-            f"{each['name']}: {each.get('error')} {each.get('cause')}"
-            for each in found
-            if each["status"] != "SUCCEEDED"
-        ]:
-            raise RuntimeError(f"retirements of empty nodes failed: {'; '.join(failed)}")
-        return found
-
-    def _ended(self, output: str) -> Sequence[Mapping[str, Any]]:
-        response = self.stack.knob("express-executions", {"stateMachineArn": self.outputs[output]})
-        executions: Sequence[Mapping[str, Any]] = [
-            each for each in response["executions"] if each["status"] != "RUNNING"
-        ]
-        return executions
-
-    def _transitions(self) -> int:
-        """Return the transitions of all executions of the Standard state machines so far."""
-        client, count = self.deployed.client("stepfunctions"), 0
-        for machine in (self.outputs["ScaleUpArn"], self.outputs["RetireArn"], self.outputs["DisruptArn"]):
-            listed = [
-                e
-                for page in client.get_paginator("list_executions").paginate(stateMachineArn=machine)
-                for e in page["executions"]
-            ]
-            for execution in listed:
-                pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
-                count += sum(event["type"].endswith("StateEntered") for page in pages for event in page["events"])
-        return count
-
-    # what is counted
-
-    def scale(self, replicas: int) -> None:
-        """Scale up, and wait until all pods run and every execution has ended."""
-        self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
-        until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=300)
-        self._rest()
-
-    def vanish(self) -> None:
-        """Scale down, and wait until no instance is left and every execution has ended; the sweep is started until it
-        finds nothing to do."""
-        self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})
-        until(lambda: self._running() == 0, what="no pod", limit=120)
-        for _ in range(20):
-            self.sweep()
-            self._rest()
-            if not instances(self.deployed.client("ec2"), alive=True):
-                return
-            time.sleep(EMPTY_SECONDS)
-        raise RuntimeError("nodes stay that hold nothing")
-
-    def sweep(self) -> None:
-        """Run one sweep to its end."""
-        known = len(self.sweeps())
-        self.stack.knob("schedules/fire", {"name": self.outputs["SweepScheduleName"]})
-        until(lambda: len(self.sweeps()) > known, what="the sweep's end", limit=120)
-
-    def warm_up(self) -> None:
-        """Invoke the functions that sweeps keep warm, as a sweep does."""
-        client = self.stack.client("lambda")
-        for name, service in service_names(client).items():
-            if service in KEPT_WARM:
-                version = client.list_versions_by_function(FunctionName=name)["Versions"][-1]["Version"]
-                client.invoke(FunctionName=name, Qualifier=version, Payload=json.dumps({WARM_UP: True}))
-
-    def sweep_and_rest(self) -> None:
-        """Run one sweep, and what it starts."""
-        self.sweep()
-        self._rest()
-
-    def settle(self, sweep: Use) -> tuple[Use, Use]:
-        """Run sweeps until one starts no scale-up; return what the scale-ups used, and what the last sweep started: a
-        DISRUPT execution if there are nodes. `sweep` is an idle one.
-        """
-        settling, known = Use(), self._scale_ups()
-        while True:
-            found = self.of(self.sweep_and_rest) + sweep * -1
-            if (now := self._scale_ups()) == known:
-                return settling, found
-            settling, known = settling + found, now
-
-    def detect_drift(self) -> None:
-        """Run one sweep that detects drift, as if the last detection were five minutes old."""
-        key = {"kind": {"S": DRIFT}, "id": {"S": LAST_DETECTION}}
-        self.deployed.client("dynamodb").delete_item(TableName=self.outputs["TableName"], Key=key)
-        self.sweep_and_rest()
-
-    def _scale_ups(self) -> int:
-        pages = self.deployed.client("stepfunctions").get_paginator("list_executions")
-        return sum(len(page["executions"]) for page in pages.paginate(stateMachineArn=self.outputs["ScaleUpArn"]))
-
-    def _running(self) -> int:
-        pods = self.deployed.kube.items(f"/api/v1/namespaces/default/pods?labelSelector=app%3D{APP}")
-        return sum(pod["status"].get("phase") == "Running" for pod in pods)
-
-    def _rest(self) -> None:
-        until(
-            lambda: not self.stack.knob("running-executions", {})["executions"], what="every execution's end", limit=300
-        )
 
 
 def manifests() -> list[Object]:
@@ -315,10 +111,10 @@ class Recurring:
     """What recurs whatever the scale-ups: an idle sweep, what a detection of drift adds to one, a DISRUPT, and the
     invocations of a sweep that keep functions warm."""
 
-    sweep: Use = Use()
-    detection: Use = Use()
-    disruption: Use = Use()
-    warm_up: Use = Use()
+    sweep: Use = NO_USE
+    detection: Use = NO_USE
+    disruption: Use = NO_USE
+    warm_up: Use = NO_USE
 
 
 def month(one: Month, counts: Sequence[int], uses: Sequence[Use], recurring: Recurring) -> float:

@@ -15,15 +15,15 @@ from aws_lambda_powertools import Logger
 
 from functions.survey_cluster.node_memory_record import record_node_memory
 from functions.survey_cluster.survey_document import build_survey_document
+from functions.survey_cluster.survey_reports import SurveyReports
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
-from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
-from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.orphan_records import Impairments
@@ -41,10 +41,7 @@ from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, 
 from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
-from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
-from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.other_autoscalers import refusal_reason
-from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
@@ -52,13 +49,8 @@ from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_held_classes
-from joiner.reporting.cluster_size_events import report_cluster_too_large
-from joiner.reporting.disruption_events import report_paused
-from joiner.reporting.doorbell_events import describe_missing_role, describe_missing_webhooks, report_missing_webhooks
-from joiner.reporting.events import Event
 from joiner.reporting.object_events import report_objects
 from joiner.reporting.pause_events import report_pause
-from joiner.reporting.repair_events import report_blocked_repair
 
 logger = Logger()
 
@@ -101,10 +93,8 @@ class ClusterSurveying:
         self._answers = answers
         self._drift_detections = drift_detections
         self._recommendations = recommendations
-        self._impairments = impairments
         self._guards = guards
-        self._find_missing_webhooks = find_missing_webhooks
-        self._listed_pods = listed_pods
+        self._reports = SurveyReports(guards, impairments, listed_pods, find_missing_webhooks, interval=interval)
         self._view = view
         self._ledger = ledger
         self._emptiness = emptiness
@@ -125,17 +115,12 @@ class ClusterSurveying:
             return {"refused": refused, "reasons": shortened(other.message for other in others)}
         under_way = self._disruptions.all()
         survey, snapshot = self._read(now, {claim for record in under_way for claim in record.claims})
-        reported = [
-            *self._report_size(survey, task),
-            *self._report_missing_webhooks(survey, task),
-            *self._clear_listed_pods(survey, task),
-            *self._report_blocked_repairs(survey, task),
-        ]
+        reported = self._reports.report_cluster(survey, task)
         if paused:
-            self._publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
-            reported += self._report_paused(under_way, survey, task)
-        self._publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
-        self._publish(report_objects(survey.lists, snapshot.problems), survey, task)
+            self._reports.publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
+            reported += self._reports.report_waiting_disruptions(under_way, survey, task)
+        self._reports.publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
+        self._reports.publish(report_objects(survey.lists, snapshot.problems), survey, task)
         survey = self._record_empty_nodes(survey, task)
         record_node_memory(survey, self._store)
         findings = {check.name: check.find(survey) for check in CHECKS}
@@ -193,73 +178,6 @@ class ClusterSurveying:
             buffered=self._answers.buffer_claims() if buffer_pods else None,
         )
         return survey, snapshot
-
-    def _report_size(self, survey: ClusterSurvey, task: Task) -> list[str]:
-        """Report a cluster larger than the supported size: as a reason, by events on the pools, and in the log."""
-        excess = beyond_supported_size(len(survey.pods), len(survey.nodes))
-        if not excess:
-            return []
-        logger.warning(excess, pods=len(survey.pods), nodes=len(survey.nodes))
-        self._publish([report_cluster_too_large(pool, excess) for pool in survey.pools], survey, task)
-        return [excess]
-
-    def _report_missing_webhooks(self, survey: ClusterSurvey, task: Task) -> list[str]:
-        """Report webhooks of the doorbell that the cluster lacks: as a reason, by events on the pools, and in the
-        log."""
-        try:
-            missing = self._find_missing_webhooks()
-        except KubeError as error:  # the survey does not depend on it
-            logger.warning("the webhooks of the doorbell could not be read", reason=str(error))
-            return [f"the webhooks of the doorbell could not be read: {error}"]
-        if not missing:
-            return []
-        message = describe_missing_webhooks(missing, task.cluster.name, self._interval)
-        logger.warning(message)
-        self._publish([report_missing_webhooks(pool, message) for pool in survey.pools], survey, task)
-        return [message]
-
-    def _clear_listed_pods(self, survey: ClusterSurvey, task: Task) -> list[str]:
-        """Let the events of all pods ring again when no execution plans or waits for nodes; return what failed."""
-        if survey.planning or survey.watches:
-            return []
-        try:
-            if self._listed_pods.clear():
-                logger.info("the events of all pods ring the doorbell again")
-        except NotFound:
-            reason = describe_missing_role(task.cluster.name)
-        except KubeError as error:  # pods that are not listed ring in any case
-            reason = f"the listed pods of the last scale-up could not be cleared: {error}"
-        else:
-            return []
-        logger.warning(reason)
-        return [reason]
-
-    def _report_blocked_repairs(self, survey: ClusterSurvey, task: Task) -> list[str]:
-        """Report pools with too many unhealthy nodes: as a reason, by events on the pools, and in the log."""
-        pools = survey.pool_of()
-        instances = {claim.instance_id: claim.pool_key for claim in survey.claims if claim.instance_id}
-        impaired = {each for each in self._impairments.since() if instances.get(each) in pools}
-        blocked = {**find_impaired_pools(impaired, instances), **find_blocked_pools(survey)}
-        for key, reason in blocked.items():
-            logger.warning("nodes are not repaired", pool=key, reason=reason)
-        self._publish([report_blocked_repair(pools[key], reason) for key, reason in blocked.items()], survey, task)
-        return [f"{key}: {reason}" for key, reason in blocked.items()]
-
-    def _report_paused(self, under_way: Sequence[DisruptionRecord], survey: ClusterSurvey, task: Task) -> list[str]:
-        """Report nodes that a disruption has closed: as reasons, and by events on them and their claims. DISRUPT
-        finishes or undoes it after the pause."""
-        claims, nodes = {claim.name: claim for claim in survey.claims}, survey.node_of()
-        closed = [(claims[name], one.reason) for one in under_way for name in one.claims if name in claims]
-        staying = [(claim, reason) for claim, reason in closed if not claim.deleting]
-        events = [each for claim, why in staying for each in report_paused(claim, nodes.get(claim.key), why)]
-        self._publish(events, survey, task)
-        return [
-            f"{claim.key} takes no pods: its disruption ({why}) waits while Joiner is paused" for claim, why in staying
-        ]
-
-    def _publish(self, events: Sequence[Event], survey: ClusterSurvey, task: Task) -> None:
-        for unwritten in self._guards.publish(events, at=survey.now, instance=task.execution.name):
-            logger.warning("an event could not be written", reason=unwritten)
 
     def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
         """Return whether a proposal of nodes to disrupt is due, the digest of its input, and the number of disruptions

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from bench.cases import daemon_sets, node_pool, pods_of, read_cases
 from joiner_local.control_plane.kube_api import Object
-from tests.e2e.stack_actions import PAUSE, node_class
+from tests.e2e.stack_manifests import PAUSE, node_class
 
 Row = Sequence[Any]
 """Count, millicores, MiB, GPUs, rules: as in the recorded cases."""

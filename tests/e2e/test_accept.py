@@ -14,7 +14,8 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import Actor, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from joiner_local.control_plane.kube_api import Object
-from tests.e2e.stack_actions import CAPACITY_TYPE, INSTANCE_TYPE, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

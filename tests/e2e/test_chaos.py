@@ -22,7 +22,8 @@ from joiner_local.demo.change_watch import instances
 from tests.e2e.pod_witness import PodWitness
 from tests.e2e.random_changes import RandomChanges
 from tests.e2e.retirement_listing import retirements_since
-from tests.e2e.stack_actions import CAPACITY_TYPE, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import CAPACITY_TYPE, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

@@ -13,7 +13,8 @@ from joiner_local.demo.change_watch import until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
-from tests.e2e.stack_actions import NEVER_DISRUPTED, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import NEVER_DISRUPTED, deployment, node_class, node_pool
 from tests.e2e.test_uninstall import StackOwner, synthesise
 
 pytestmark = pytest.mark.e2e

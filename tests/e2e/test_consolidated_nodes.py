@@ -11,13 +11,12 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.eviction_checker import watched_evictions
-from tests.e2e.stack_actions import CAPACITY_TYPE, INSTANCE_TYPE, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 
 LIMIT = 150.0
-
-
 DISRUPTION: Final = {
     "consolidationPolicy": "WhenEmptyOrUnderutilized",
     "consolidateAfter": "1s",

@@ -26,7 +26,7 @@ from joiner.pools import (
     write_node_claim,
 )
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
-from tests.e2e.stack_actions import node_pool
+from tests.e2e.stack_manifests import node_pool
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "tests" / "unit" / "pools" / "manifests"

@@ -10,7 +10,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 
@@ -26,8 +27,6 @@ FAULTS: dict[str, dict[str, Any]] = {
     "throttles": {"status": 429, "body": "{}"},
     "fails": {"status": 500, "body": "{}"},
 }
-
-
 WHILE_NODES_JOIN = ("is slow", pytest.param("fails", marks=pytest.mark.long("a doorbell that is slow")))
 
 

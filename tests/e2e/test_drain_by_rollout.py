@@ -7,16 +7,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import (
-    CAPACITY_TYPE,
-    DEPLOYMENTS,
-    INSTANCE_TYPE,
-    NEVER_DISRUPTED,
-    Actor,
-    deployment,
-    node_class,
-    node_pool,
-)
+from tests.e2e.stack_actions import DEPLOYMENTS, Actor
+from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

@@ -18,7 +18,8 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.decoded_quantities import millicores, requested_millicores
-from tests.e2e.stack_actions import DEPLOYMENTS, Actor, deployment
+from tests.e2e.stack_actions import DEPLOYMENTS, Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
-from tests.e2e.stack_actions import Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

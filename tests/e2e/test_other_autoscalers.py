@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from joiner_cli.commands import app
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import deployment
 from tests.local.launch_pad import IMAGE_PARAMETER
 
 pytestmark = pytest.mark.e2e

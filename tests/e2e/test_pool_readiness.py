@@ -8,7 +8,8 @@ import yaml
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
-from tests.e2e.stack_actions import SCENARIOS, Actor, deployment
+from tests.e2e.stack_actions import SCENARIOS, Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -14,7 +14,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import PAUSE, Actor
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import PAUSE
 from tests.published_examples import EXAMPLES, Example, example, node_class
 
 pytestmark = pytest.mark.e2e

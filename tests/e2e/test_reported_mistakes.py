@@ -9,7 +9,8 @@ import yaml
 
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import SCENARIOS, Actor, deployment
+from tests.e2e.stack_actions import SCENARIOS, Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -11,7 +11,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import DEPLOYMENTS, Actor, deployment
+from tests.e2e.stack_actions import DEPLOYMENTS, Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

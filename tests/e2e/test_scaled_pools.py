@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import CAPACITY_TYPE, INSTANCE_TYPE, Actor, node_class, node_pool
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.decoded_quantities import millicores
-from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -17,7 +17,8 @@ from joiner_local.control_plane import control_plane_binaries
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
 from tests.e2e.decoded_quantities import millicores
-from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e
 

@@ -28,8 +28,9 @@ from joiner_local.demo.change_watch import instances
 from tests.e2e.pod_witness import PodWitness
 from tests.e2e.random_changes import RandomChanges
 from tests.e2e.retirement_listing import retirements_since
-from tests.e2e.stack_actions import CAPACITY_TYPE, Actor, deployment, node_class, node_pool
+from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import violations
+from tests.e2e.stack_manifests import CAPACITY_TYPE, deployment, node_class, node_pool
 from tests.e2e.voluntary_disruptions import Observation, judge, watched_disruptions
 
 pytestmark = pytest.mark.e2e

@@ -11,7 +11,7 @@ from joiner.adapters.documents import CATALOGUE, NoCatalogue
 from joiner.adapters.store import DocumentSchema, Store
 from joiner.catalogue import Catalogue
 from tests.local.running_aws import RunningAws
-from tests.unit.functions.scale_up import NOON
+from tests.unit.functions.small_account import NOON
 
 pytestmark = pytest.mark.local
 

@@ -3,19 +3,18 @@ test.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
-from tests.local.launch_pad import LaunchPad, launched
+from tests.local.launch_pad import launched
+from tests.local.network_interface_refusals import INTERFACE_ROWS
+from tests.local.refused_launches import TAG, Bench, LaunchRefusal, fleet, tagged
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
-
-TAG: Final = [{"Key": "a", "Value": "1"}]
 NO_SPOT_REQUESTS: Final = (
     "You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by "
     "the request."
@@ -31,49 +30,6 @@ KARPENTER: Final = (
 )
 QUOTAS: Final = "EC2 user guide, EC2 Fleet quotas"
 CONSISTENCY: Final = "EC2 developer guide, eventual consistency"
-
-
-class Bench:
-    """An account with a network, and calls that EC2 refuses."""
-
-    def __init__(self, aws: RunningAws, network: Network) -> None:
-        self.aws, self.network = aws, network
-        self.ec2 = aws.client("ec2")
-
-    def pad(self, **data: Any) -> LaunchPad:
-        return LaunchPad.build(self.ec2, self.aws.client("ssm"), self.network, self.aws.fresh("template"), **data)
-
-    def hidden(self) -> str:
-        """Return an instance that was launched a moment ago."""
-        self.aws.knob("visibility", seconds=60)
-        pad = self.pad()
-        return launched(pad.fleet([pad.override()]))[0]
-
-
-def tagged(*kinds: str) -> list[dict[str, Any]]:
-    return [{"ResourceType": kind, "Tags": TAG} for kind in kinds]
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchRefusal:
-    """A call that AWS refuses. `pool`: AWS refuses this pool of the fleet only, in the response's `Errors`."""
-
-    what: str
-    call: Callable[[Bench], Any]
-    code: str
-    message: str
-    source: str
-    pool: bool = False
-
-
-def fleet(
-    template: dict[str, Any] | None = None, *, spot: bool = False, overrides: int = 1, **more: Any
-) -> Callable[[Bench], Any]:
-    def call(bench: Bench) -> Any:
-        pad = bench.pad(**(template or {}))
-        return pad.fleet([pad.override() for _ in range(overrides)], spot=spot, **more)
-
-    return call
 
 
 def without_spot_role(bench: Bench) -> Any:
@@ -102,27 +58,6 @@ def interface_of_its_own(bench: Bench) -> Any:
     )(bench)
 
 
-def six_groups(bench: Bench) -> Any:
-    vpc = bench.ec2.describe_security_groups(GroupIds=[bench.network.security_group])["SecurityGroups"][0]["VpcId"]
-    made = [
-        bench.ec2.create_security_group(VpcId=vpc, GroupName=bench.aws.fresh("group"), Description="of a test")
-        for _ in range(6)
-    ]
-    return fleet({"SecurityGroupIds": [each["GroupId"] for each in made]})(bench)
-
-
-def interfaces(*given: dict[str, Any], instance_type: str = "m5.large") -> Callable[[Bench], Any]:
-    def call(bench: Bench) -> Any:
-        pad = bench.pad(NetworkInterfaces=list(given), SecurityGroupIds=[])
-        return pad.fleet([pad.override(instance_type)])
-
-    return call
-
-
-def nic(card: int = 0, device: int = 0, kind: str = "interface", **more: Any) -> dict[str, Any]:
-    return {"NetworkCardIndex": card, "DeviceIndex": device, "InterfaceType": kind, **more}
-
-
 def in_group(strategy: str, instance_type: str = "m5.large", count: int = 1) -> Callable[[Bench], Any]:
     def call(bench: Bench) -> Any:
         name = bench.aws.fresh("group")
@@ -139,13 +74,10 @@ def nested(bench: Bench) -> Any:
     return fleet({"CpuOptions": {"NestedVirtualization": "enabled"}})(bench)
 
 
-INTERFACE_SOURCE: Final = "EC2 user guide, Multiple network interfaces for your Amazon EC2 instances"
-
 PLACEMENT_SOURCE: Final = "EC2 user guide, Placement groups for your Amazon EC2 instances"
-
 UNMODELLED: Final = "the local EC2 keeps or refuses every field of a launch"
-
 ROWS: Final = (
+    *INTERFACE_ROWS,
     *(
         LaunchRefusal(
             f"{path} of a launch template",
@@ -229,107 +161,11 @@ ROWS: Final = (
         pool=True,
     ),
     LaunchRefusal(
-        "a public address of a launch with two interfaces",
-        interfaces(nic(AssociatePublicIpAddress=False), nic(device=1)),
-        "InvalidParameterCombination",
-        "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.",
-        "EC2 API reference, InstanceNetworkInterfaceSpecification",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "security groups of the launch beside interfaces",
-        fleet({"NetworkInterfaces": [nic()]}),
-        "InvalidParameterCombination",
-        "Network interfaces and an instance-level security groups may not be specified on the same request",
-        "EC2 API reference, RunInstances",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "interfaces without a primary one",
-        interfaces(nic(device=1)),
-        "InvalidParameterValue",
-        "A primary network interface with network card 0 and device 0 must be specified.",
-        INTERFACE_SOURCE,
-        pool=True,
-    ),
-    LaunchRefusal(
-        "two interfaces in one place",
-        interfaces(nic(), nic()),
-        "InvalidParameterValue",
-        "Each network interface requires a unique device index.",
-        INTERFACE_SOURCE,
-        pool=True,
-    ),
-    LaunchRefusal(
-        "an interface on a card that the type lacks",
-        interfaces(nic(), nic(card=1, device=1)),
-        "InvalidParameterValue",
-        "The network card index 1 is not valid for m5.large.",
-        INTERFACE_SOURCE,
-        pool=True,
-    ),
-    LaunchRefusal(
-        "more interfaces than a card has",
-        interfaces(*(nic(device=device) for device in range(4))),
-        "AttachmentLimitExceeded",
-        "Interface count 4 exceeds the limit for m5.large, network card 0",
-        INTERFACE_SOURCE,
-        pool=True,
-    ),
-    LaunchRefusal(
-        "EFA on a type without it",
-        interfaces(nic(kind="efa")),
-        "InvalidParameterCombination",
-        "Interface type efa is not supported on network card 0 of m5.large.",
-        "EC2 user guide, Elastic Fabric Adapter",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "addresses of an interface for EFA only",
-        interfaces(nic(), nic(device=1, kind="efa-only", Ipv4PrefixCount=1), instance_type="p4d.24xlarge"),
-        "InvalidParameterCombination",
-        "IP addresses cannot be specified for network interfaces of type efa-only.",
-        "EC2 user guide, Elastic Fabric Adapter",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "more prefixes than an interface takes",
-        interfaces(nic(Ipv4PrefixCount=10)),
-        "PrivateIpAddressLimitExceeded",
-        "Number of private addresses will exceed limit for m5.large: 10 prefixes.",
-        "EC2 user guide, Prefix delegation for Amazon EC2 network interfaces",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "timeouts on a type that is not based on Nitro",
-        interfaces(nic(ConnectionTrackingSpecification={"UdpTimeout": 45}), instance_type="m4.large"),
-        "InvalidParameterCombination",
-        "Connection tracking timeouts are not supported on m4.large, which is no Nitro instance.",
-        "EC2 user guide, Security group connection tracking",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "a timeout out of range",
-        interfaces(nic(ConnectionTrackingSpecification={"UdpTimeout": 61})),
-        "InvalidParameterValue",
-        "Invalid value '61' for UdpTimeout. It must be from 30 to 60.",
-        "EC2 user guide, Security group connection tracking",
-        pool=True,
-    ),
-    LaunchRefusal(
         "nested virtualization on a type without it",
         nested,
         "InvalidParameterCombination",
         "The instance type m5.large does not support nested virtualization.",
         "EC2 user guide, Nested virtualization",
-        pool=True,
-    ),
-    LaunchRefusal(
-        "more security groups than an interface may have",
-        six_groups,
-        "SecurityGroupsPerInterfaceLimitExceeded",
-        "The maximum number of security groups per interface has been reached.",
-        "Amazon VPC user guide, Amazon VPC quotas; EC2 API reference, Error codes",
         pool=True,
     ),
     LaunchRefusal(

@@ -11,15 +11,8 @@ from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, until
-from tests.e2e.stack_actions import (
-    CAPACITY_TYPE,
-    INSTANCE_TYPE,
-    NEVER_DISRUPTED,
-    Actor,
-    deployment,
-    node_class,
-    node_pool,
-)
+from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
 
 NODE_POOL: Final = "/apis/karpenter.sh/v1/nodepools/dense"
 POD: Final = "/api/v1/namespaces/default/pods"

@@ -15,8 +15,9 @@ from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.stages import STAGES
 from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, FAILING_NODES, HEALTH_EVENT, REFRESH, SWEEP, UP, Way
-from tests.e2e.stack_actions import Actor, deployment
+from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import CLAIM_PATHS
+from tests.e2e.stack_manifests import deployment
 
 PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 MACHINES: Final = "/apis/karpenter.sh/v1alpha5/machines"

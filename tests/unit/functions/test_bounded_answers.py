@@ -21,7 +21,8 @@ from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, NOON, SimulatedCluster, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.small_account import CLUSTER, NODEPOOL, NOON, pending
 
 MANY: Final = 5_000
 TASK: Final = Task(Execution("x", arn("x"), ""), CLUSTER, 0, 1)

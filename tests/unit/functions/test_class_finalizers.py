@@ -9,7 +9,8 @@ from functions.install_manifests.releasing import release_objects
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import delete_claim, list_claims
 from joiner.names import CLASS_FINALIZER
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 
 def node_class(cluster: SimulatedCluster) -> dict[str, Any]:

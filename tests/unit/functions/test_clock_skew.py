@@ -16,8 +16,9 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.names import TERMINATION_FINALIZER
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import NOON, SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
+from tests.unit.functions.small_account import NOON, pending
 
 SKEW = 30.0
 SEEDS = range(2)

@@ -19,7 +19,8 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import NODECLAIM
 from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 
 @pytest.fixture

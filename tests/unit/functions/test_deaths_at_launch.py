@@ -15,9 +15,10 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.launch_failures import back_off_id_of_class, find_launch_failure
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun, state_change
 from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import CLASS, CLUSTER, NOON, SimulatedCluster, arn, pending
-from tests.unit.functions.test_handle_interruption import MINE, NOW, QueueRun, state_change
+from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.small_account import CLASS, CLUSTER, NOON, pending
 
 KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
 DEFAULT = back_off_id_of_class("default", legacy=False)

@@ -14,7 +14,8 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Conflict
 from joiner.adapters.payload import Execution, Task
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.small_account import CLUSTER, pending
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import CLUSTER
 
 NAME = "disrupt-20261121T120000-sweep"
 ARN = f"arn:aws:states:us-east-1:123456789012:execution:joiner-disrupt-demo:{NAME}"

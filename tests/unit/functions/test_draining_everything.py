@@ -13,7 +13,8 @@ from joiner.adapters.pause import Pause
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import ACTING, DRAINING, KEEPING, PAUSED, pause_parameter
 from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 
 @pytest.fixture

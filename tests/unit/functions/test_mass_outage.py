@@ -21,7 +21,8 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, Ret
 from joiner.names import FILLING
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
 from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 LATE = TimeLeft(lambda: 1.0)
 """The time left of a function that Lambda is about to stop."""
@@ -161,6 +162,6 @@ def test_a_cluster_beyond_the_supported_size_is_reported_in_the_sweep_and_on_its
 
 def _task(retiring: RetirementExecution) -> Any:
     from joiner.adapters.payload import Task
-    from tests.unit.functions.scale_up import CLUSTER
+    from tests.unit.functions.small_account import CLUSTER
 
     return Task(retiring.execution, CLUSTER, 0, 1)

@@ -5,7 +5,8 @@ from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
-from tests.unit.functions.scale_up import CLUSTER, NODEPOOL, SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import CLUSTER, NODEPOOL, pending
 
 
 def notes_on(cluster: SimulatedCluster, kind: str) -> list[str]:

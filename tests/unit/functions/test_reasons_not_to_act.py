@@ -10,9 +10,9 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.lifecycle.other_autoscalers import DEFINITIONS
-from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import NOON, SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import NODECLASS, NODEPOOL, NOON, pending
 
 FLEET = "CreateFleet"
 
@@ -184,7 +184,7 @@ def test_another_pod_is_helped_at_once_and_the_hopeless_one_waits_no_longer_for_
 def test_a_pool_that_is_edited_makes_a_hopeless_pod_asked_for_at_once(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("huge", cpu="64"))
     cluster.scale_up("up-1")
-    wider = {**machine.NODEPOOL, "metadata": {**machine.NODEPOOL["metadata"], "generation": 2}}
+    wider = {**NODEPOOL, "metadata": {**NODEPOOL["metadata"], "generation": 2}}
     cluster.kube.put(wider)
     cluster.answers.clear()
 
@@ -241,7 +241,7 @@ def test_a_launch_that_ec2_refuses_for_good_is_tried_less_and_less_and_reported_
 
 def test_a_claim_that_cannot_be_made_is_tried_less_and_less(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
-    family = {**machine.NODECLASS, "spec": {**machine.NODECLASS["spec"], "userData": "#!/bin/sh\n" + "x" * 20_000}}
+    family = {**NODECLASS, "spec": {**NODECLASS["spec"], "userData": "#!/bin/sh\n" + "x" * 20_000}}
     cluster.kube.put(family)
     planned = []
 

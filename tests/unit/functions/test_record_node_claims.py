@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 
 def test_a_recording_that_outlived_its_lease_drops_no_assignment_of_its_successor(cluster: SimulatedCluster) -> None:

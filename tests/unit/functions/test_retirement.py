@@ -22,11 +22,10 @@ from tests.unit.functions.grown_cluster import (
     pods_on,
 )
 from tests.unit.functions.retire import RetirementExecution, arn, retire
-from tests.unit.functions.scale_up import NOON, SimulatedCluster
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import NOON
 
 TRIED = 6  # calls of each fault and reason, of about thirty; `JOINER_CRASHES=all` tries all of them
-
-
 SEED = 20261121
 
 

@@ -16,8 +16,9 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import Execution, Task
-from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn
 from tests.unit.functions.simulation_invariants import nothing_is_left
+from tests.unit.functions.small_account import CLUSTER, pending
 
 CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 

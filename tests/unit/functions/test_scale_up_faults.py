@@ -13,8 +13,9 @@ import pytest
 
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.faults import Fault, Trouble
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
+from tests.unit.functions.small_account import pending
 
 TRIED = 8  # calls of each fault, of about a hundred
 SEED = 20261121

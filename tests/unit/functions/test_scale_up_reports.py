@@ -6,10 +6,10 @@ from typing import Any
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClassProblem
-from tests.unit.functions import scale_up as machine
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import CLASS, SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
+from tests.unit.functions.small_account import CLASS, NODEPOOL, pending
 from tests.unit.functions.test_scale_up import reasons
 
 
@@ -75,8 +75,8 @@ def test_a_class_that_is_not_ready_plans_nothing_and_its_pool_reports_why(cluste
 def test_an_instance_type_that_does_not_exist_is_reported_on_its_pool(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
     requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.lrage"]}
-    spec = {"template": {"spec": {**machine.NODEPOOL["spec"]["template"]["spec"], "requirements": [requirement]}}}
-    cluster.kube.put({**machine.NODEPOOL, "spec": spec})
+    spec = {"template": {"spec": {**NODEPOOL["spec"]["template"]["spec"], "requirements": [requirement]}}}
+    cluster.kube.put({**NODEPOOL, "spec": spec})
 
     cluster.scale_up("up-1")
 
@@ -90,7 +90,7 @@ def test_an_instance_type_that_does_not_exist_is_reported_on_its_pool(cluster: S
 
 def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
-    cluster.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpus": "1"}}})
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpus": "1"}}})
 
     cluster.scale_up("up-1")
 
@@ -110,7 +110,7 @@ def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(cluster:
 
 def test_a_negative_limit_is_reported_on_its_pool(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
-    cluster.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "-1"}}})
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpu": "-1"}}})
 
     cluster.scale_up("up-1")
 
@@ -124,7 +124,7 @@ def test_a_negative_limit_is_reported_on_its_pool(cluster: SimulatedCluster) -> 
 
 def test_the_event_of_a_pod_that_a_limit_keeps_out_has_the_usage_and_the_remedy(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
-    cluster.kube.put({**machine.NODEPOOL, "spec": {**machine.NODEPOOL["spec"], "limits": {"cpu": "1"}}})
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpu": "1"}}})
 
     cluster.scale_up("up-1")
 
@@ -138,7 +138,7 @@ def test_the_event_of_a_pod_that_a_limit_keeps_out_has_the_usage_and_the_remedy(
 
 def test_a_mistake_in_one_pool_is_reported_on_it_and_does_not_stop_the_other(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
-    broken = {**machine.NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}
+    broken = {**NODEPOOL, "metadata": {"name": "broken", "uid": "pool-2"}, "spec": {"weigth": 5}}
     cluster.kube.put(broken)
 
     cluster.scale_up("up-1")

@@ -19,7 +19,8 @@ from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import CLUSTER, SimulatedCluster, arn
+from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.small_account import CLUSTER
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,

@@ -9,7 +9,8 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import NodeClaim
 from tests.unit.functions.retire import RetirementExecution, express_arn
 from tests.unit.functions.retire import arn as retire_arn
-from tests.unit.functions.scale_up import SimulatedCluster, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,

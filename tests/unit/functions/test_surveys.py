@@ -14,7 +14,8 @@ from joiner.adapters.retirements import Retirements
 from joiner.catalogue.observed_memory import ObservedMemory
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster, arn, pending
+from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,

@@ -6,7 +6,8 @@ import pytest
 
 from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 
 def broken_launch(cluster: SimulatedCluster, launch_id: str, state: str, **texts: str) -> None:

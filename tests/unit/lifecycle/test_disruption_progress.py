@@ -20,7 +20,7 @@ from joiner.lifecycle.disruption_progress import (
 )
 from joiner.lifecycle.retirement import DISRUPTION_REASON, untaint_patch
 from joiner.pools import NodeClaim, NodeClassRef
-from tests.unit.functions.scale_up import NOON
+from tests.unit.functions.small_account import NOON
 
 AT = int(NOON.timestamp())
 
