@@ -47,7 +47,7 @@ def has_supply(state: PlanState) -> bool:
     """Return whether a limited offer has something left before this plan."""
     with_supply = (one for pool in state.offered_pools for one in pool.launchable if one.supply is not None)
     planned = {node.choice.one.supply_key for node in state.new if node.choice}
-    return any(state.nodes_left(one) > 0 or one.supply_key in planned for one in with_supply)
+    return any(state.limits.nodes_left(one) > 0 or one.supply_key in planned for one in with_supply)
 
 
 def use_supplies(state: PlanState) -> None:

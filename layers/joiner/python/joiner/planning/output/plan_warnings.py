@@ -126,7 +126,7 @@ def _addresses(
 def _limits(state: PlanState, planned: Iterable[str]) -> Iterator[str]:
     pools = {pool_offers.pool.key: pool_offers.pool for pool_offers in state.offered_pools}
     for key in sorted(planned):
-        pool, used = pools[key], state.used.get(key, {})
+        pool, used = pools[key], state.limits.used.get(key, {})
         for name, limit in sorted(pool.limits.items()):
             if limit > 0 and used.get(name, 0) >= limit * NEARLY_REACHED:
                 amount, most = (

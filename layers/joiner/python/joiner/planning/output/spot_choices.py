@@ -41,7 +41,7 @@ class SpareAllowance:
 
     def more(self, pool_offers: PoolOffers, resource: str) -> float:
         """Return how much more of a limited resource each spot node of the pool may have."""
-        used = self._state.used.get(pool_offers.pool.key, {}).get(resource, 0)
+        used = self._state.limits.used.get(pool_offers.pool.key, {}).get(resource, 0)
         left = max(pool_offers.pool.limits[resource] - used, 0)
         return left / max(self._of_pool.get(pool_offers.pool.key, 0), 1)
 

@@ -305,7 +305,7 @@ class ExhaustivePlacement:
         if len(pools) != 1:
             return True
         (key, pool) = pools.popitem()
-        used = self._state.used.get(key, {})
+        used = self._state.limits.used.get(key, {})
         for name, limit in pool.limits.items():
             more = len(new) if name == "nodes" else 0
             for one in made if name != "nodes" else ():

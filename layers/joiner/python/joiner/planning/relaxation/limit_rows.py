@@ -14,7 +14,7 @@ def limit_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None
     already subtracted."""
     pools, rows, left = problem.choices.pools(), [], []
     for number, pool_offers in enumerate(state.offered_pools):
-        used, own = state.used.get(pool_offers.pool.key, {}), pools == number
+        used, own = state.limits.used.get(pool_offers.pool.key, {}), pools == number
         for name, limit in pool_offers.pool.limits.items() if own.any() else ():
             each = np.ones(len(own)) if name == "nodes" else problem.choices.capacity(name)
             rows.append(np.where(own, each, 0.0))

@@ -310,13 +310,13 @@ class OfferChoices:
             pool_offers, _, position = self._table.origin(column)
             one = pool_offers.launchable[position]
             committed, open_to = bool(one.offering.commitment), self._table.kinds[kinds, column]
-            nodes = self._state.nodes_left(one) if committed else one.supply or 0
+            nodes = self._state.limits.nodes_left(one) if committed else one.supply or 0
             if not committed:
                 found.append((nodes, [amount * nodes for amount in self.amounts(one.free)], open_to))
                 continue
             if nodes <= 0:
                 continue
-            parts = self._state.units_left(one) / one.units
+            parts = self._state.limits.units_left(one) / one.units
             amounts = [amount * parts for amount in self.amounts(one.free)]
             most, before, groups = shared.get(one.supply_key, (0, [0.0] * len(amounts), np.zeros_like(open_to)))
             shared[one.supply_key] = max(most, nodes), list(map(max, before, amounts)), groups | open_to

@@ -13,32 +13,20 @@ from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.model.volume_constraints import UNLIMITED
-from joiner.planning.plan_policies import Ceilings
-from joiner.planning.state.limit_violations import (
-    CeilingViolation,
-    LimitViolation,
-    PoolLimitViolation,
-    ReservationViolation,
-)
+from joiner.planning.state.limit_use import LimitUse
+from joiner.planning.state.limit_violations import LimitViolation
 from joiner.planning.state.node_state import NodeState, attach_volume, attachable_pods
 from joiner.planning.state.pod_topology import GroupRules
 from joiner.planning.state.spread_and_affinity_compilation import compile_rules
 from joiner.pools import InvalidManifest, NodePool
-
-EMPTY: Final[Mapping[tuple[str, ...], int]] = {}
 
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
 PORTS_TAKEN: Final = "its host ports are taken"
 
 
-def _used_up(pool: NodePool, used: Mapping[str, int]) -> bool:
-    """Return whether the pool's limits allow no further node of any size."""
-    return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
-
-
 class PlanState:
-    """All nodes, the pods that are left to place, and how much of each pool's limits is used."""
+    """All nodes, the pods that are left to place, and how much of each limit is used."""
 
     def __init__(
         self,
@@ -47,26 +35,21 @@ class PlanState:
         existing: Iterable[NodeState],
         *,
         namespaces: Mapping[str, Mapping[str, str]],
-        used: Mapping[str, Mapping[str, int]],
-        ceilings: Ceilings,
-        nodes: int,
-        price: float,
+        limits: LimitUse,
         strict: bool,
         cache: OfferCache,
         found_problems: tuple[InvalidManifest, ...] = (),
-        drawn: Mapping[tuple[str, ...], int] = EMPTY,
     ) -> None:
-        """Create the state. ``strict`` requires minValues as specified; otherwise minValues are kept as far as
-        possible. ``cache`` has what is known of offers from earlier plans. ``found_problems`` are static pools that
-        lack nodes, and NodeOverlays that contradict others. ``drawn``: what running nodes use of each limited supply,
-        in units."""
+        """Create the state. ``limits`` counts the existing nodes. ``strict`` requires minValues as specified; otherwise
+        minValues are kept as far as possible. ``cache`` has what is known of offers from earlier plans.
+        ``found_problems`` are static pools that lack nodes, and NodeOverlays that contradict others."""
         self.found_problems = found_problems
         self.cache = cache
         self.groups = groups
         self.offered_pools = tuple(offered_pools)
         self.existing = tuple(existing)
         self.new: list[NodeState] = []
-        still_open = [one for one in offered_pools if not _used_up(one.pool, used.get(one.pool.key, {}))]
+        still_open = [one for one in offered_pools if not limits.is_used_up(one.pool)]
         self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)
         self.assigned_spread = tuple(own.assigned_spread for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)
@@ -76,14 +59,10 @@ class PlanState:
             for own, group in zip(self.rules, groups.all, strict=True)
         ]
         self.left: dict[PodGroup, int] = {group: len(group.pods) for group in groups.pending}
-        self.used = {key: dict(amounts) for key, amounts in used.items()}
+        self.limits = limits
         self.quotas: dict[int, dict[str, int]] = {}
-        self._ceilings = ceilings
-        self._nodes = nodes
-        self._price = price
         self.opened = 0
         """The number of nodes opened so far, including nodes that were closed again."""
-        self._drawn: dict[tuple[str, ...], int] = dict(drawn)
         self._strict = strict
         self.narrow = strict and any(pool_offers.pool.min_values for pool_offers in offered_pools)
         """Whether a pool requires a choice of offers for each node (minValues)."""
@@ -96,7 +75,7 @@ class PlanState:
         """Count the pods of existing nodes, and the reserved instances that missing nodes of static pools use."""
         for node in self.existing:
             if node.made and node.made.one.supply is not None:
-                self._draw(node.made.one, 1)
+                self.limits.draw(node.made.one, 1)
             for group, number in node.held.items():
                 self._count(group, node, number)
 
@@ -121,7 +100,7 @@ class PlanState:
         """Open a closed node again, empty."""
         for daemon, number in node.held.items():
             self._count(daemon, node, number)
-        self._use(node, 1)
+        self.limits.count(node, 1)
         self.new.append(node)
 
     def close(self, node: NodeState) -> None:
@@ -130,58 +109,30 @@ class PlanState:
             self.take(group, node, number)
         for daemon, number in node.held.items():
             self._count(daemon, node, -number)
-        self._use(node, -1)
+        self.limits.count(node, -1)
         self.new.remove(node)
 
     def release_kept_nodes(self, kept: Sequence[NodeState]) -> None:
         """Let the next search change these nodes again, the reverse of ``keep_new_nodes``."""
         self.new = [*kept, *self.new]
-        self._nodes -= len(kept)
-        self._price -= sum(node.price for node in kept)
+        self.limits.release(kept)
 
     def keep_new_nodes(self) -> list[NodeState]:
         """Return the new nodes, and keep them with their pods: a search after this one neither changes nor closes them,
         and they count against limits and ceilings."""
         kept, self.new = self.new, []
-        self._nodes += len(kept)
-        self._price += sum(node.price for node in kept)
+        self.limits.keep(kept)
         return kept
 
     def over_limit(self, choice: OfferChoice) -> LimitViolation | None:
         """Return the limit that one more node of this choice would exceed, or None."""
-        pool, one = choice.pool_offers.pool, choice.one
-        used = self.used.get(pool.key, {})
-        for name, limit in pool.limits.items():
-            more = 1 if name == "nodes" else one.capacity.get(name, 0)
-            if used.get(name, 0) + more > limit:
-                return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
-        if one.supply is not None and self.nodes_left(one) <= 0:
-            return ReservationViolation(one.supply)
-        nodes = self._nodes + len(self.new)
-        if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
-            return CeilingViolation("nodes", self._ceilings.nodes, nodes, 1)
-        ceiling, price = self._ceilings.price_per_hour, one.offer.price_per_hour
-        if ceiling is not None and self._price + self.price + price > ceiling + 1e-9:
-            return CeilingViolation("price", ceiling, self._price + self.price, price)
-        return None
-
-    def nodes_left(self, one: NodeOffer) -> int:
-        """Return how many more nodes the supply of an offer suffices for; call it for offers with a supply only."""
-        return self.units_left(one) // one.units
-
-    def units_left(self, one: NodeOffer) -> int:
-        """Return how many units are left of the supply of an offer."""
-        return (one.supply or 0) - self._drawn.get(one.supply_key, 0)
+        return self.limits.find_violation(choice, self.new)
 
     @property
     def left_of_ceilings(self) -> tuple[int | None, float | None]:
         """Return how many more nodes, and how many more $/h, the cluster's ceilings allow; None for each ceiling that
         is not set."""
-        nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
-        return (
-            None if nodes is None else nodes - self._nodes - len(self.new),
-            None if price is None else price - self._price - self.price,
-        )
+        return self.limits.left_of_ceilings(self.new)
 
     def planned_of(self, pool: NodePool, resource: str) -> int:
         """Return how much of a resource (or how many nodes) the new nodes of a pool have."""
@@ -192,21 +143,6 @@ class PlanState:
     def price(self) -> float:
         """Return the price of all new nodes in $/h."""
         return sum(node.price for node in self.new)
-
-    def _use(self, node: NodeState, number: int) -> None:
-        if node.choice:
-            pool = node.choice.pool_offers.pool
-            if node.choice.one.supply is not None:
-                self._draw(node.choice.one, number)
-            used = self.used.setdefault(pool.key, {})
-            used["nodes"] = used.get("nodes", 0) + number
-            for name in pool.limits:
-                if name != "nodes":
-                    used[name] = used.get(name, 0) + number * node.choice.one.capacity.get(name, 0)
-
-    def _draw(self, one: NodeOffer, number: int) -> None:
-        known = one.supply_key
-        self._drawn[known] = self._drawn.get(known, 0) + number * one.units
 
     def suits(self, group: PodGroup, node: NodeState) -> bool:
         """Return whether the node's taints, labels and name accept pods of the group."""

@@ -12,6 +12,7 @@ from joiner.planning.model.pod_groups import group_pods
 from joiner.planning.model.pool_offers import compile_pool_offers
 from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import find_existing_capacity
+from joiner.planning.state.limit_use import LimitUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.static_pools import missing_static_nodes
 from joiner.pools import ResolvedNodeClass
@@ -50,12 +51,14 @@ def build_state(
         offered,
         (*existing.node_states, *made),
         namespaces=snapshot.namespaces,
-        used=existing.used,
-        ceilings=ceilings,
-        nodes=existing.nodes + len(made),
-        price=existing.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
+        limits=LimitUse(
+            existing.used,
+            ceilings,
+            nodes=existing.nodes + len(made),
+            price=existing.price + sum(node.made.one.offer.price_per_hour for node in made if node.made),
+            drawn=existing.drawn,
+        ),
         strict=strict,
         cache=cache,
         found_problems=(*conflicts, *short),
-        drawn=existing.drawn,
     )

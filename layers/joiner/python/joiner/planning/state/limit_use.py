@@ -1,0 +1,107 @@
+"""How much of the limits of pools, of the cluster's ceilings and of limited supplies is used while a plan is made."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice
+from joiner.planning.plan_policies import Ceilings
+from joiner.planning.state.limit_violations import (
+    CeilingViolation,
+    LimitViolation,
+    PoolLimitViolation,
+    ReservationViolation,
+)
+from joiner.planning.state.node_state import NodeState
+from joiner.pools import NodePool
+
+NOTHING_DRAWN: Final[Mapping[tuple[str, ...], int]] = {}
+
+
+class LimitUse:
+    """The use of all limits by existing nodes, and by the new nodes that are counted here."""
+
+    def __init__(
+        self,
+        used: Mapping[str, Mapping[str, int]],
+        ceilings: Ceilings,
+        *,
+        nodes: int,
+        price: float,
+        drawn: Mapping[tuple[str, ...], int] = NOTHING_DRAWN,
+    ) -> None:
+        """Count the existing nodes: what they use of each pool's limits, their number and their price in $/h.
+        ``drawn``: what they use of each limited supply, in units."""
+        self.used = {key: dict(amounts) for key, amounts in used.items()}
+        self._ceilings = ceilings
+        self._nodes = nodes
+        self._price = price
+        self._drawn: dict[tuple[str, ...], int] = dict(drawn)
+
+    def is_used_up(self, pool: NodePool) -> bool:
+        """Return whether the pool's limits allow no further node of any size."""
+        used = self.used.get(pool.key, {})
+        return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
+
+    def count(self, node: NodeState, number: int) -> None:
+        """Add a new node to the use of its pool's limits and of its supply; remove it if ``number`` is -1."""
+        if node.choice:
+            pool = node.choice.pool_offers.pool
+            if node.choice.one.supply is not None:
+                self.draw(node.choice.one, number)
+            used = self.used.setdefault(pool.key, {})
+            used["nodes"] = used.get("nodes", 0) + number
+            for name in pool.limits:
+                if name != "nodes":
+                    used[name] = used.get(name, 0) + number * node.choice.one.capacity.get(name, 0)
+
+    def draw(self, one: NodeOffer, number: int) -> None:
+        """Add the units of ``number`` nodes to the use of an offer's supply."""
+        known = one.supply_key
+        self._drawn[known] = self._drawn.get(known, 0) + number * one.units
+
+    def keep(self, nodes: Sequence[NodeState]) -> None:
+        """Count these new nodes against the ceilings like existing ones."""
+        self._nodes += len(nodes)
+        self._price += sum(node.price for node in nodes)
+
+    def release(self, nodes: Sequence[NodeState]) -> None:
+        """Count these nodes as new ones again, the reverse of ``keep``."""
+        self._nodes -= len(nodes)
+        self._price -= sum(node.price for node in nodes)
+
+    def find_violation(self, choice: OfferChoice, new: Sequence[NodeState]) -> LimitViolation | None:
+        """Return the limit that one more node of this choice would exceed beside the ``new`` nodes, or None."""
+        pool, one = choice.pool_offers.pool, choice.one
+        used = self.used.get(pool.key, {})
+        for name, limit in pool.limits.items():
+            more = 1 if name == "nodes" else one.capacity.get(name, 0)
+            if used.get(name, 0) + more > limit:
+                return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
+        if one.supply is not None and self.nodes_left(one) <= 0:
+            return ReservationViolation(one.supply)
+        nodes = self._nodes + len(new)
+        if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
+            return CeilingViolation("nodes", self._ceilings.nodes, nodes, 1)
+        ceiling, price = self._ceilings.price_per_hour, one.offer.price_per_hour
+        if ceiling is not None:
+            spent = self._price + sum(node.price for node in new)
+            if spent + price > ceiling + 1e-9:
+                return CeilingViolation("price", ceiling, spent, price)
+        return None
+
+    def nodes_left(self, one: NodeOffer) -> int:
+        """Return how many more nodes the supply of an offer suffices for; call it for offers with a supply only."""
+        return self.units_left(one) // one.units
+
+    def units_left(self, one: NodeOffer) -> int:
+        """Return how many units are left of the supply of an offer."""
+        return (one.supply or 0) - self._drawn.get(one.supply_key, 0)
+
+    def left_of_ceilings(self, new: Sequence[NodeState]) -> tuple[int | None, float | None]:
+        """Return how many more nodes, and how many more $/h, the cluster's ceilings allow beside the ``new`` nodes;
+        None for each ceiling that is not set."""
+        nodes, price = self._ceilings.nodes, self._ceilings.price_per_hour
+        return (
+            None if nodes is None else nodes - self._nodes - len(new),
+            None if price is None else price - self._price - sum(node.price for node in new),
+        )
