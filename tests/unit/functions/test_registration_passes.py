@@ -7,7 +7,8 @@ from functions.check_registration.handler import BETWEEN_PASSES, RegistrationChe
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.parallel_calls import TimeLeft
 from joiner.names import FILLING
-from tests.unit.functions.scale_up import SimulatedCluster, pending
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 
 class Course:
