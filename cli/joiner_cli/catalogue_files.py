@@ -89,7 +89,9 @@ def packaged_catalogue() -> Catalogue:
     facts = _facts()
     return Catalogue.of(
         instance_type_from_ec2(
-            {**one["info"], "InstanceType": name}, [f"{facts['region']}{zone}" for zone in one["zones"]], one["price"]
+            {**one["info"], "InstanceType": name},
+            zones := [f"{facts['region']}{zone}" for zone in one["zones"]],
+            dict.fromkeys(zones, one["price"]) if one["price"] is not None else {},
         )
         for name, one in facts["types"].items()
         if supports_nodes(one["info"])

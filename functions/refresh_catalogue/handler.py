@@ -6,9 +6,12 @@ catalogue stays and the error is reported. A type without a price is left out an
 Two prices have a substitute. On-demand prices are those of a packaged table with their date where the partition has no
 Price List API, and where that API has never answered. A spot price is the on-demand price until EC2 returns the first
 one; later an empty answer keeps the last prices.
+
+On-demand prices of Local Zones are their own. If the Price List API has none for the group of a Local Zone, they are
+those of the region.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -33,9 +36,10 @@ from joiner.catalogue.reserved_instances_and_savings_plans import (
     commitments_of_settings,
     list_commitments,
 )
-from joiner.names import SPOT
+from joiner.names import SPOT, zone_location
 
 logger = Logger()
+PriceLists = Mapping[str, Mapping[str, float]]
 NO_COMMITMENTS: Final[DeclaredCommitments] = ((), ())
 
 
@@ -71,7 +75,8 @@ class CatalogueRefresh:
         """
         former = self._former()
         zones = self._zones()
-        on_demand, of_on_demand = self._on_demand(former)
+        locations = {zone_location(zone) for each in zones.values() for zone in each} - {self._region}
+        on_demand, of_on_demand = self._on_demand(former, locations)
         spot, of_spot = self._spot(former, now)
         described = [
             info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)
@@ -82,10 +87,8 @@ class CatalogueRefresh:
             instance_type_from_ec2(
                 info,
                 zones[name],
-                on_demand.get(name),
-                dict.fromkeys(zones[name], on_demand[name])
-                if spot is None and name in on_demand
-                else (spot or {}).get(name),
+                prices := _prices_by_zone(name, zones[name], on_demand),
+                prices if spot is None else spot.get(name),
                 estimate=self._estimate,
                 observed_memory=memory.get(name),
             )
@@ -111,12 +114,13 @@ class CatalogueRefresh:
         except documents.NoCatalogue:
             return None
 
-    def _on_demand(self, former: Catalogue | None) -> tuple[Mapping[str, float], str]:
-        """Return the on-demand prices, and their source."""
+    def _on_demand(self, former: Catalogue | None, locations: Collection[str]) -> tuple[PriceLists, str]:
+        """Return the on-demand prices of the region (key "") and of the groups of Local Zones, and their source."""
         table = load_published_prices(self._region)
         if self._pricing is not None:
             try:
-                return on_demand_prices(self._pricing, self._region), "Price List API"
+                elsewhere = {each: on_demand_prices(self._pricing, each) for each in sorted(locations)}
+                return {"": on_demand_prices(self._pricing, self._region), **elsewhere}, "Price List API"
             except (BotoCoreError, ClientError):
                 if former is not None or table is None:
                     raise  # the last catalogue stays
@@ -125,7 +129,7 @@ class CatalogueRefresh:
             raise NoPrices(
                 f"{self._region} has no Price List API, and no prices of it are packaged: Joiner cannot plan in it"
             )
-        return table.prices, f"published on {table.published}"
+        return {"": table.prices}, f"published on {table.published}"
 
     def _spot(self, former: Catalogue | None, now: datetime) -> tuple[Mapping[str, Mapping[str, float]] | None, str]:
         """Return the spot prices by type and zone, and their source; None if EC2 has never returned any."""
@@ -146,6 +150,13 @@ class CatalogueRefresh:
         ):
             found.setdefault(offering["InstanceType"], []).append(offering["Location"])
         return found
+
+
+def _prices_by_zone(name: str, zones: Iterable[str], on_demand: PriceLists) -> dict[str, float]:
+    """Return the on-demand prices of a type by zone. A Local Zone whose group has no price list has the prices of the
+    region."""
+    lists = ((zone, on_demand.get(zone_location(zone)) or on_demand[""]) for zone in zones)
+    return {zone: prices[name] for zone, prices in lists if name in prices}
 
 
 @logger.inject_lambda_context(clear_state=True)

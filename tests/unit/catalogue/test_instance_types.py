@@ -159,7 +159,7 @@ def test_a_label_that_a_type_has_no_fact_for_is_missing(computed: Mapping[str, I
 
 
 def test_offerings_are_zones_with_a_price(described: Mapping[str, Mapping[str, Any]]) -> None:
-    known = instance_type_from_ec2(described["m5.large"], ["a", "b"], 0.096, {"b": 0.04})
+    known = instance_type_from_ec2(described["m5.large"], ["a", "b"], {"a": 0.096, "b": 0.096}, {"b": 0.04})
 
     assert [(one.zone, one.capacity_type, one.price_per_hour) for one in known.offerings] == [
         ("a", "on-demand", 0.096),

@@ -38,27 +38,36 @@ PRODUCT = (
 
 @dataclass
 class FakeRegion:
-    """The paginators of EC2 and of the Price List API, for one type in one zone."""
+    """The paginators of EC2 and of the Price List API, for one type in one zone and in `local_zones`, with the price
+    lists of their groups (`local_prices`)."""
 
     zone: str
     spot: list[Mapping[str, Any]] = field(default_factory=list)
     reachable: bool = True
+    local_zones: tuple[str, ...] = ()
+    local_prices: Mapping[str, str] = field(default_factory=dict)
 
     def get_paginator(self, operation: str) -> "FakeRegionPages":
         return FakeRegionPages(self, operation)
 
-    def pages_of(self, operation: str) -> Sequence[Mapping[str, Any]]:
+    def pages_of(self, operation: str, location: str) -> Sequence[Mapping[str, Any]]:
         if operation == "get_products" and not self.reachable:
             raise EndpointConnectionError(endpoint_url="https://api.pricing.example.com")
         pages: dict[str, Sequence[Mapping[str, Any]]] = {
             "describe_instance_types": [{"InstanceTypes": [M5]}],
             "describe_instance_type_offerings": [
-                {"InstanceTypeOfferings": [{"InstanceType": "m5.large", "Location": self.zone}]}
+                {"InstanceTypeOfferings": [{"InstanceType": "m5.large", "Location": zone}]}
+                for zone in (self.zone, *self.local_zones)
             ],
             "describe_spot_price_history": [{"SpotPriceHistory": self.spot}],
-            "get_products": [{"PriceList": [PRODUCT]}],
+            "get_products": [{"PriceList": self._products(location)}],
         }
         return pages[operation]
+
+    def _products(self, location: str) -> list[str]:
+        if location in ("", self.zone[:-1]):
+            return [PRODUCT]
+        return [PRODUCT.replace("0.096", self.local_prices[location])] if location in self.local_prices else []
 
     def quote(self, price: str) -> None:
         self.spot = [{"InstanceType": "m5.large", "AvailabilityZone": self.zone, "SpotPrice": price, "Timestamp": NOW}]
@@ -69,8 +78,9 @@ class FakeRegionPages:
     region: FakeRegion
     operation: str
 
-    def paginate(self, **_asked: Any) -> Iterator[Mapping[str, Any]]:
-        yield from self.region.pages_of(self.operation)
+    def paginate(self, Filters: Sequence[Mapping[str, str]] = (), **_asked: Any) -> Iterator[Mapping[str, Any]]:
+        location = next((each["Value"] for each in Filters if each.get("Field") == "regionCode"), "")
+        yield from self.region.pages_of(self.operation, location)
 
 
 @pytest.fixture
@@ -131,6 +141,16 @@ def test_a_price_list_that_does_not_answer_keeps_the_last_catalogue(store: Store
     with pytest.raises(EndpointConnectionError):
         refresh(store, region)
     assert offerings(store) == before
+
+
+def test_local_zones_have_the_prices_of_their_group_and_else_those_of_the_region(store: Store) -> None:
+    zones = ("us-west-2-lax-1a", "us-west-2-phx-2a")
+    region = FakeRegion("us-west-2a", local_zones=zones, local_prices={"us-west-2-lax-1": "0.115"})
+
+    refresh(store, region)
+
+    on_demand = {one.zone: one.price_per_hour for one in offerings(store) if one.capacity_type == "on-demand"}
+    assert on_demand == {"us-west-2a": 0.096, "us-west-2-lax-1a": 0.115, "us-west-2-phx-2a": 0.096}
 
 
 def test_a_region_without_published_prices_waits_for_the_price_list(store: Store) -> None:

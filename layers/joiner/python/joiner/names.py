@@ -154,6 +154,16 @@ def region_of(zone: str) -> str:
     return found.group() if found else ""
 
 
+def zone_location(zone: str) -> str:
+    """Return the location of a zone in price lists: the region of an availability zone, the group of a Local Zone.
+
+    >>> zone_location("eu-west-1a"), zone_location("us-west-2-lax-1a"), zone_location("us-east-1-wl1-bos-wlz-1")
+    ('eu-west-1', 'us-west-2-lax-1', 'us-east-1-wl1')
+    """
+    wavelength = re.match(r"(.*-wl\d+)-", zone)
+    return wavelength[1] if wavelength else zone.rstrip("abcdefghijklmnopqrstuvwxyz")
+
+
 def stack_name(cluster: str) -> str:
     """Return the name of the CloudFormation stack for a cluster; such names have no underscores.
 

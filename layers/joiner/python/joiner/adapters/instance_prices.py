@@ -45,11 +45,11 @@ def price_list_region(region: str) -> str | None:
     return "us-east-1"
 
 
-def on_demand_prices(pricing: Any, region: str) -> dict[str, float]:
-    """Return Linux on-demand prices of a region, by instance type."""
+def on_demand_prices(pricing: Any, location: str) -> dict[str, float]:
+    """Return Linux on-demand prices of a region or of a group of Local Zones, by instance type."""
     found: dict[str, float] = {}
     for question in QUESTIONS:
-        asked = {"regionCode": region, **LINUX_ON_DEMAND, **question}
+        asked = {"regionCode": location, **LINUX_ON_DEMAND, **question}
         filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in asked.items()]
         for page in pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters):
             for text in page["PriceList"]:

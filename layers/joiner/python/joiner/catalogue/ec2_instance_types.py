@@ -58,16 +58,16 @@ def supports_nodes(info: Description) -> bool:
 def instance_type_from_ec2(
     info: Description,
     zones: Iterable[str] = (),
-    on_demand_price: float | None = None,
+    on_demand_prices: Mapping[str, float] | None = None,
     spot_prices: Mapping[str, float] | None = None,
     *,
     facts: NetworkFacts | None = None,
     estimate: CapacityEstimate | None = None,
     observed_memory: Mapping[str, int] | None = None,
 ) -> InstanceType:
-    """Return the type for one record of DescribeInstanceTypes, its zones and its prices ($/h; spot by zone).
+    """Return the type for one record of DescribeInstanceTypes, its zones and its prices by zone ($/h).
 
-    Without a price there is no offering: a type without an on-demand price is not offered on demand.
+    Without a price there is no offering: a type without an on-demand price in a zone is not offered on demand there.
     """
     name = info["InstanceType"]
     known = facts or load_network_facts().get(name) or NetworkFacts()
@@ -83,8 +83,8 @@ def instance_type_from_ec2(
     classes = info.get("SupportedUsageClasses") or (names.ON_DEMAND, names.SPOT)
     offerings: list[Offering] = []
     for zone in zones:
-        if on_demand_price is not None and names.ON_DEMAND in classes:
-            offerings.append(Offering(zone, names.ON_DEMAND, on_demand_price))
+        if names.ON_DEMAND in classes and zone in (on_demand_prices or {}):
+            offerings.append(Offering(zone, names.ON_DEMAND, (on_demand_prices or {})[zone]))
         if names.SPOT in classes and zone in (spot_prices or {}):
             offerings.append(Offering(zone, names.SPOT, (spot_prices or {})[zone]))
     return InstanceType(
