@@ -61,10 +61,10 @@ ADD_RECORD: Final = """{
 }"""
 
 LAUNCH_RESULT: Final = """{
-  "notLaunched": $count($states.input[notLaunched]),
+  "notLaunched": $sum($append([0], $states.input.notLaunched)),
   "paused": $count($states.input[paused]) > 0
 }"""
-"""JSONata: the output of the branch that launches, from the results of all groups."""
+"""JSONata: the output of the branch that launches, from the results of all invocations."""
 
 
 def launch_and_register(
@@ -94,8 +94,6 @@ def _launching(launches: LaunchStates) -> States:
     failed = fail_state("$states.input")
     return {
         "Launch all groups": launches.launch_groups(
-            group="Launch a group",
-            failure="This group was not launched",
             next="End the launches",
             catch=[Catch([EVERY_ERROR], "The launches failed", kept=False)],
         ),
