@@ -112,6 +112,23 @@ def _launching(launches: LaunchStates) -> States:
     }
 
 
+def _check(launches: LaunchStates) -> Mapping[str, Any]:
+    """Check the registration of the nodes launched so far; its failure ends no launch."""
+    return launches.integrations.invoke(
+        launches.functions["check_registration"],
+        {
+            "wave": EXECUTION_NAME,
+            "gather": 0,
+            "events": jsonata("$newEvents"),
+            "launching": True,
+            "seconds": CHECK_DURING_LAUNCHES_SECONDS,
+        },
+        next="Let launches proceed",
+        assign={"newEvents": []},
+        catch=[Catch([EVERY_ERROR], "Let launches proceed", kept=False)],
+    )
+
+
 def _registration(launches: LaunchStates, record: Mapping[str, Any]) -> States:
     ended = "Launches are recorded"
     return {
@@ -137,19 +154,7 @@ def _registration(launches: LaunchStates, record: Mapping[str, Any]) -> States:
             },
             otherwise="Let launches proceed",
         ),
-        "Check registration so far": launches.integrations.invoke(
-            launches.functions["check_registration"],
-            {
-                "wave": EXECUTION_NAME,
-                "gather": 0,
-                "events": jsonata("$newEvents"),
-                "launching": True,
-                "seconds": CHECK_DURING_LAUNCHES_SECONDS,
-            },
-            next="Let launches proceed",
-            assign={"newEvents": []},
-            catch=[Catch([EVERY_ERROR], "Let launches proceed", kept=False)],
-        ),
+        "Check registration so far": _check(launches),
         "Let launches proceed": wait_state(
             jsonata(RECORD_PAUSE), assign={"pass": jsonata("$pass + 1")}, next="Record launches so far"
         ),

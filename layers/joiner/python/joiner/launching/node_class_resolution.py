@@ -98,8 +98,8 @@ def resolve_node_class(
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
     reservations = read_reservations(found.reservations, found.asked_at, group)
     return ResolvedNodeClass(
-        name=node_class.name,
-        kind=node_class.kind,
+        node_class.name,
+        node_class.kind,
         ami_family=choose_family(node_class),
         subnets=subnets,
         security_groups=_security_groups(found),
@@ -108,15 +108,9 @@ def resolve_node_class(
         problems=(
             *_subnet_problems(node_class, found, ceilings, cluster),
             *_group_problems(node_class, found, ceilings, cluster),
-            *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
-            *_image_problems(node_class, images, ceilings, kubernetes_version),
-            *_missing_images(node_class, images, ceilings),
-            *_missing_parameters(node_class, images, found),
+            *_all_image_problems(node_class, found, images, ceilings, kubernetes_version),
             *profile_problems,
-            *find_user_data_problems(node_class),
-            *_volume_problems(node_class, found, ceilings),
-            *_network_problems(ip_family),
-            *find_interface_problems(node_class, _public_subnets(found)),
+            *_declared_problems(node_class, found, ceilings, ip_family),
             *find_reservation_problems(node_class, reservations),
             *_problems_beyond_settings(found, ceilings),
             *find_placement_problems(node_class, group, selected, found.group_zones),
@@ -126,6 +120,34 @@ def resolve_node_class(
         reservations=reservations,
         placement_group=group,
     )
+
+
+def _all_image_problems(
+    node_class: NodeClass,
+    found: NodeClassAnswers,
+    images: Sequence[Image],
+    ceilings: NodeClassPolicy,
+    kubernetes_version: str,
+) -> list[NodeClassProblem]:
+    """Return the problems of the images: owners that are not allowed, images that do not suit, and missing ones."""
+    return [
+        *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
+        *_image_problems(node_class, images, ceilings, kubernetes_version),
+        *_missing_images(node_class, images, ceilings),
+        *_missing_parameters(node_class, images, found),
+    ]
+
+
+def _declared_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, ip_family: str
+) -> list[NodeClassProblem]:
+    """Return the problems of user data, volumes and network interfaces that the class declares."""
+    return [
+        *find_user_data_problems(node_class),
+        *_volume_problems(node_class, found, ceilings),
+        *_network_problems(ip_family),
+        *find_interface_problems(node_class, _public_subnets(found)),
+    ]
 
 
 def _subnets(found: NodeClassAnswers, public: bool | None) -> tuple[Subnet, ...]:
