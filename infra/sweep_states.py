@@ -52,6 +52,7 @@ none."""
 
 NODES_NEEDED: Final = """$cluster_survey.pendingPods > 0 or $cluster_survey.changedBuffers > 0
   or $cluster_survey.missingReplicas > 0
+  or $cluster_survey.unlaunchedClaims > 0
   or $cluster_survey.unwatchedClaims > 0 or $cluster_survey.staleClaims > 0
   or $cluster_survey.closedNodes > 0 or $cluster_survey.unsettledClasses > 0
   or $instance_survey.leaseBroken or $instance_survey.endedWaves > 0 or $instance_survey.openLaunches > 0"""

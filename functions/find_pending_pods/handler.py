@@ -44,11 +44,12 @@ from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.node_watching import WATCHED_FOR
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import (
+    REPLICAS,
     PendingPodClass,
+    describe_claims_to_launch,
     describe_missing_replicas,
     describe_pending_classes,
     find_classes_to_plan,
-    replicas_key,
 )
 from joiner.lifecycle.pod_gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.replica_counts import count_missing_replicas
@@ -160,13 +161,13 @@ class PendingPodSearch:
         short = self._short(now)
         pools = apply_schedules(world.pools, now)
         missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
-        asked = _describe_pending(pods, missing, lists, world, short)
+        asked = _describe_pending(pods, missing, lists, world, short, launching=recorded.launching)
         answers, at = self._answers.all(), int(now.timestamp())
         classes = find_classes_to_plan(asked, answers, at)
         found = {
             "pods": len(pods),
             "podsToPlan": self._pods_to_plan(pods, classes)
-            + sum(number for pool, number in missing.items() if replicas_key(pool) in classes)
+            + sum(asked[key].pods for key in classes if key.startswith(REPLICAS))
             + are_buffers_due(asked, answers, at)
             + is_free_capacity_due(asked, answers, at),
             "unfinished": len(progress.stale) + _count_unfinished(recorded, lists, world, now),
@@ -265,11 +266,15 @@ def _describe_pending(
     lists: Mapping[str, Any],
     world: Snapshot,
     unavailable: Collection[str],
+    *,
+    launching: Collection[str],
 ) -> dict[str, PendingPodClass]:
-    """Describe the pending pods, the missing nodes of static pools, and the capacity buffers, for their back-offs."""
+    """Describe the pending pods, the missing nodes of static pools, the standalone claims, and the capacity buffers,
+    for their back-offs."""
     return {
         **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable),
         **describe_missing_replicas(missing, lists=lists, unavailable=unavailable),
+        **describe_claims_to_launch(world.claims, launching, lists=lists, unavailable=unavailable),
         **describe_buffers(
             lists,
             served=bool(capacity_buffer_pods(lists)[0]),

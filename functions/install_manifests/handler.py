@@ -225,10 +225,10 @@ def unmap_roles(kube: "Kube", mappings: str) -> None:
         return
     from joiner.adapters import aws_auth
     from joiner.adapters.kube_kinds import NODES
-    from joiner.names import NODEPOOL, PROVISIONER
+    from joiner.names import OURS
 
     functions = [each.arn for each in _functions(json.loads(mappings))]
-    nodes = any(kube.list_metadata(NODES, labels=label) for label in (NODEPOOL, PROVISIONER))
+    nodes = any(kube.list_metadata(NODES, labels=label) for label in OURS)
     if nodes:
         logging.getLogger(__name__).warning("the roles of nodes stay in aws-auth: nodes of Joiner are in the cluster")
     aws_auth.write(kube, lambda mapped: aws_auth.unmap_roles(mapped, functions, keep_nodes=nodes))

@@ -20,8 +20,7 @@ from joiner.names import (
     DISRUPTED,
     EXCLUDE_FROM_LOAD_BALANCERS,
     FILLING,
-    NODEPOOL,
-    PROVISIONER,
+    OURS,
     TERMINATION_FINALIZER,
     UNREGISTERED,
 )
@@ -72,10 +71,10 @@ def release_patch(kind: Kind, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def _closed_by_joiner(kind: Kind, manifest: Manifest) -> bool:
-    """Return whether the object is a node of a pool with a taint of Joiner.
+    """Return whether the object is one of Joiner's nodes with a taint of Joiner.
 
     A node that has not registered has neither finalizer nor owner.
     """
     labels, taints = manifest["metadata"].get("labels") or {}, (manifest.get("spec") or {}).get("taints") or []
-    of_a_pool = NODEPOOL in labels or PROVISIONER in labels
-    return kind is NODES and of_a_pool and any(each.get("key") in OWN_TAINTS for each in taints)
+    ours = any(key in labels for key in OURS)
+    return kind is NODES and ours and any(each.get("key") in OWN_TAINTS for each in taints)

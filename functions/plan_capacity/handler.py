@@ -22,6 +22,7 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
+from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.shortage_remedies import add_remedies
 
@@ -66,7 +67,7 @@ class CapacityPlanning:
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
-        world = documents.get_snapshot(self._store, snapshot)
+        world = with_claim_pools(documents.get_snapshot(self._store, snapshot))
         world = replace(world, pools=apply_schedules(world.pools, now))
         made = self._planner.plan(
             world,

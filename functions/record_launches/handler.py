@@ -153,9 +153,10 @@ class LaunchRecording:
 def _classes_in_vain(
     in_vain: Collection[str], assigned: Mapping[str, Assignment], claims: Sequence[NodeClaim]
 ) -> set[str]:
-    """Return the keys of the pod classes and of the missing replicas whose launch was refused."""
+    """Return the keys of the pod classes, the missing replicas and the standalone claims whose launch was refused."""
     classes = {key for name in in_vain if name in assigned for key in assigned[name].classes}
-    return classes | {replicas_key(claim.pool_key) for claim in claims if claim.name in in_vain}
+    refused = [claim for claim in claims if claim.name in in_vain]
+    return classes | {replicas_key(key) for claim in refused for key in (claim.pool_key, claim.key)}
 
 
 def limit_names(names: Sequence[str], most: int) -> list[str]:

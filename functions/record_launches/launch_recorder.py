@@ -1,4 +1,6 @@
-"""Write the outcome of one closed launch to its claims; claims without an instance are deleted."""
+"""Write the outcome of one closed launch to its claims. Claims without an instance are deleted, unless a user created
+them.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +10,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters.documents import launch_of
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import delete_claim, index_by_name, write_metadata, write_status
+from joiner.adapters.kube_claims import delete_claim, index_by_name, write_conditions, write_metadata, write_status
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
@@ -21,7 +23,8 @@ from joiner.lifecycle.launched_claims import launched_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
 from joiner.reporting import launch_events as reporting
-from joiner.reporting.events import Event
+from joiner.reporting.events import Event, Subject
+from joiner.reporting.launch_conditions import with_outcome
 
 logger = Logger(child=True)
 
@@ -79,9 +82,10 @@ class LaunchRecorder:
                     "an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id
                 )
         unmet = [known[name] for name in outcome.unmet if name in known]
-        call_all(unmet, lambda claim: delete_claim(self._kube, claim), KubeError)
+        call_all(unmet, lambda claim: self._write_unmet(claim, outcome), KubeError)
         call_all(outcome.unmet, self._ledger.unassign, KubeError)
-        pool = next((each for each in self._world.pools if each.key == launch.pool), None)
+        pool = next((Subject.pool(each) for each in self._world.pools if each.key == launch.pool), None)
+        owner = pool or next((Subject.claim(each) for each in known.values() if each.key == launch.pool), None)
         return RecordedLaunch(
             launch=record.id,
             launched=launched,
@@ -90,8 +94,18 @@ class LaunchRecorder:
             failed=0 if outcome.again else len(outcome.unmet),
             later=bool(outcome.unmet) and outcome.later,
             price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
-            events=[*reporting.report_outcome(outcome, launched, pool), *reporting.report_few_choices(launch, pool)],
+            events=[*reporting.report_outcome(outcome, launched, owner), *reporting.report_few_choices(launch, owner)],
         )
+
+    def _write_unmet(self, claim: NodeClaim, outcome: LaunchOutcome) -> None:
+        """Delete a claim without an instance; a standalone claim is the object of a user, and gets the reason."""
+        if claim.lease:
+            delete_claim(self._kube, claim)
+            return
+        try:
+            write_conditions(self._kube, with_outcome(claim, outcome, self._now))
+        except NotFound:
+            return
 
     def _write_launched(self, each: tuple[PairedInstance, NodeClaim, Launch]) -> NodeClaim | None:
         instance, claim, launch = each

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from aws_lambda_powertools import Logger
 
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import create_claim, kind_of
+from joiner.adapters.kube_claims import create_claim, kind_of, write_adoption
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
-from joiner.names import EXECUTION, GENERATIONS, LEASE
+from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
 from joiner.pools.capacity_reservations import RESERVATION_LABELS
 from joiner.pools.drift_hashes import build_hash_annotations
-from joiner.pools.registration_health import format_generations
+from joiner.pools.standalone_claims import adopt_claim
 
 logger = Logger(child=True)
 
@@ -45,7 +45,7 @@ def list_intents(
     plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass], task: Task
 ) -> list[ClaimIntent]:
     """Return what to write for each planned node, in the plan's order."""
-    pools = {pool.key: pool for pool in world.pools}
+    pools, standing = {pool.key: pool for pool in world.pools}, {claim.key: claim for claim in world.claims}
     found = []
     for index, node in enumerate(plan.nodes):
         pool = pools[node.pool]
@@ -53,24 +53,25 @@ def list_intents(
         resolved = classes.get(pool.class_ref.key)
         if node_class is None or resolved is None:
             raise LookupError(f"the plan has a node of {pool.key}, whose class {pool.class_ref.key} was not resolved")
-        claim = build_node_claim(
-            pool,
-            NodeClaimTemplate(
-                requirements=node.requirements,
-                requests=node.requests + node.daemon_overhead,
-                # The instance decides the other labels; EC2 chooses it among the alternatives
-                labels={key: value for key, value in node.labels.items() if _is_decided(key)},
-                annotations={
-                    **build_hash_annotations(pool, node_class),
-                    GENERATIONS: format_generations(pool.generation, resolved.generation),
-                },
-                capacity=node.capacity,
-                allocatable=node.allocatable,
-            ),
-            suffix=task.claim_suffix(index),
-            lease=task.lease_number,
-            execution=task.execution.name,
-        )
+        # The instance decides the other labels; EC2 chooses it among the alternatives
+        labels = {key: value for key, value in node.labels.items() if _is_decided(key)}
+        if pool.claim:
+            claim = adopt_claim(standing[pool.claim], labels)
+        else:
+            claim = build_node_claim(
+                pool,
+                NodeClaimTemplate(
+                    requirements=node.requirements,
+                    requests=node.requests + node.daemon_overhead,
+                    labels=labels,
+                    annotations=build_hash_annotations(pool, node_class),
+                    capacity=node.capacity,
+                    allocatable=node.allocatable,
+                ),
+                suffix=task.claim_suffix(index),
+                lease=task.lease_number,
+                execution=task.execution.name,
+            )
         alike = [offer for offer in (node.offer, *node.alternatives) if offer.capacity_type == node.capacity_type]
         offers = dict.fromkeys(LaunchOffering(offer.price_per_hour, offer.instance_type, offer.zone) for offer in alike)
         overlaid = any(offer.overlaid for offer in alike)
@@ -82,7 +83,7 @@ def list_intents(
 class ClaimWriter:
     """Writes assignments and claims.
 
-    `failures` are the claims that the API server refused, with its reason. `left` are those for which no time was left.
+    `refused` are the claims that the API server refused, with its reason. `left` are those for which no time was left.
     """
 
     def __init__(self, kube: Kube, ledger: Ledger, task: Task, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -91,7 +92,7 @@ class ClaimWriter:
         self._kube = kube
         self._ledger = ledger
         self._task = task
-        self.failures: list[tuple[NodeClaim, RefusedClaim]] = []
+        self.refused: list[tuple[ClaimIntent, RefusedClaim]] = []
 
     def write(self, wanted: Sequence[ClaimIntent]) -> list[ClaimIntent]:
         """Write all; return those whose claims exist. A refused claim does not stop the others."""
@@ -102,7 +103,7 @@ class ClaimWriter:
         for intent, answer in answers:
             if isinstance(answer, KubeError):
                 self._ledger.unassign(intent.claim.name, self._task.lease_number)
-                self.failures.append((intent.claim, RefusedClaim(intent.claim.name, "ClaimNotWritten", str(answer))))
+                self.refused.append((intent, RefusedClaim(intent.claim.name, "ClaimNotWritten", str(answer))))
                 continue
             written.append(intent)
             planned = f"{intent.node.instance_type} in {intent.node.zone}, {intent.node.capacity_type}"
@@ -111,6 +112,9 @@ class ClaimWriter:
 
     def _write(self, intent: ClaimIntent) -> None:
         claim = intent.claim
+        if not claim.lease:
+            write_adoption(self._kube, claim)
+            return
         try:
             create_claim(self._kube, claim)
         except AlreadyExists:

@@ -11,12 +11,12 @@ writes the same objects.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from functions.record_node_claims.buffer_recording import (
+    PlacedBuffer,
     list_buffered_claims,
     place_buffers,
     report_buffers,
@@ -25,15 +25,14 @@ from functions.record_node_claims.buffer_recording import (
 from functions.record_node_claims.claim_writer import ClaimIntent, ClaimWriter, list_intents
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.declared_statuses import write_declared_statuses
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import delete_claim, list_claims
+from joiner.adapters.kube_claims import delete_claim, list_claims, write_conditions
 from joiner.adapters.kube_classes import write_holds
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -42,14 +41,16 @@ from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_holds import find_class_holds
-from joiner.lifecycle.declared_status import find_status_patch
+from joiner.lifecycle.declared_status import StatusPatch, status_patches
 from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
-from joiner.planning import Plan
+from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
+from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
+from joiner.reporting.launch_conditions import report_unlaunched, with_problems, with_refusal
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
@@ -85,17 +86,15 @@ class ClaimRecording:
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
+        world = with_claim_pools(kept.world)
         classes = documents.get_node_classes(self._store, keys["classes"])
         plan = documents.get_plan(self._store, keys["plan"])
-        planned = list_intents(plan, kept.world, classes, task)
+        planned = list_intents(plan, world, classes, task)
         selection = self._select(planned, task)
         self._hold_classes(kept, selection.wanted)
         names = {intent.claim.name for intent in selection.wanted}
         opened = documents.launches_of(self._forget_the_unlaunched(task, names)[:GROUPS_AT_ONCE])
-        buffers = place_buffers(kept, plan)
-        if buffers:  # before the claims: the sweep keeps their nodes as soon as they are there
-            held = list_buffered_claims(kept, plan, selection.wanted)
-            self._answers.put_buffer_claims(held, int(now.timestamp()))
+        buffers = self._keep_buffers(kept, plan, selection.wanted, now)
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
         written = writer.write(selection.wanted)
         writer.assign_in_flight(plan, kept.assigned, on_their_way=kept.world.assignments)
@@ -104,16 +103,18 @@ class ClaimRecording:
             launches, _ = self._launches(written, task)
         key = documents.put_launches(self._store, task, [*opened, *launches])
         self._back_off(selection.refused, keys["snapshot"], now)
-        problems = self._problems(kept, plan)
+        problems = self._problems(world, plan)
+        unlaunched = self._unlaunched_claims(world, plan, problems, [*selection.refused, *writer.refused], now)
         self._write_statuses(kept, problems, classes, now)
         write_buffer_statuses(self._kube, buffers, now)
-        refused = [*((intent.claim, refusal) for intent, refusal in selection.refused), *writer.failures]
+        refused = [(each.claim, refusal) for each, refusal in (*selection.refused, *writer.refused)]
         _log_missing_claims(refused, selection.postponed, len(launches), len(writer.left), len(written))
         events = [
             *_on_pods(plan, kept, written, task),
             *reporting.report_mistakes(_declared(kept), problems, refused),
             *_on_classes(kept, classes),
             *report_buffers(buffers),
+            *map(report_unlaunched, unlaunched),
         ]
         return {
             "launches": key,
@@ -122,6 +123,15 @@ class ClaimRecording:
             "postponed": selection.postponed + len(writer.left),
             "events": documents.put_events(self._store, task, "planned", events),
         }
+
+    def _keep_buffers(
+        self, kept: KeptSnapshot, plan: Plan, wanted: Sequence[ClaimIntent], now: datetime
+    ) -> list[PlacedBuffer]:
+        """Return the buffers. The claims for them are recorded before they are written: the sweep keeps their nodes as
+        soon as they exist."""
+        if buffers := place_buffers(kept, plan):
+            self._answers.put_buffer_claims(list_buffered_claims(kept, plan, wanted), int(now.timestamp()))
+        return buffers
 
     def _select(self, planned: Sequence[ClaimIntent], task: Task) -> "_Selection":
         """Return what this pass writes of a plan."""
@@ -140,12 +150,35 @@ class ClaimRecording:
         if classes:
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
 
-    def _problems(self, kept: KeptSnapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
+    def _problems(self, world: Snapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
         """Return the problems of all objects; a pool whose requirements nothing in the catalogue meets has an error."""
-        problems = tuple(dict.fromkeys((*kept.world.problems, *plan.problems)))
+        problems = tuple(dict.fromkeys((*world.problems, *plan.problems)))
         if not plan.problems:
             return problems
-        return close_unsatisfiable_pools(problems, kept.world.pools, documents.get_catalogue(self._store))
+        return close_unsatisfiable_pools(problems, world.pools, documents.get_catalogue(self._store))
+
+    def _unlaunched_claims(
+        self,
+        world: Snapshot,
+        plan: Plan,
+        problems: Sequence[InvalidManifest],
+        refused: Sequence[tuple[ClaimIntent, RefusedClaim]],
+        now: datetime,
+    ) -> list[NodeClaim]:
+        """Return the standalone claims that this pass does not launch, with the reason; write it into their status."""
+        planned, refusals = {node.pool for node in plan.nodes}, {each.claim.key: refusal for each, refusal in refused}
+        standing = {pool.claim for pool in world.pools if pool.claim}
+        found = []
+        for claim in (each for each in world.claims if each.key in standing):
+            if claim.key in refusals:
+                found.append(with_refusal(claim, refusals[claim.key], now))
+            elif claim.key not in planned:
+                found.append(with_problems(claim, problems, now))
+        changed = [after for after in found if after not in world.claims]
+        for claim, answer in call_each(changed, lambda each: write_conditions(self._kube, each), KubeError):
+            if isinstance(answer, KubeError):
+                logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(answer))
+        return found
 
     def _hold_classes(self, kept: KeptSnapshot, wanted: Sequence[ClaimIntent]) -> None:
         """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
@@ -202,15 +235,21 @@ class ClaimRecording:
         now: datetime,
     ) -> None:
         """Write the conditions of pools and classes; the next pass retries a failed write."""
-        find_patch = partial(
-            find_status_patch,
+        patches = status_patches(
+            _declared(kept),
             pools={pool.key: pool for pool in kept.world.pools},
             classes=classes,
             problems=problems,
             at=now,
         )
-        for reason in write_declared_statuses(self._kube, _declared(kept), find_patch):
-            logger.warning("a status could not be written", reason=reason)
+        kinds_by_name = {kind.kind: kind for kind in kinds.KINDS.values()}
+
+        def write(patch: StatusPatch) -> None:
+            self._kube.patch(kinds_by_name[patch.kind], patch.name, patch.changes, subresource="status")
+
+        for patch, answer in call_each(patches, write, KubeError):
+            if isinstance(answer, KubeError):
+                logger.warning("a status could not be written", object=f"{patch.kind}/{patch.name}", reason=str(answer))
 
 
 @dataclass(frozen=True, slots=True)

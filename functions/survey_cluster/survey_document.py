@@ -1,14 +1,12 @@
 """The document that the survey of the cluster leaves for the survey of the instances."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from joiner.adapters.documents import KeptSurvey
 from joiner.lifecycle.checks import ClusterSurvey, SeenClaim
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
-from joiner.names import NODEPOOL, PROVISIONER, TERMINATION_FINALIZER
-
-OF_A_POOL: Final = frozenset({NODEPOOL, PROVISIONER})
+from joiner.names import OURS, TERMINATION_FINALIZER
 
 
 def build_survey_document(survey: ClusterSurvey, manifests: Sequence[Mapping[str, Any]]) -> KeptSurvey:
@@ -29,10 +27,9 @@ def build_survey_document(survey: ClusterSurvey, manifests: Sequence[Mapping[str
 
 
 def _is_held(metadata: Mapping[str, Any]) -> bool:
-    """Return whether it is a node of a pool with Joiner's finalizer."""
-    return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and bool(
-        OF_A_POOL & set(metadata.get("labels") or ())
-    )
+    """Return whether it is one of Joiner's nodes with Joiner's finalizer."""
+    labels = metadata.get("labels") or {}
+    return TERMINATION_FINALIZER in (metadata.get("finalizers") or ()) and any(key in labels for key in OURS)
 
 
 def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:

@@ -14,6 +14,7 @@ NOTHING_SEEN = {
     "buffersToPlan": 0,
     "unwatchedClaims": 0,
     "missingReplicas": 0,
+    "unlaunchedClaims": 0,
     "staleClaims": 0,
     "closedNodes": 0,
     "retire": [],

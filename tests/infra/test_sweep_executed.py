@@ -250,6 +250,7 @@ def test_a_detection_of_drift_that_fails_stops_nothing_else(account: ScriptedAcc
         "changedBuffers",
         "buffersToPlan",
         "missingReplicas",
+        "unlaunchedClaims",
         "unwatchedClaims",
         "staleClaims",
         "closedNodes",

@@ -336,6 +336,7 @@ class SimulatedCluster:
             + surveyed["changedBuffers"]
             + surveyed["buffersToPlan"]
             + surveyed["missingReplicas"]
+            + surveyed["unlaunchedClaims"]
             + surveyed["unwatchedClaims"]
             + surveyed["staleClaims"]
             + instances["endedWaves"]

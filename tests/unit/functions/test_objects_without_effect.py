@@ -13,20 +13,6 @@ def notes_on(cluster: SimulatedCluster, kind: str) -> list[str]:
     return [each["note"] for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == kind]
 
 
-def test_a_claim_that_a_person_wrote_reports_that_nothing_is_launched(cluster: SimulatedCluster) -> None:
-    cluster.prepare()
-    spec = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}}
-    metadata = {"name": "mine", "labels": {"karpenter.sh/nodepool": "default"}}
-    cluster.kube.put({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec})
-
-    cluster.survey("s1")
-
-    assert notes_on(cluster, "NodeClaim") == [
-        "it is written by hand: Joiner launches no instance for it: delete it, and create pods (a Deployment with a "
-        "low priority keeps a node that others may use)"
-    ]
-
-
 def test_an_invalid_node_overlay_reports_what_is_wrong(cluster: SimulatedCluster) -> None:
     cluster.prepare()
     spec = {"requirements": [{"key": "a.example/b", "operator": "Exists"}], "price": "cheap"}

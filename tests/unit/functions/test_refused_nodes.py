@@ -15,7 +15,8 @@ from tests.unit.functions.retire import RetirementExecution, retire
 from tests.unit.functions.scale_up import SimulatedCluster
 
 NOT_OURS = (
-    "node node-1 is not Joiner's: it has neither the label karpenter.sh/nodepool nor karpenter.sh/provisioner-name"
+    "node node-1 is not Joiner's: it has none of the labels karpenter.sh/nodepool, karpenter.sh/provisioner-name and "
+    "karpenter.k8s.aws/ec2nodeclass"
 )
 SUFFIX = "ValidatingAdmissionPolicy 'joiner-nodes' with binding 'joiner-nodes' denied request: "
 

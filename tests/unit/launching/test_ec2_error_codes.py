@@ -14,6 +14,7 @@ from joiner.launching.ec2_error_codes import REMEDIES, SHORTAGES, THROTTLING_ERR
 from joiner.launching.vcpu_quotas import find_vcpu_quota
 from joiner.names import ON_DEMAND, SPOT
 from joiner.pools import NodeClassRef, NodePool
+from joiner.reporting.events import Subject
 from joiner.reporting.launch_events import report_outcome
 from tests.unit.launching.launch_scenario import launches, wanted
 
@@ -146,7 +147,7 @@ def answered(row: ErrorOutcome) -> LaunchOutcome:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.code)
 def test_each_error_code_has_its_outcome(row: ErrorOutcome) -> None:
     outcome = answered(row)
-    events = report_outcome(outcome, (), POOL)
+    events = report_outcome(outcome, (), Subject.pool(POOL))
 
     assert [(one.instance_type, one.zone) for one in outcome.short] == ([row.avoided] if row.avoided else [])
     assert {one.capacity_type for one in outcome.short} <= {launch_of(row).capacity_type}

@@ -153,7 +153,7 @@ def test_events_of_a_pool_name_missing_capacity_and_the_remedy_of_a_refusal() ->
         unmet=("default-a",),
     )
 
-    short, refused = launch_events.report_outcome(outcome, [], POOL)
+    short, refused = launch_events.report_outcome(outcome, [], Subject.pool(POOL))
 
     assert (short.reason, short.kind) == ("InsufficientCapacityError", "Warning")
     assert "m5.large in us-east-1a (spot): InsufficientInstanceCapacity" in short.note

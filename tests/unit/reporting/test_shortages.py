@@ -8,6 +8,7 @@ from joiner.launching import CapacityShortage, Launch, LaunchOutcome
 from joiner.launching.ec2_error_codes import find_error_remedy
 from joiner.planning import PendingPod, Plan, Reason
 from joiner.pools import NodeClassRef, NodePool
+from joiner.reporting.events import Subject
 from joiner.reporting.launch_events import report_few_choices, report_outcome
 from joiner.reporting.shortage_remedies import add_remedies
 from tests.unit.launching.launch_scenario import launches, wanted
@@ -32,7 +33,9 @@ def explanation(made: Plan) -> str:
 
 def test_the_pool_hears_of_the_missing_spot_role_beside_the_shortage() -> None:
     events = report_outcome(
-        LaunchOutcome(short=(CapacityShortage("spot", "*", "*", NO_ROLE),), unmet=("default-a",)), (), POOL
+        LaunchOutcome(short=(CapacityShortage("spot", "*", "*", NO_ROLE),), unmet=("default-a",)),
+        (),
+        Subject.pool(POOL),
     )
 
     assert [event.reason for event in events] == ["InsufficientCapacityError", "SpotSLRCreationFailed"]
@@ -43,7 +46,9 @@ def test_the_pool_hears_of_the_missing_spot_role_beside_the_shortage() -> None:
 @pytest.mark.parametrize("code", ["VcpuLimitExceeded", "MaxSpotInstanceCountExceeded", "MaxFleetCountExceeded"])
 def test_the_pool_hears_of_quotas(code: str) -> None:
     events = report_outcome(
-        LaunchOutcome(short=(CapacityShortage("spot", "m5.large", "a", code),), unmet=("default-a",)), (), POOL
+        LaunchOutcome(short=(CapacityShortage("spot", "m5.large", "a", code),), unmet=("default-a",)),
+        (),
+        Subject.pool(POOL),
     )
 
     assert "Service Quotas" in events[1].note
@@ -55,7 +60,7 @@ def test_a_shortage_that_passes_has_no_remedy() -> None:
             short=(CapacityShortage("spot", "m5.large", "a", "UnfulfillableCapacity"),), unmet=("default-a",)
         ),
         (),
-        POOL,
+        Subject.pool(POOL),
     )
 
     assert [event.reason for event in events] == ["InsufficientCapacityError"]
@@ -109,7 +114,7 @@ def of_types(*types: str, capacity_type: str = "spot") -> Launch:
 
 
 def test_a_spot_launch_with_fewer_than_five_types_is_reported_on_its_pool() -> None:
-    (event,) = report_few_choices(of_types("m5.large", "c5.large"), POOL)
+    (event,) = report_few_choices(of_types("m5.large", "c5.large"), Subject.pool(POOL))
 
     assert (event.reason, event.kind, event.subject.kind) == ("FewSpotChoices", "Warning", "NodePool")
     assert event.note == (
@@ -125,4 +130,4 @@ def test_a_spot_launch_with_fewer_than_five_types_is_reported_on_its_pool() -> N
     ids=["five types", "on-demand"],
 )
 def test_other_launches_are_not(launch: Launch) -> None:
-    assert report_few_choices(launch, POOL) == []
+    assert report_few_choices(launch, Subject.pool(POOL)) == []

@@ -25,6 +25,8 @@ PROVISIONER: Final = "karpenter.sh/provisioner-name"
 REGISTERED: Final = "karpenter.sh/registered"
 INITIALIZED: Final = "karpenter.sh/initialized"
 NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
+OURS: Final = (NODEPOOL, PROVISIONER, NODECLASS)
+"""Labels of Joiner's nodes: each node has at least one. The node of a claim that a user created may have no pool."""
 NODECLAIM: Final = "karpenter.sh/nodeclaim"
 INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
 TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
@@ -105,7 +107,6 @@ POOL_ANNOTATIONS: Final = (
 
 LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
-GENERATIONS: Final = "joiner.dev/generations"  # of the pool and of the class that a claim was made from, such as 3/1
 LAUNCH: Final = "joiner.dev/launch"
 PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the launched offering
 

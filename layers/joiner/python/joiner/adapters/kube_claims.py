@@ -6,8 +6,8 @@ from typing import Any
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_errors import NotFound
-from joiner.names import LEAVING
+from joiner.adapters.kube_errors import Conflict, NotFound
+from joiner.names import LEAVING, TERMINATION_FINALIZER
 from joiner.pools import (
     DeclaredObjects,
     NodeClaim,
@@ -34,6 +34,24 @@ def list_claims(kube: Kube) -> DeclaredObjects:
 def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:
     """Create a claim; `AlreadyExists` if it exists."""
     return read_node_claim(kube.create(kind_of(claim), write_node_claim(claim)))
+
+
+def write_adoption(kube: Kube, claim: NodeClaim) -> None:
+    """Write the finalizer and the labels of a standalone claim before its launch; a second try changes nothing.
+
+    Raises `NotFound` or `Conflict` if the claim was deleted, or changed at the same time.
+    """
+    metadata = kube.get(kind_of(claim), claim.name)["metadata"]
+    if metadata["uid"] != claim.uid or metadata.get("deletionTimestamp"):
+        raise Conflict(f"{claim.key} was deleted", status=409)
+    present = metadata.get("finalizers") or []
+    labels = {key: value for key, value in claim.labels.items() if (metadata.get("labels") or {}).get(key) != value}
+    changes: dict[str, Any] = {"labels": labels} if labels else {}
+    if TERMINATION_FINALIZER not in present:
+        changes["finalizers"] = [*present, TERMINATION_FINALIZER]
+    if changes:
+        changes["resourceVersion"] = metadata["resourceVersion"]
+        kube.patch(kind_of(claim), claim.name, {"metadata": changes})
 
 
 def write_status(kube: Kube, claim: NodeClaim) -> None:

@@ -169,7 +169,7 @@ def close_unsatisfiable_pools(
 
 
 def _field(pool: NodePool) -> str:
-    return f"{'spec' if pool.legacy else 'spec.template.spec'}.requirements"
+    return f"{'spec' if pool.legacy or pool.claim else 'spec.template.spec'}.requirements"
 
 
 def _values(key: str, catalogue: Catalogue) -> Iterable[str]:

@@ -66,8 +66,7 @@ def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
     Without labels that NodeRestriction forbids (registration sets them) and labels that only the launched instance
     decides.
     """
-    ours = (names.NODEPOOL, names.PROVISIONER, names.NODECLASS)
-    declared = {key: value for key, value in claim.labels.items() if key in pool.labels or key in ours}
+    declared = {key: value for key, value in claim.labels.items() if key in pool.labels or key in names.OURS}
     return {key: value for key, value in declared.items() if not in_domain(key, OF_KUBERNETES)} | {
         names.DO_NOT_SYNC_TAINTS: "true"
     }

@@ -105,7 +105,7 @@ def initialization_patch(node: Node) -> dict[str, Any]:
 
 def closed_too_long(node: Node, now: datetime) -> bool:
     """Return whether it is a node of this cluster that must open, regardless of its claim."""
-    ours = names.NODEPOOL in node.labels or names.PROVISIONER in node.labels
+    ours = any(key in node.labels for key in names.OURS)
     return ours and node.has_taint(names.FILLING) and node_deadlines.closed_too_long(node.created, now)
 
 

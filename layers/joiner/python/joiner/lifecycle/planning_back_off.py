@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from joiner.cluster import Pod, PodAffinityTerm
 from joiner.names import CLAIM_RESOURCES, NODE_CLASS_RESOURCES, POOL_RESOURCES
+from joiner.pools import NodeClaim
+from joiner.pools.standalone_claims import find_claims_to_launch
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
 """Seconds between two plans for an unchanged class.
@@ -74,13 +76,18 @@ def describe_pending_classes(
     }
 
 
+REPLICAS: Final = "replicas of "
+"""The start of the keys for missing nodes of static pools and of standalone claims."""
+
+
 def replicas_key(pool: str) -> str:
-    """Return the key of the back-off for the missing nodes of a static pool. The keys of pod classes have no space.
+    """Return the key of the back-off for the missing nodes of a static pool, or for the node of a standalone claim.
+    The keys of pod classes have no space.
 
     >>> replicas_key("NodePool/fixed")
     'replicas of NodePool/fixed'
     """
-    return f"replicas of {pool}"
+    return f"{REPLICAS}{pool}"
 
 
 def describe_missing_replicas(
@@ -89,6 +96,18 @@ def describe_missing_replicas(
     """Describe the missing nodes of each static pool. `missing` counts them by the pool's key."""
     surroundings = _plan_inputs(lists, unavailable) if missing else ""
     return {replicas_key(pool): PendingPodClass(number, "", _digest(surroundings)) for pool, number in missing.items()}
+
+
+def describe_claims_to_launch(
+    claims: Iterable[NodeClaim], launching: Collection[str], *, lists: Lists, unavailable: Iterable[str]
+) -> dict[str, PendingPodClass]:
+    """Describe the standalone claims without an instance, each like a static pool that lacks one node.
+
+    `launching` names the claims whose launch has no result yet.
+    """
+    waiting = find_claims_to_launch(claims, launching)
+    surroundings = _plan_inputs(lists, unavailable) if waiting else ""
+    return {replicas_key(each.key): PendingPodClass(1, "", _digest(surroundings, each.uid)) for each in waiting}
 
 
 def find_classes_to_plan(

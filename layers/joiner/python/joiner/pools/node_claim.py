@@ -54,7 +54,8 @@ class LaunchedInstance(Protocol):
 class NodeClaim:
     """One claim. ``pool`` is empty for a claim that a user created. Condition types are those of v1 for both kinds.
 
-    ``labels`` are those that the node gets. After the launch they include type, zone and capacity type.
+    ``labels`` are those that the node gets. After the launch they include type, zone and capacity type. ``min_values``
+    are those of its requirements, as in ``NodePool``.
     """
 
     name: str
@@ -63,6 +64,7 @@ class NodeClaim:
     pool: str = ""
     pool_uid: str = ""
     requirements: Requirements = field(default_factory=Requirements)
+    min_values: Mapping[str, int] = field(default_factory=dict)
     requests: Resources = field(default_factory=Resources)
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()

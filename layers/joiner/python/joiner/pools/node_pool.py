@@ -75,6 +75,10 @@ class NodePool:
     choose for every node. ``kubelet`` is set if the pool itself has it (a Provisioner's kubeletConfiguration), and then
     replaces that of the class. Times are in seconds; None means never (``expire_after``) or without limit
     (``termination_grace_period``).
+
+    ``claim`` is set for the pool that stands for one standalone claim (``standalone_claims``): its key, which is then
+    the key of the pool. ``requests`` are what the node of the claim must hold. ``name`` is empty if the claim has no
+    pool.
     """
 
     name: str
@@ -101,6 +105,8 @@ class NodePool:
     resource_version: str = ""
     deleting: bool = False
     conditions: Conditions = field(default_factory=Conditions)
+    claim: str = ""
+    requests: Resources = field(default_factory=Resources)
 
     @property
     def key(self) -> str:
@@ -108,7 +114,7 @@ class NodePool:
 
         ``NodePool/default`` and ``Provisioner/default`` may both exist.
         """
-        return f"{self.kind}/{self.name}"
+        return self.claim or f"{self.kind}/{self.name}"
 
     @property
     def api_version(self) -> str:
@@ -122,7 +128,9 @@ class NodePool:
 
     @property
     def own_label(self) -> dict[str, str]:
-        """Return the label that identifies the pool's nodes."""
+        """Return the label that identifies the pool's nodes; none without a name."""
+        if not self.name:
+            return {}
         return {names.PROVISIONER if self.legacy else names.NODEPOOL: self.name}
 
 

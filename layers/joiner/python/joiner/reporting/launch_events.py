@@ -7,7 +7,8 @@ from joiner.launching import CapacityShortage, Launch, LaunchOutcome
 from joiner.launching.ec2_error_codes import REMEDIES, VCPU_QUOTA_ERRORS
 from joiner.launching.vcpu_quotas import describe_quota, find_vcpu_quota
 from joiner.names import SPOT
-from joiner.pools import NodeClaim, NodePool
+from joiner.pools import NodeClaim
+from joiner.pools.node_claim import CLAIM_API_VERSION
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.shortage_remedies import find_shortage_remedy
 
@@ -17,8 +18,8 @@ FEW_TYPES = 5
 ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 
-def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: NodePool | None) -> list[Event]:
-    """Return the events of one recorded launch."""
+def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner: Subject | None) -> list[Event]:
+    """Return the events of one recorded launch; `owner` is the pool, or the standalone claim, that it is for."""
     events = [
         Event(
             Subject.claim(claim),
@@ -28,7 +29,7 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
         )
         for claim in launched
     ]
-    if pool is None:
+    if owner is None:
         return events
     if outcome.short:
         shown = [
@@ -39,34 +40,36 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], pool: 
             f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three "
             f"minutes; others are tried"
         )
-        events.append(Event(Subject.pool(pool), "InsufficientCapacityError", "Launch", note, "Warning"))
+        events.append(Event(owner, "InsufficientCapacityError", "Launch", note, "Warning"))
     for code, remedy in sorted({(short.code, _remedy(short)) for short in outcome.short}):
         if remedy:
             note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
-            events.append(Event(Subject.pool(pool), REMEDIES[code].reason, "Launch", note, "Warning"))
+            events.append(Event(owner, REMEDIES[code].reason, "Launch", note, "Warning"))
     if outcome.throttled:
         note = (
             "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each "
             "time a little later"
         )
-        events.append(Event(Subject.pool(pool), "RequestLimitExceeded", "Launch", note, "Warning"))
+        events.append(Event(owner, "RequestLimitExceeded", "Launch", note, "Warning"))
     for failure in outcome.failed:
-        note = f"EC2 refused: {_as_told(failure.message)} ({failure.code}). {failure.remedy}"
-        events.append(Event(Subject.pool(pool), failure.reason, "Launch", note, "Warning"))
+        note = f"EC2 refused: {without_encoded_part(failure.message)} ({failure.code}). {failure.remedy}"
+        events.append(Event(owner, failure.reason, "Launch", note, "Warning"))
     return events
 
 
-def report_few_choices(launch: Launch, pool: NodePool | None) -> list[Event]:
+def report_few_choices(launch: Launch, owner: Subject | None) -> list[Event]:
     """Return the event of a spot launch for which EC2 could choose among few instance types."""
     types = sorted(launch.images)
-    if pool is None or launch.capacity_type != SPOT or len(types) >= FEW_TYPES:
+    if owner is None or launch.capacity_type != SPOT or len(types) >= FEW_TYPES:
         return []
+    of_claim = owner.kind in CLAIM_API_VERSION
+    who, pods = ("The claim allows", "") if of_claim else ("The pods and the pool allow", " and of its pods")
     note = (
-        f"The pods and the pool allow {len(types)} instance {'type' if len(types) == 1 else 'types'} for a spot node "
+        f"{who} {len(types)} instance {'type' if len(types) == 1 else 'types'} for a spot node "
         f"({', '.join(types)}): with fewer than {FEW_TYPES}, capacity is scarcer and interruptions are more frequent. "
-        f"Allow more instance types, sizes or zones in the requirements of {pool.key} and of its pods"
+        f"Allow more instance types, sizes or zones in the requirements of {owner.kind}/{owner.name}{pods}"
     )
-    return [Event(Subject.pool(pool), "FewSpotChoices", "Launch", note, "Warning")]
+    return [Event(owner, "FewSpotChoices", "Launch", note, "Warning")]
 
 
 def _remedy(short: CapacityShortage) -> str:
@@ -75,12 +78,12 @@ def _remedy(short: CapacityShortage) -> str:
     return describe_quota(quota, short.quota) if quota else find_shortage_remedy(short.code)
 
 
-def _as_told(message: str) -> str:
+def without_encoded_part(message: str) -> str:
     """Return a message of EC2 without the encoded part, which differs every time.
 
     The same refusal must be the same event. The log has the whole message.
 
-    >>> _as_told("You are not authorized. Encoded authorization failure message: x9Zk")
+    >>> without_encoded_part("You are not authorized. Encoded authorization failure message: x9Zk")
     'You are not authorized'
     """
     return ENCODED.sub("", message)

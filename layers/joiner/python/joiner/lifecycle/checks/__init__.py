@@ -22,6 +22,7 @@ from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
 from joiner.lifecycle.checks.surplus_claims import SURPLUS
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
+from joiner.lifecycle.checks.unlaunched_claims import UNLAUNCHED_CLAIMS
 from joiner.lifecycle.checks.unplanned_buffers import BUFFERS_TO_PLAN, CHANGED_BUFFERS
 from joiner.lifecycle.checks.unplanned_pods import PENDING_PODS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
@@ -32,6 +33,7 @@ CHECKS = (
     CHANGED_BUFFERS,
     BUFFERS_TO_PLAN,
     MISSING_REPLICAS,
+    UNLAUNCHED_CLAIMS,
     UNWATCHED_CLAIMS,
     STALE_CLAIMS,
     CLOSED_NODES,

@@ -236,8 +236,8 @@ class OfferChoice:
 
 def pool_labels(pool: NodePool) -> dict[str, str]:
     """Return the labels of every node of the pool, for all instance types."""
-    own = {**pool.labels, names.NODEPOOL: pool.name}
-    if pool.legacy:
+    own = {**pool.labels, **({names.NODEPOOL: pool.name} if pool.name else {})}
+    if pool.legacy and pool.name:
         own[names.PROVISIONER] = pool.name
     if pool.class_ref.kind == "EC2NodeClass":
         own[names.NODECLASS] = pool.class_ref.name

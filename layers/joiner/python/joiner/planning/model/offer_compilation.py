@@ -73,7 +73,7 @@ class OfferInputs:
         full_burst: bool,
     ) -> PoolInstanceType:
         """Return the type as a node of the pool has it. ``full_burst`` as for `overlaid`."""
-        actual, efa = self._with_observed_memory(known, resolved), EFA in self.groups.resources
+        actual, efa = self._with_observed_memory(known, resolved), _has_efa(pool, self.groups)
         can = compute_allocatable(actual, node_class, pool, efa=efa)
         has = compute_capacity(actual, node_class, pool, efa=efa)
         left_to_pods = can if full_burst else plannable_resources(known.name, has, can)
@@ -202,11 +202,16 @@ def _launchable(
             offering = _with_costs(offering, costs)
             here, taken, overhead = daemons.on(labels, place)
             left = tuple(map(sub, own.free, taken))
-            if min(left, default=0) >= 0:
+            if min(left, default=0) >= 0 and pool.requests.fits(own.allocatable):
                 yield NodeOffer(
                     number, own, offering, free=left, daemons=here, overhead=overhead, place=place, costs=costs
                 )
                 number += 1
+
+
+def _has_efa(pool: NodePool, groups: PodGroups) -> bool:
+    """Return whether new nodes of the pool get interfaces with EFA: for their pods, or for what a claim requests."""
+    return bool(pool.requests.get(EFA, 0)) if pool.claim else EFA in groups.resources
 
 
 def _committed(known: InstanceType, commitments: Iterable[Commitment]) -> Iterable[Offering]:

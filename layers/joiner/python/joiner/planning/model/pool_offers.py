@@ -87,6 +87,8 @@ def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
         if broken:
             return f"its class {key} cannot be used: {broken.message}"
         field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
+        if pool.claim:
+            field = "spec.machineTemplateRef" if pool.legacy else "spec.nodeClassRef"
         return f"its class {key} is not there: create it, or name another in {field} of {pool.key}"
     if node_class.deleting:
         return f"its class {key} is being deleted: create it anew once it is gone, or name another"

@@ -36,7 +36,7 @@ def write_plan(
     writer = NodeWriter(state, slots, zonal=zonal)
     nodes = []
     for node, choice, contents in _in_order((*(node for node in state.existing if node.made), *state.new)):
-        pool = choice.pool_offers.pool.name
+        _, _, pool = choice.pool_offers.pool.key.partition("/")
         numbers[pool] = numbers.get(pool, 0) + 1
         nodes.append(writer.node(node, choice, contents, f"{pool}-{numbers[pool]}"))
     pending = sorted((pod, reasons[state.groups.all[index]]) for index, pod in slots.left())

@@ -14,6 +14,7 @@ from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
+from joiner.pools.codecs.standalone_claim_problems import note_standalone_claim
 from joiner.pools.codecs.unsupported_fields import note_unsupported
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.node_claim import CLAIM_API_VERSION, NodeClaim
@@ -67,7 +68,7 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
             try:
                 claim = read_node_claim(manifest)
                 claims.append(claim)
-                note_foreign_claim(claim, notes)
+                note_standalone_claim(manifest, claim, notes)
             except InvalidManifests as invalid:
                 notes.problems.extend(invalid.problems)
         problems.extend(notes.problems)
@@ -77,19 +78,6 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
         classes=tuple(sorted(classes, key=lambda node_class: node_class.key)),
         claims=tuple(sorted(claims, key=lambda claim: claim.key)),
         problems=tuple(problems),
-    )
-
-
-def note_foreign_claim(claim: NodeClaim, notes: ManifestProblems) -> None:
-    """Note a claim without an instance that no scale-up wrote: Joiner launches nothing for it."""
-    if claim.lease or claim.provider_id or claim.deleting:
-        return
-    notes.note(
-        "",
-        "written by hand",
-        "Joiner launches no instance for it: delete it, and create pods (a Deployment with a low priority keeps a node "
-        "that others may use)",
-        "warning",
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from joiner import names
 from joiner.cluster import InvalidField, Requirement, Requirements, Resources, Taint
+from joiner.pools.codecs.pool_requirements import read_min_values
 from joiner.pools.conditions import Conditions
 from joiner.pools.durations import format_duration, read_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
@@ -36,6 +37,7 @@ def read_node_claim(manifest: Mapping[str, Any]) -> NodeClaim:
             (owner.get("uid", "") for owner in meta.get("ownerReferences") or () if owner.get("name") == pool), ""
         ),
         requirements=_requirements(spec),
+        min_values=_min_values(spec),
         requests=_resources((spec.get("resources") or {}).get("requests")),
         taints=_taints(spec.get("taints")),
         startup_taints=_taints(spec.get("startupTaints")),
@@ -161,6 +163,11 @@ def _requirements(spec: Mapping[str, Any]) -> Requirements:
         except InvalidField:
             continue  # an invalid field of a claim is ignored
     return Requirements.of(good)
+
+
+def _min_values(spec: Mapping[str, Any]) -> dict[str, int]:
+    listed = spec.get("requirements") or ()
+    return read_min_values([one for one in listed if one.get("key") and isinstance(one.get("minValues"), int)])
 
 
 def _taints(raw: Any) -> tuple[Taint, ...]:

@@ -1,0 +1,61 @@
+"""Standalone claims: NodeClaims and Machines that a user created, and not a scale-up.
+
+A standalone claim is launched as it is: its requirements, requests, taints and class are those of its node. Until its
+instance is launched, the planner treats it as a static pool of one node. Its label ``karpenter.sh/nodepool`` may name a
+pool, in which the node then counts; a claim without the label belongs to none, and nothing disrupts its node
+voluntarily. Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from joiner import names
+from joiner.pools.node_claim import NodeClaim
+from joiner.pools.node_pool import NodePool
+
+
+def awaits_launch(claim: NodeClaim) -> bool:
+    """Return whether it is a standalone claim without an instance.
+
+    >>> from joiner.pools.node_pool import NodeClassRef
+    >>> mine = NodeClaim("mine", NodeClassRef("EC2NodeClass", "default"))
+    >>> awaits_launch(mine)
+    True
+    """
+    return not (claim.lease or claim.provider_id or claim.launched or claim.deleting)
+
+
+def find_claims_to_launch(claims: Iterable[NodeClaim], launching: Collection[str]) -> list[NodeClaim]:
+    """Return the standalone claims without a launch; `launching` names those whose launch has no result yet."""
+    return [claim for claim in claims if awaits_launch(claim) and claim.name not in launching]
+
+
+def adopt_claim(claim: NodeClaim, labels: Mapping[str, str]) -> NodeClaim:
+    """Return a standalone claim as it is before its launch: with the finalizer that keeps it until its instance is
+    terminated, and the labels that its plan decides."""
+    others = tuple(name for name in claim.finalizers if name != names.TERMINATION_FINALIZER)
+    node_class = {names.NODECLASS: claim.class_ref.name} if claim.class_ref.kind == "EC2NodeClass" else {}
+    return replace(
+        claim,
+        labels={**labels, **claim.labels, **node_class},
+        finalizers=(*others, names.TERMINATION_FINALIZER),
+    )
+
+
+def build_claim_pool(claim: NodeClaim, pool: NodePool | None) -> NodePool:
+    """Return the static pool of one node that stands for a claim; `pool` is the one that its label names."""
+    return NodePool(
+        name=claim.pool,
+        class_ref=claim.class_ref,
+        kind="Provisioner" if claim.kind == "Machine" else "NodePool",
+        requirements=claim.requirements,
+        min_values=claim.min_values,
+        labels={key: value for key, value in claim.labels.items() if key not in names.OURS},
+        annotations=claim.annotations,
+        taints=claim.taints,
+        startup_taints=claim.startup_taints,
+        kubelet=pool.kubelet if pool is not None else None,
+        replicas=1,
+        claim=claim.key,
+        requests=claim.requests,
+    )

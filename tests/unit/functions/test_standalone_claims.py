@@ -1,0 +1,248 @@
+"""A NodeClaim that a user created is launched as it is, and never deleted by Joiner before its user deletes it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from joiner import names
+from joiner.adapters import kube_kinds as kinds
+from joiner.pools import NodeClaim
+from tests.unit.functions.retire import retire
+from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
+from tests.unit.functions.sweeping import claims, looked, retired
+
+ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
+
+
+def created(cluster: SimulatedCluster, name: str = "mine", *, labels: Any = None, **spec: Any) -> SimulatedCluster:
+    """Return the cluster after `kubectl apply` of a NodeClaim."""
+    declared = {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [ON_DEMAND],
+        "expireAfter": "720h",
+        **spec,
+    }
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels or {}}
+    cluster.kube.put({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": declared})
+    return cluster
+
+
+def swept(cluster: SimulatedCluster, number: int) -> dict[str, Any]:
+    """Run one sweep a minute later, with the scale-up that it starts."""
+    cluster.now += timedelta(minutes=1)
+    return cluster.sweep(f"sweep-{number}")
+
+
+def launched(cluster: SimulatedCluster) -> tuple[str, str, str]:
+    """Return status, reason and message of the condition Launched of the only claim."""
+    (claim,) = claims(cluster)
+    found = claim.conditions["Launched"]
+    return found.status, found.reason, found.message
+
+
+def notes(cluster: SimulatedCluster) -> list[tuple[str, str]]:
+    events = (each for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == "NodeClaim")
+    return [(each["reason"], each["note"]) for each in events]
+
+
+def node_of(cluster: SimulatedCluster, claim: NodeClaim) -> dict[str, Any]:
+    return cluster.kube.objects["nodes", "", claim.node_name]
+
+
+def test_a_claim_that_a_user_created_becomes_a_ready_node(cluster: SimulatedCluster) -> None:
+    created(
+        cluster.prepare(),
+        labels={"team": "web"},
+        taints=[{"key": "team", "value": "web", "effect": "NoSchedule"}],
+        resources={"requests": {"cpu": "3"}},
+    )
+
+    found = cluster.survey("s1")[0]
+    cluster.sweep("sweep-1")
+
+    assert found["unlaunchedClaims"] == 1
+    assert found["reasons"] == [
+        "NodeClaim/mine waits for its instance",
+        "EC2NodeClass/default has claims and no finalizer",
+    ]
+    (claim,) = claims(cluster)
+    assert (claim.name, claim.instance_type, claim.initialized, claim.lease) == ("mine", "m5.xlarge", True, 0)
+    assert claim.finalizers == (names.TERMINATION_FINALIZER,)
+    node = node_of(cluster, claim)
+    assert node["metadata"]["labels"].items() >= {"team": "web", names.NODECLASS: "default"}.items()
+    assert names.NODEPOOL not in node["metadata"]["labels"]
+    assert {"key": "team", "value": "web", "effect": "NoSchedule"} in node["spec"]["taints"]
+    assert swept(cluster, 2)["unlaunchedClaims"] == 0
+    assert len(cluster.ec2.instances) == 1
+
+
+def test_the_instance_has_the_tags_of_its_claim_and_an_empty_pool(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    swept(cluster, 1)
+
+    (instance,) = cluster.ec2.instances.values()
+    tags = {each["Key"]: each["Value"] for each in instance["Tags"]}
+
+    assert (tags[names.NODECLAIM], tags[names.NODEPOOL], tags[names.NODECLASS]) == ("mine", "", "default")
+
+
+def test_a_claim_with_the_label_of_a_pool_counts_in_the_pool(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(), labels={names.NODEPOOL: "default"})
+
+    swept(cluster, 1)
+
+    (claim,) = claims(cluster)
+    assert claim.initialized and claim.pool_key == "NodePool/default"
+    assert cluster.kube.objects["nodepools", "", "default"]["status"]["nodes"] == 1
+    assert node_of(cluster, claim)["metadata"]["labels"][names.NODEPOOL] == "default"
+
+
+def test_pending_pods_are_placed_on_the_node_of_a_claim(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(pending("web-1")))
+
+    cluster.scale_up("up-1")
+
+    (claim,) = claims(cluster)
+    assert claim.name == "mine"
+    assert cluster.kube.objects["pods", "default", "web-1"]["spec"]["nodeName"] == claim.node_name
+
+
+def test_the_node_of_a_claim_without_a_pool_stays_although_it_is_empty(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    swept(cluster, 1)
+    cluster.now += timedelta(hours=1)
+
+    assert [retired(looked(cluster, number)[0]) for number in (2, 3)] == [[], []]
+
+
+def test_a_claim_expires(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(), expireAfter="1h")
+    cluster.kube.objects["nodeclaims", "", "mine"]["metadata"]["creationTimestamp"] = "2026-11-21T12:00:00Z"
+    swept(cluster, 1)
+    cluster.now += timedelta(hours=1)
+
+    assert retired(looked(cluster, 2)[0]) == [("mine", "expired")]
+
+
+def test_the_deletion_of_a_claim_terminates_its_instance(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    swept(cluster, 1)
+    (claim,) = claims(cluster)
+    cluster.kube.delete(kinds.NODECLAIMS, "mine")
+
+    assert retired(looked(cluster, 2)[0]) == [("mine", "deleted")]
+    retire(cluster, ("mine", "deleted"), passes=3)
+
+    assert claims(cluster) == [] and cluster.kube.all(kinds.NODES) == []
+    assert cluster.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
+
+
+def test_a_claim_without_capacity_stays_with_the_reason_of_ec2_and_is_launched_later(
+    cluster: SimulatedCluster,
+) -> None:
+    created(cluster.prepare(), resources={"requests": {"cpu": "3"}})
+    cluster.ec2.short = {("m5.xlarge", "us-east-1a"), ("m5.xlarge", "us-east-1b")}
+
+    swept(cluster, 1)
+
+    assert launched(cluster) == (
+        "False",
+        "NotLaunchable",
+        "no instance is launched for it: no instance type that it allows and holds its resources.requests (cpu: 3) is "
+        "available now: allow more types or zones",
+    )
+    assert cluster.ec2.instances == {}
+    cluster.ec2.short = set()
+    cluster.now += timedelta(minutes=10)
+    swept(cluster, 2)
+    assert launched(cluster)[:2] == ("True", "Launched")
+
+
+def test_a_claim_that_no_type_holds_reports_what_it_lacks_and_backs_off(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(), resources={"requests": {"cpu": "64", "memory": "1Gi"}})
+
+    due = [swept(cluster, number)["unlaunchedClaims"] for number in range(8)]
+
+    message = (
+        "no instance is launched for it: no instance type that it allows and holds its resources.requests (cpu: 64, "
+        "memory: 1Gi) is available now: allow more types or zones"
+    )
+    assert launched(cluster) == ("False", "NotLaunchable", message)
+    assert ("NotLaunchable", message) in notes(cluster)
+    assert due == [1, 1, 0, 1, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spott"]}]},
+            "spec.requirements[0].values is [spott]: none of the values is known; use on-demand, spot, reserved",
+        ),
+        (
+            {"requirements": [{"key": names.INSTANCE_TYPE, "operator": "In", "values": ["m5.lrge"]}]},
+            "spec.requirements[node.kubernetes.io/instance-type] is m5.lrge: the catalogue has no such instance type; "
+            "did you mean m5.large or m5.xlarge?",
+        ),
+        (
+            {"resources": {"requests": {"cpu": "many"}}},
+            "spec.resources.requests.cpu is many: ",
+        ),
+    ],
+    ids=["value", "type", "request"],
+)
+def test_a_claim_with_a_mistake_names_field_value_and_remedy(
+    cluster: SimulatedCluster, spec: dict[str, Any], message: str
+) -> None:
+    created(cluster.prepare(), **spec)
+
+    swept(cluster, 1)
+
+    status, reason, found = launched(cluster)
+    assert (status, reason) == ("False", "ValidationFailed")
+    assert found.startswith(message)
+    assert cluster.ec2.instances == {}
+
+
+def test_a_claim_of_a_class_that_is_not_there_names_it(cluster: SimulatedCluster) -> None:
+    created(
+        cluster.prepare(),
+        nodeClassRef={"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "other"},
+    )
+
+    swept(cluster, 1)
+
+    assert launched(cluster) == (
+        "False",
+        "NotLaunchable",
+        "no instance is launched for it: its class EC2NodeClass/other is not there: create it, or name another in "
+        "spec.nodeClassRef of NodeClaim/mine",
+    )
+
+
+def test_an_execution_that_stops_before_the_launch_leaves_the_claim_to_the_next(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    cluster.stop_after = "record_node_claims"
+    swept(cluster, 1)
+    cluster.stop_after = ""
+    cluster.now += timedelta(minutes=5)
+
+    swept(cluster, 2)
+
+    assert [(claim.name, claim.initialized) for claim in claims(cluster)] == [("mine", True)]
+    assert len(cluster.ec2.instances) == 1
+
+
+def test_an_execution_that_stops_after_the_launch_keeps_the_instance(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    cluster.stop_after = "launch_instances"
+    swept(cluster, 1)
+    cluster.stop_after = ""
+    cluster.now += timedelta(minutes=5)
+
+    swept(cluster, 2)
+
+    assert [(claim.name, claim.initialized) for claim in claims(cluster)] == [("mine", True)]
+    assert len(cluster.ec2.instances) == 1
