@@ -38,7 +38,7 @@ NETWORK_INTERFACE_ACTIONS: Final = (*VPC_ACTIONS, "ec2:AttachNetworkInterface", 
 
 
 class LambdaLayers(Construct):
-    """The layers: Joiner's library, packages that every function imports, and packages for some functions (the
+    """The layers: Joiner's library, packages that every function has, and packages for some functions (the
     Kubernetes client, the numerical libraries of the planner)."""
 
     def __init__(self, scope: Construct, id: str, *, target: BundleTarget) -> None:
@@ -47,7 +47,7 @@ class LambdaLayers(Construct):
         library = bundle_sources("joiner", {"python": ROOT / "layers/joiner/python"}, target)
         self.joiner = self._layer("Joiner", library, "Joiner's own library")
         self.runtime = self._layer(
-            "Runtime", bundle_requirements(ROOT / "layers/runtime", target), "Powertools and msgspec"
+            "Runtime", bundle_requirements(ROOT / "layers/runtime", target), "Powertools, msgspec and PyYAML"
         )
         self.kubernetes = self._layer(
             "Kubernetes", bundle_requirements(ROOT / "layers/kubernetes", target), "The Kubernetes client"

@@ -33,7 +33,11 @@ CASES: dict[str, tuple[NodeClass, list[str]]] = {
         replace(CUSTOM, kubelet=KubeletConfiguration({"maxPods": 5}), instance_store_policy="RAID0"),
         ["UserDataMissing", "WithoutEffect", "WithoutEffect"],
     ),
-    "large user data": (replace(MODERN, user_data="x" * 16385), ["UserDataSizeLimitExceeded"]),
+    "a NodeConfig that is no YAML": (
+        replace(MODERN, user_data="apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: [1,"),
+        ["InvalidUserData"],
+    ),
+    "large user data": (replace(MODERN, user_data="#!" + "x" * 16385), ["UserDataSizeLimitExceeded"]),
     "a volume beyond its type": (
         replace(MODERN, block_devices=(BlockDevice("/dev/xvda", 20, "sc1"),)),
         ["BlockDeviceInvalid"],

@@ -6,14 +6,16 @@ Linux AMI IDs".
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
-from joiner.launching.image_families.image_family import encrypted_volume
+from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import LATEST, VARIANTS, ImageParameter
 from joiner.launching.image_families.mime_parts import NODE_CONFIG, MimePart, read_user_parts, write_multipart
-from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
+from joiner.launching.image_families.nodeadm_documents import find_settings_without_effect, read_user_node_config
+from joiner.launching.image_families.script_parts import find_part_problems, read_readable_parts
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
 
@@ -37,9 +39,20 @@ class AmazonLinux2023:
         """Return nothing: every version has images."""
         return ""
 
-    def find_problems(self, node_class: NodeClass) -> Iterable[NodeClassProblem]:  # noqa: ARG002 - the interface
-        """Return nothing: every field of the class has its effect."""
-        return ()
+    def find_problems(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        """Yield user data that nodeadm or cloud-init cannot read, and settings in it that have no effect."""
+        problems = [*find_part_problems(node_class)]
+        yield from problems
+        if any(problem.severity == "error" for problem in problems):
+            return
+        configs = [text for part, text in read_readable_parts(node_class) if part.media_type == NODE_CONFIG]
+        try:
+            specs = [read_user_node_config(text) for text in configs]
+        except UserDataRefused as refused:
+            yield refuse(node_class, "userData", refused.reason, str(refused))
+            return
+        for reason, message in (found for spec in specs for found in find_settings_without_effect(spec)):
+            yield warn(node_class, "userData", reason, message)
 
     def write_user_data(self, settings: NodeSettings) -> str:
         """Return the user's parts and a NodeConfig for nodeadm, as MIME multipart."""

@@ -19,6 +19,7 @@ from joiner.launching.image_families.mime_parts import (
     write_multipart,
 )
 from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.launching.image_families.script_parts import find_part_problems, read_readable_parts
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
 
@@ -89,8 +90,12 @@ class Ubuntu:
 
 
 def find_script_problems(node_class: NodeClass) -> Iterator[NodeClassProblem]:
-    """Yield the problem of user data for nodeadm: these images have no nodeadm, so it would have no effect."""
-    if any(part.content_type.startswith(NODE_CONFIG) for part in read_user_parts(node_class.user_data or "")):
+    """Yield unreadable user data, and user data for nodeadm: these images have no nodeadm."""
+    problems = [*find_part_problems(node_class)]
+    yield from problems
+    if any(problem.severity == "error" for problem in problems):
+        return
+    if any(part.media_type == NODE_CONFIG for part, _ in read_readable_parts(node_class)):
         message = (
             "it has a NodeConfig, which only images of the family AL2023 read: write a shell script, or use amiFamily "
             "AL2023"

@@ -3,14 +3,29 @@
 The user's parts are first and Joiner's part is last. Source: cloud-init, "User data formats" (MIME multi-part archive).
 """
 
+import base64
+import binascii
 import email
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from email.message import Message
+from typing import Final
+
+from joiner.launching.image_families.node_settings import UserDataRefused
 
 SHELL_SCRIPT = "text/x-shellscript"
 NODE_CONFIG = "application/node.eks.aws"
+DEFECTS: Final = {
+    "NoBoundaryInMultipartDefect": "its Content-Type names no boundary",
+    "StartBoundaryNotFoundDefect": "no line begins the first part with the boundary",
+    "CloseBoundaryNotFoundDefect": "no line ends the last part with the boundary and --",
+    "MissingHeaderBodySeparatorDefect": "no empty line separates headers from a body",
+    "FirstHeaderLineIsContinuationDefect": "its first line is no header",
+    "InvalidMultipartContentTransferEncodingDefect": "a multipart document has an encoding of its own",
+    "MultipartInvariantViolationDefect": "it has a Content-Type of multipart and no parts",
+}
+"""Defects of a MIME document, as Python's parser names them, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +36,30 @@ class MimePart:
     text: str
     headers: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def media_type(self) -> str:
+        """Return the type without its parameters, such as ``text/x-shellscript``."""
+        return self.content_type.partition(";")[0].strip().lower()
+
+    def decode(self) -> str:
+        """Return the body as a node reads it; raises UserDataRefused if its encoding is invalid."""
+        named = {name.lower(): value.strip().lower() for name, value in self.headers}
+        encoding = named.get("content-transfer-encoding", "")
+        try:
+            if encoding == "base64":
+                return base64.b64decode("".join(self.text.split()), validate=True).decode()
+            if encoding == "quoted-printable":
+                return binascii.a2b_qp(self.text.encode()).decode()
+        except ValueError as error:
+            message = f"the MIME part {self.media_type} is not valid {encoding}: {error}"
+            raise UserDataRefused("InvalidUserData", message) from error
+        return self.text
+
 
 def read_user_parts(text: str) -> list[MimePart]:
     """Return the user's parts: MIME unchanged, a NodeConfig as one part, any other text as a shell script.
+
+    Raises UserDataRefused if the text is malformed MIME.
 
     >>> [part.content_type for part in read_user_parts("apiVersion: node.eks.aws/v1alpha1")]
     ['application/node.eks.aws']
@@ -34,8 +70,12 @@ def read_user_parts(text: str) -> list[MimePart]:
         return []
     if re.match(r"(mime-version|content-type):", text.lstrip(), re.IGNORECASE):
         message = email.message_from_string(text.lstrip())
+        for part in message.walk():
+            if part.defects:
+                defect = type(part.defects[0]).__name__
+                raise UserDataRefused("InvalidUserData", f"it is malformed MIME: {DEFECTS.get(defect, defect)}")
         return [_as_it_is(part) for part in message.walk() if not part.is_multipart()]
-    if re.search(r"^\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
+    if re.search(r"(^|[{,])\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
         return [MimePart(NODE_CONFIG, text)]
     return [MimePart(SHELL_SCRIPT, text)]
 

@@ -1,0 +1,91 @@
+"""The NodeConfigs in a class's user data, with the checks that nodeadm makes before the kubelet starts.
+
+nodeadm merges all NodeConfigs of the user data. If it cannot read one of them, it stops, and the node never joins.
+Source: nodeadm's API reference (node.eks.aws/v1alpha1).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from joiner.launching.image_families.node_settings import UserDataRefused
+
+API_VERSION: Final = "node.eks.aws/v1alpha1"
+KIND: Final = "NodeConfig"
+SPEC: Final = ("cluster", "containerd", "instance", "kubelet", "featureGates")
+KUBELET: Final = ("config", "flags", "maxPodsExpression")
+REPLACED: Final = ("apiServerEndpoint", "certificateAuthority", "cidr", "name")
+"""Fields of spec.cluster that are Joiner's, whatever the user writes."""
+
+PLANNED: Final = ("evictionHard", "kubeReserved", "maxPods", "systemReserved")
+"""Settings that decide how many pods fit on a node."""
+
+
+def read_user_node_config(text: str) -> Mapping[str, Any]:
+    """Return the ``spec`` of a NodeConfig; raises UserDataRefused if nodeadm could not read it.
+
+    >>> read_user_node_config("apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: [1,")
+    Traceback (most recent call last):
+    joiner.launching.image_families.node_settings.UserDataRefused: its NodeConfig is not valid YAML: ... line 3...
+    """
+    document = _mapping(_parse(text), "its NodeConfig")
+    declared = (document.get("apiVersion"), document.get("kind"))
+    if declared != (API_VERSION, KIND):
+        written = " ".join(str(name) for name in declared if name) or "no apiVersion and no kind"
+        raise _refused(f"a document for nodeadm has {written}: write apiVersion {API_VERSION} and kind {KIND}")
+    spec = _mapping(document.get("spec") or {}, "spec of its NodeConfig")
+    for name in SPEC:
+        _mapping(spec.get(name) or {}, f"spec.{name} of its NodeConfig")
+    kubelet = spec.get("kubelet") or {}
+    _mapping(kubelet.get("config") or {}, "spec.kubelet.config of its NodeConfig")
+    flags = kubelet.get("flags") or []
+    if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+        raise _refused("spec.kubelet.flags of its NodeConfig must be a list of strings")
+    return spec
+
+
+def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield reason and message for each field that the node's own NodeConfig replaces, or that nodeadm or plans do not
+    know.
+    """
+    for known, there, where in ((SPEC, spec, "spec"), (KUBELET, spec.get("kubelet") or {}, "spec.kubelet")):
+        for name in sorted(str(name) for name in there.keys() - set(known)):
+            message = f"{where}.{name} is not known as a field of a NodeConfig; these are known: {', '.join(known)}"
+            yield "UnknownField", message
+    for name in REPLACED:
+        if name in (spec.get("cluster") or {}):
+            yield "WithoutEffect", f"spec.cluster.{name} is replaced by the node's own value: remove it"
+    config = (spec.get("kubelet") or {}).get("config") or {}
+    if "registerWithTaints" in config:
+        message = (
+            "spec.kubelet.config.registerWithTaints is replaced by the node's own value: set the taints of the pool"
+        )
+        yield "WithoutEffect", message
+    for name in PLANNED:
+        if name in config:
+            message = f"plans do not know spec.kubelet.config.{name}: set kubelet.{name} in the class instead"
+            yield "NotPlanned", message
+
+
+def _parse(text: str) -> Any:
+    import yaml  # only classes with a NodeConfig need it
+
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except RecursionError as error:
+        raise _refused("its NodeConfig is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
+        raise _refused(f"its NodeConfig is not valid YAML: {' '.join(str(error).split())}") from error
+    if len(documents) != 1:
+        remedy = "write one for each MIME part"
+        raise _refused(f"nodeadm reads one document of a part, and this one has {len(documents)}: {remedy}")
+    return documents[0]
+
+
+def _mapping(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise _refused(f"{where} must be a mapping")
+    return value
+
+
+def _refused(message: str) -> UserDataRefused:
+    return UserDataRefused("InvalidUserData", message)
