@@ -9,13 +9,13 @@ It reads the API server several times a second, from outside. A violation is a s
 """
 
 import math
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import KubeApi, Object
+from tests.e2e.repeated_actions import steadily
 
 POOLS: Final = "/apis/karpenter.sh/v1/nodepools"
 BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"
@@ -47,20 +47,9 @@ def watched_evictions(kube: KubeApi) -> Iterator[EvictionRecord]:
 @contextmanager
 def watch_evictions(kube: KubeApi) -> Iterator[EvictionRecord]:
     """Watch during the block."""
-    watched, ended = EvictionRecord(), threading.Event()
-
-    def run() -> None:
-        while not ended.is_set():
-            _observe(kube, watched)
-            ended.wait(EVERY)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    watched = EvictionRecord()
+    with steadily(lambda: _observe(kube, watched), seconds=EVERY):
         yield watched
-    finally:
-        ended.set()
-        thread.join(10)
 
 
 def _observe(kube: KubeApi, watched: EvictionRecord) -> None:

@@ -7,10 +7,8 @@ import base64
 import gzip
 import hashlib
 import json
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -344,23 +342,3 @@ def claims_begun(actor: Actor, retirement: str) -> set[str]:
     )
     answers = [json.loads(each["output"]) for each in left if each["name"] == "Begin retirement"]
     return {str(entry["claim"]) for answer in answers for wave in answer["waves"] for entry in wave}
-
-
-@contextmanager
-def steadily(act: Callable[[], None], *, seconds: float) -> Iterator[list[float]]:
-    """Run `act` every `seconds` in a thread during the block; the list has the time of each call."""
-    acts: list[float] = []
-    ended = threading.Event()
-
-    def run() -> None:
-        while not ended.wait(seconds):
-            act()
-            acts.append(time.monotonic())
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield acts
-    finally:
-        ended.set()
-        thread.join(10)

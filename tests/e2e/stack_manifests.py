@@ -47,6 +47,16 @@ def node_pool(
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": spec}
 
 
+def pool_of_many_offerings(name: str, disruption: Mapping[str, Any]) -> Object:
+    """Return a NodePool for random changes: nine instance types, spot and on-demand, whose nodes do not expire."""
+    requirements = {
+        CAPACITY_TYPE: ["spot", "on-demand"],
+        "karpenter.k8s.aws/instance-family": ["m5", "c5", "r5"],
+        "karpenter.k8s.aws/instance-cpu": ["2", "4", "8"],
+    }
+    return node_pool(name, requirements, disruption=disruption, expireAfter="Never")
+
+
 def deployment(name: str, *, replicas: int = 1, cpu: str = "1", memory: str = "64Mi", **spec: Any) -> Object:
     """Return a Deployment of idle pods with requests and without a grace period."""
     container = {"name": "main", "image": PAUSE, "resources": {"requests": {"cpu": cpu, "memory": memory}}}

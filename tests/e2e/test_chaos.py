@@ -23,7 +23,7 @@ from tests.e2e.pod_witness import PodWitness
 from tests.e2e.random_changes import RandomChanges
 from tests.e2e.retirement_listing import retirements_since
 from tests.e2e.stack_actions import Actor
-from tests.e2e.stack_manifests import CAPACITY_TYPE, deployment, node_class, node_pool
+from tests.e2e.stack_manifests import deployment, node_class, pool_of_many_offerings
 
 pytestmark = pytest.mark.e2e
 
@@ -38,19 +38,9 @@ CALM_WITHIN: Final = 150.0  # seconds after the last act
 SIZES: Final = {"small": "100m", "web": "500m", "db": "1500m", "batch": "900m", "large": "3"}
 MOST: Final = 8  # pods of one deployment
 
-NODE_POOL: Final = node_pool(
+NODE_POOL: Final = pool_of_many_offerings(
     "chaos",
-    {
-        CAPACITY_TYPE: ["spot", "on-demand"],
-        "karpenter.k8s.aws/instance-family": ["m5", "c5", "r5"],
-        "karpenter.k8s.aws/instance-cpu": ["2", "4", "8"],
-    },
-    disruption={
-        "consolidationPolicy": "WhenEmpty",
-        "consolidateAfter": f"{EMPTY_FOR}s",
-        "budgets": [{"nodes": "100%"}],
-    },
-    expireAfter="Never",
+    {"consolidationPolicy": "WhenEmpty", "consolidateAfter": f"{EMPTY_FOR}s", "budgets": [{"nodes": "100%"}]},
 )
 
 

@@ -14,7 +14,8 @@ import pytest
 from joiner_local.demo.change_watch import until
 from joiner_local.stack.cdk_deployment import Deployment
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
-from tests.e2e.stack_actions import Actor, steadily
+from tests.e2e.repeated_actions import steadily
+from tests.e2e.stack_actions import Actor
 from tests.e2e.test_doorbell_faults import failed_scheduling
 
 pytestmark = pytest.mark.e2e

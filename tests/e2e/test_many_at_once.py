@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from joiner_local.demo.change_watch import states, until
-from tests.e2e.stack_actions import Actor, steadily
+from tests.e2e.repeated_actions import steadily
+from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e

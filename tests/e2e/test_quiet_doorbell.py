@@ -7,7 +7,8 @@ import pytest
 
 from bench.workloads import webhook_calls
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import Actor, steadily
+from tests.e2e.repeated_actions import steadily
+from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import deployment
 
 pytestmark = pytest.mark.e2e

@@ -30,7 +30,7 @@ from tests.e2e.random_changes import RandomChanges
 from tests.e2e.retirement_listing import retirements_since
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import violations
-from tests.e2e.stack_manifests import CAPACITY_TYPE, deployment, node_class, node_pool
+from tests.e2e.stack_manifests import deployment, node_class, pool_of_many_offerings
 from tests.e2e.voluntary_disruptions import Observation, judge, watched_disruptions
 
 pytestmark = pytest.mark.e2e
@@ -65,19 +65,13 @@ CLASSES: Final = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"
 
 
 def soak_pool() -> Object:
-    pool = node_pool(
+    pool = pool_of_many_offerings(
         "soak",
         {
-            CAPACITY_TYPE: ["spot", "on-demand"],
-            "karpenter.k8s.aws/instance-family": ["m5", "c5", "r5"],
-            "karpenter.k8s.aws/instance-cpu": ["2", "4", "8"],
-        },
-        disruption={
             "consolidationPolicy": "WhenEmptyOrUnderutilized",
             "consolidateAfter": "5s",
             "budgets": [{"nodes": str(BUDGET)}],
         },
-        expireAfter="Never",
     )
     pool["metadata"]["annotations"] = {
         "joiner.dev/consolidation-least-node-age": f"{LEAST_AGE}s",

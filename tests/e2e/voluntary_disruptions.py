@@ -19,10 +19,9 @@ Only pods that nothing else deletes (no scaling, no rollout) may have a PodDisru
 []
 """
 
-import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -30,6 +29,7 @@ from typing import Final
 import urllib3
 
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
+from tests.e2e.repeated_actions import steadily
 
 EVERY: Final = 0.25  # seconds
 KNOWN_AFTER: Final = 10.0
@@ -97,22 +97,14 @@ def _ended_pods(seen: Sequence[Observation], involuntary: Collection[str]) -> It
 def watched_disruptions(kube: KubeApi) -> Iterator[list[Observation]]:
     """Observe during the block."""
     seen: list[Observation] = []
-    ended, began = threading.Event(), time.monotonic()
+    began = time.monotonic()
 
-    def run() -> None:
-        while not ended.wait(EVERY):
-            try:
-                seen.append(_observe(kube, time.monotonic() - began))
-            except (ApiError, urllib3.exceptions.HTTPError):  # a busy API server: the next observation follows
-                continue
+    def observe() -> None:
+        with suppress(ApiError, urllib3.exceptions.HTTPError):  # a busy API server: the next observation follows
+            seen.append(_observe(kube, time.monotonic() - began))
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with steadily(observe, seconds=EVERY):
         yield seen
-    finally:
-        ended.set()
-        thread.join(10)
 
 
 def _observe(kube: KubeApi, at: float) -> Observation:

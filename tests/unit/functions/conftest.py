@@ -13,7 +13,9 @@ from joiner.adapters.store import Store
 from joiner_local.aws.moto_patches.model_caches import cache_service_lookups
 from joiner_local.aws.moto_patches.response_writer import replace_response_serializers
 from tests.unit.functions.fake_kube import FakeKube
+from tests.unit.functions.launched_nodes import launched
 from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.small_account import pending
 
 MakeCluster = Callable[[], SimulatedCluster]
 
@@ -47,3 +49,11 @@ def make_cluster() -> Iterator[MakeCluster]:
 @pytest.fixture
 def cluster(make_cluster: MakeCluster) -> SimulatedCluster:
     return make_cluster()
+
+
+@pytest.fixture(name="launched")
+def cluster_with_two_launched_nodes(cluster: SimulatedCluster) -> SimulatedCluster:
+    """A cluster with two pods, whose two nodes were launched and have not booted."""
+    launched(cluster, pending("web-2"))
+    assert len(cluster.ec2.instances) == 2
+    return cluster

@@ -20,18 +20,6 @@ from joiner.names import NODECLAIM
 from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.retire import RetirementExecution
 from tests.unit.functions.scale_up import SimulatedCluster
-from tests.unit.functions.small_account import pending
-
-
-@pytest.fixture
-def launched(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes in flight."""
-    cluster.prepare(pending("web-1"), pending("web-2"))
-    cluster.stop_after = "record_launches"
-    cluster.scale_up("up-1")
-    cluster.stop_after = ""
-    assert len(cluster.ec2.instances) == 2
-    return cluster
 
 
 @pytest.fixture

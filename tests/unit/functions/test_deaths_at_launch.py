@@ -18,7 +18,7 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun, state_change
 from tests.unit.functions.retire import RetirementExecution
 from tests.unit.functions.scale_up import SimulatedCluster, arn
-from tests.unit.functions.small_account import CLASS, CLUSTER, NOON, pending
+from tests.unit.functions.small_account import CLASS, CLUSTER, NOON
 
 KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")
 DEFAULT = back_off_id_of_class("default", legacy=False)
@@ -35,17 +35,6 @@ def die(cluster: SimulatedCluster, code: str, message: str) -> list[str]:
 
 def at(cluster: SimulatedCluster) -> int:
     return int(cluster.now.timestamp())
-
-
-@pytest.fixture
-def launched(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes in flight."""
-    cluster.prepare(pending("web-1"), pending("web-2"))
-    cluster.stop_after = "record_launches"
-    cluster.scale_up("up-1")
-    cluster.stop_after = ""
-    assert len(cluster.ec2.instances) == 2
-    return cluster
 
 
 def test_the_class_of_instances_that_died_of_its_settings_waits(launched: SimulatedCluster) -> None:

@@ -1,5 +1,6 @@
 """RETIRE of a node whose pod asks to be replaced by a rollout of its Deployment."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -120,15 +121,21 @@ def test_an_interrupted_node_does_not_wait_for_a_rollout(grown: SimulatedCluster
     assert len(evictions(grown)) == 1
 
 
-def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_cluster: MakeCluster) -> None:
+def refusing_restarts(refusal: KubeError) -> Callable[[str, str, Any], Any]:
+    """Return a fault: every restart of a Deployment ends with the error."""
+
     def refuse(method: str, path: str, answer: Any) -> Any:
         if method == "PATCH" and "/deployments/" in path:
-            raise KubeError("forbidden", status=403)
+            raise refusal
         return answer()
 
+    return refuse
+
+
+def test_a_cluster_that_refuses_the_restart_has_its_pod_evicted(make_cluster: MakeCluster) -> None:
     cluster = grow(make_cluster())
     claim, _ = first(cluster), asking(cluster)
-    cluster.kube.fault = refuse
+    cluster.kube.fault = refusing_restarts(KubeError("forbidden", status=403))
 
     retire(cluster, (claim.name, "deleted"))
 
@@ -160,14 +167,9 @@ def test_a_restart_that_gets_no_answer_is_tried_again_and_the_pod_is_not_evicted
 
 
 def test_a_cluster_that_never_answers_a_restart_has_its_pod_evicted_in_the_end(make_cluster: MakeCluster) -> None:
-    def refuse(method: str, path: str, answer: Any) -> Any:
-        if method == "PATCH" and "/deployments/" in path:
-            raise Unreachable("a webhook does not answer", status=500)
-        return answer()
-
     cluster = grow(make_cluster())
     claim, _ = first(cluster), asking(cluster)
-    cluster.kube.fault = refuse
+    cluster.kube.fault = refusing_restarts(Unreachable("a webhook does not answer", status=500))
 
     retire(cluster, (claim.name, "deleted"), passes=40)
 

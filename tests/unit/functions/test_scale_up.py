@@ -16,6 +16,7 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import Execution, Task
+from tests.unit.functions.launched_nodes import launched
 from tests.unit.functions.scale_up import SimulatedCluster, arn
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import CLUSTER, pending
@@ -183,11 +184,7 @@ def test_the_next_offering_is_taken_in_the_same_execution_when_one_is_short(clus
 
 
 def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(cluster: SimulatedCluster) -> None:
-    cluster.prepare(pending("web-1"))
-    cluster.boots = False
-    cluster.stop_after = "record_launches"
-    cluster.scale_up("up-1")
-    cluster.stop_after = ""
+    launched(cluster)
     (claim,) = list_claims(cluster.kube).claims
     cluster.kube.delete(kinds.NODECLAIMS, claim.name)
 
@@ -195,11 +192,7 @@ def test_a_claim_that_was_deleted_meanwhile_leaves_the_wave(cluster: SimulatedCl
 
 
 def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(cluster: SimulatedCluster) -> None:
-    cluster.prepare(pending("web-1"))
-    cluster.boots = False
-    cluster.stop_after = "record_launches"
-    cluster.scale_up("up-1")
-    cluster.stop_after = ""
+    launched(cluster)
     (claim,) = list_claims(cluster.kube).claims
     assert cluster.check("up-1")["waiting"] == 1
     cluster.now += timedelta(minutes=16)
@@ -211,11 +204,7 @@ def test_a_node_that_never_joins_is_reported_after_a_quarter_of_an_hour(cluster:
 
 
 def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(cluster: SimulatedCluster) -> None:
-    cluster.prepare(pending("web-1"))
-    cluster.boots = False
-    cluster.stop_after = "record_launches"
-    cluster.scale_up("up-1")
-    cluster.stop_after = ""
+    launched(cluster)
 
     def ring_meanwhile(_method: str, _path: str, do: Any) -> Any:
         cluster.kube.fault = None
@@ -229,10 +218,7 @@ def test_the_rings_of_a_wave_are_noted_before_anything_is_listed(cluster: Simula
 
 
 def test_a_look_right_after_a_ring_waits_until_what_it_rang_for_is_stored(cluster: SimulatedCluster) -> None:
-    cluster.prepare(pending("web-1"))
-    cluster.boots = False
-    cluster.stop_after = "record_launches"
-    cluster.scale_up("up-1")
+    launched(cluster)
     slept: list[float] = []
     check = check_registration.RegistrationCheck(cluster.kube, cluster.ledger, slept.append)
 

@@ -94,15 +94,20 @@ def test_a_claim_is_left_to_the_execution_that_retires_it_while_that_runs(standi
     assert memory(standing, Retirements).of(claim.name).owner == ""
 
 
+def begin_express_retirement(cluster: SimulatedCluster) -> NodeClaim:
+    """Make one pass of an Express execution over a claim whose node is empty, and return the claim."""
+    claim = claims(cluster)[0]
+    end_pods(cluster, claim)
+    request = RetirementRequest(claim.name, RetirementReason.EMPTY)
+    RetirementExecution(cluster, "retire-1", express=True).run(request, passes=1)
+    return claim
+
+
 def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its_express_execution_has_ended(
     standing: SimulatedCluster,
 ) -> None:
     """No API shows whether an Express execution runs: its own record decides."""
-    claim = claims(standing)[0]
-    end_pods(standing, claim)
-    RetirementExecution(standing, "retire-1", express=True).run(
-        RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1
-    )
+    claim = begin_express_retirement(standing)
 
     for number in range(14):
         memory(standing, Retirements).see([claim.name], express_arn("retire-1"), int(standing.now.timestamp()))
@@ -119,11 +124,7 @@ def test_an_empty_node_that_did_not_go_in_time_is_retired_on_as_deleted_once_its
 def test_an_express_execution_that_has_not_looked_for_minutes_is_followed_before_its_time_is_over(
     standing: SimulatedCluster,
 ) -> None:
-    claim = claims(standing)[0]
-    end_pods(standing, claim)
-    RetirementExecution(standing, "retire-1", express=True).run(
-        RetirementRequest(claim.name, RetirementReason.EMPTY), passes=1
-    )
+    claim = begin_express_retirement(standing)
 
     assert retired(looked(standing, 1, after=170)[1]) == []
     assert retired(looked(standing, 2, after=10)[1]) == [(claim.name, "deleted")]
