@@ -67,7 +67,7 @@ class DisruptionPlanning:
         key = documents.put_proposal(self._store, task, made)
         if not keys["proposal"]:
             before = self._disruptions.last_proposal()
-            self._disruptions.note_proposal(keys["digest"], at, idle=0 if made.actions else before.idle + 1)
+            self._disruptions.note_proposal(before.followed_by(keys["digest"], at, acts=bool(made.actions)))
         return {"proposal": key, **_summary(made)}
 
     def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:

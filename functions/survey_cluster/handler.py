@@ -199,7 +199,7 @@ class ClusterSurveying:
         )
         at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)
         urgent = any(is_replaced_at_risk(claim, pools[claim.pool_key]) for claim in at_risk)
-        due = is_survey_due(digest, last.digest, last.at, last.idle, survey.at, urgent=urgent)
+        due = is_survey_due(digest, last.digest, last.at, last.idle, survey.at, repeated=last.repeated, urgent=urgent)
         return {"due": due, "digest": digest, "unfinished": under_way}
 
     def _note_pod_events(

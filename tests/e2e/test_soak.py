@@ -22,6 +22,7 @@ import pytest
 
 from joiner.adapters import documents
 from joiner.adapters.store import Store
+from joiner.disruption.survey_digest import CHANGED_SECONDS
 from joiner.planning import Snapshot, plan
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
@@ -39,7 +40,10 @@ SECONDS: Final = float(os.environ.get("JOINER_SOAK_SECONDS", "20"))
 SEED: Final = int(os.environ.get("JOINER_SOAK_SEED", "20261124"))
 SIZES: Final = {"small": "200m", "web": "500m", "db": "1500m", "batch": "900m"}
 MOST: Final = 8
-BUDGET: Final = 2
+BUDGET: Final = 4
+"""Nodes that may leave at once: half of the cluster. A replacement takes at most so many nodes together; with two, the
+price stays up to 10 % above the planned one although every replacement of two nodes would be more expensive.
+"""
 LEAST_AGE: Final = 45
 """Seconds: `joiner.dev/consolidation-least-node-age`."""
 GUARDED: Final = 4
@@ -48,14 +52,21 @@ LONGEST_WAIT: Final = 150.0
 """Seconds. A failed invocation is found by the next sweep, a minute later at most; the next one may fail, too."""
 HURRIED: Final = SECONDS <= 60
 """Whether the end does not wait for the schedule: sweeps follow one another, and back-offs are forgotten."""
-REST_WITHIN: Final = 480.0 if HURRIED else 1500.0
-REST_FOR: Final = 330.0
-"""Seconds without a change: more than the five minutes between two looks for nodes to disrupt."""
+REST_WITHIN: Final = 480.0 if HURRIED else 1800.0
+SWEEP_SECONDS: Final = 60
+DISRUPTION_SECONDS: Final = 60
+"""From a sweep to the first instance that DISRUPT launches or retires: two proposals, 15 seconds apart, on a busy
+machine."""
+REST_FOR: Final = CHANGED_SECONDS[-1] + SWEEP_SECONDS + DISRUPTION_SECONDS
+"""Seconds without a change: after surveys that found nothing, the next one waits so long, also for a changed cluster.
+"""
 RESTFUL_PASSES: Final = 2
 """Hurried passes in a row, of a sweep and everything that it starts, that change nothing."""
 AGED_AFTER: Final = LEAST_AGE + 15
 """Seconds without a change after which every node has the least age, and the time of its last pod event is over."""
-FORGOTTEN: Final = ("PROPOSED", "BACKOFF", "UNAVAILABLE")
+TROUBLED: Final = ("BACKOFF", "UNAVAILABLE")
+"""What remains of troubles that are over. A pool backs off for up to half an hour after failed replacements."""
+FORGOTTEN: Final = ("PROPOSED", *TROUBLED)
 PACE: Final = 0.2
 PLANNED_WITHIN: Final = timedelta(seconds=60)
 """So long after a change a launch may still follow the pool or the class of before."""
@@ -152,7 +163,8 @@ class Soak:
         self.changed = datetime.now(UTC)
 
     def rest(self) -> None:
-        """Fix the workload, and wait until nothing changes any more."""
+        """Fix the workload, and wait until nothing changes any more, without the traces of troubles."""
+        self.actor.forget(*TROUBLED)
         wanted = {app: self.changes.chance.randint(2, MOST) for app in SIZES}
         for app, replicas in wanted.items():
             self.actor.scale(app, replicas)

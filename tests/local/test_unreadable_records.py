@@ -191,12 +191,12 @@ def test_a_back_off_that_cannot_be_read_counts_as_none_and_hides_no_other(memory
 
 def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memory: TableOfForeignItems) -> None:
     disruptions = memory.part(Disruptions)
-    disruptions.note_proposal("digest", 10, idle=3)
+    disruptions.note_proposal(LastProposal("digest", 10, idle=3))
     memory.spoil("PROPOSED", "last", {"idle": {"S": "three"}})
     assert disruptions.last_proposal() == LastProposal()
     assert [(one.kind, one.id) for one in disruptions.unreadable] == [("PROPOSED", "last")]
 
-    disruptions.note_proposal("digest", 20, idle=0)
+    disruptions.note_proposal(LastProposal("digest", 20))
 
     assert memory.part(Disruptions).last_proposal() == LastProposal("digest", 20, 0)
 

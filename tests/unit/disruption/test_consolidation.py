@@ -65,6 +65,31 @@ def test_a_node_that_receives_pods_of_a_repacked_group_is_not_repacked_in_the_sa
     assert not received & {f"node-{claim}" for action in proposal.actions for claim in action.claims}
 
 
+def test_nodes_that_cannot_be_repacked_do_not_end_the_search_for_others() -> None:
+    """The budget allows one node; that with the most unused price for its evictions has pods that need its type."""
+    sizes = {
+        "a": ("1300m",),
+        "b": ("1700m", "2500m", "1", "1700m", "400m"),
+        "c": ("1700m",),
+        "d": ("2500m", "400m", "1700m", "2500m"),
+    }
+    pods = [
+        replica(f"{name}-{number}", f"node-{name}", cpu=cpu, nodeSelector=ON_DEMAND)
+        for name, every in sizes.items()
+        for number, cpu in enumerate(every)
+    ]
+    for pod in (pods[0], pods[5]):
+        pod["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": str(3 * 2**27)}
+    kinds = {"a": "s.large", "b": "m.2xlarge", "c": "s.large", "d": "m.2xlarge"}
+    nodes = [claim_and_node(name, kind=kind) for name, kind in kinds.items()]
+
+    proposal = proposed(cluster(*nodes, pods=pods, nodepools=[pool(budgets=[{"nodes": "1"}])]))
+
+    [action] = proposal.actions
+    assert action.claims == ("b",)
+    assert sorted(one.instance_type for one in action.replacements) == ["m.xlarge", "s.large", "s.large"]
+
+
 def test_pods_may_move_to_a_node_of_a_pool_with_lower_weight_that_another_pod_requires() -> None:
     """The bound is below the price that is left: a pool's weight decides about new nodes only."""
 

@@ -112,6 +112,15 @@ def test_a_recommendation_starts_a_survey_at_once_if_the_pool_replaces_such_node
     assert not is_survey_due("a", "a", 900, 9, 931, urgent=True), "a survey with the same digest found nothing"
 
 
+def test_after_its_last_change_a_cluster_that_changed_for_hours_waits_no_longer_than_another() -> None:
+    waits = [
+        next(seconds for seconds in range(0, 7200, 60) if is_survey_due("a", "a", 0, idle, seconds, repeated=repeated))
+        for idle, repeated in ((0, 0), (1, 0), (50, 0), (51, 1), (52, 2), (53, 3), (60, 10))
+    ]
+
+    assert waits == [300, 600, 600, 1200, 2400, 3600, 3600]
+
+
 def with_settings(**fields: Any) -> NodePool:
     return replace(POOL, disruption=replace(POOL.disruption, settings=replace(POOL.disruption.settings, **fields)))
 

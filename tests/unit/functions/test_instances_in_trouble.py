@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.disruption_items import LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.orphan_records import Impairments
@@ -217,14 +218,14 @@ def test_a_proposal_for_a_recommended_node_is_due_at_once(standing: SimulatedClu
     choose(standing, "replace")
     looks, claim = memory(standing, Disruptions), first(standing)
     before = standing.survey("s1")[0]["disruption"]
-    looks.note_proposal(before["digest"], int(standing.now.timestamp()), idle=9)
+    looks.note_proposal(LastProposal(before["digest"], int(standing.now.timestamp()), idle=9))
     memory(standing, Recommendations).note(claim.name, claim.instance_id, int(standing.now.timestamp()))
     standing.now += timedelta(seconds=60)
 
     due = standing.survey("s2")[0]["disruption"]
 
     assert (due["due"], due["digest"] != before["digest"]) == (True, True)
-    looks.note_proposal(due["digest"], int(standing.now.timestamp()), idle=10)
+    looks.note_proposal(LastProposal(due["digest"], int(standing.now.timestamp()), idle=10))
     standing.now += timedelta(seconds=60)
     assert not standing.survey("s3")[0]["disruption"]["due"], "the look at this recommendation found nothing"
 

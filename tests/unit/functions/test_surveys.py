@@ -1,12 +1,13 @@
 """The two surveys of a sweep over a cluster at rest: what they report, what they record, and when disruption is due."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.disruption_items import DisruptionRecord
+from joiner.adapters.disruption_items import DisruptionRecord, LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.orphan_records import Absences
@@ -49,18 +50,18 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
 def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: SimulatedCluster) -> None:
     proposals, start = memory(standing, Disruptions), standing.now
     first = looked(standing, 1)[0]["disruption"]
-    proposals.note_proposal(first["digest"], int(start.timestamp()), idle=0)
+    made = LastProposal(first["digest"], int(start.timestamp()))
 
     at_rest = []
     for number, (minutes, idle) in enumerate([(4, 0), (5, 0), (9, 1), (10, 1), (59, 9), (60, 9)]):
         standing.now = start + timedelta(minutes=minutes)
-        proposals.note_proposal(first["digest"], int(start.timestamp()), idle=idle)
+        proposals.note_proposal(replace(made, idle=idle, repeated=max(0, idle - 1)))
         at_rest.append(looked(standing, 10 + number, after=0)[0]["disruption"])
     assert [each["due"] for each in at_rest] == [False, True, False, True, False, True]
     assert {each["digest"] for each in at_rest} == {first["digest"]}
 
     standing.now = start + timedelta(minutes=1)
-    proposals.note_proposal(first["digest"], int(start.timestamp()), idle=1)
+    proposals.note_proposal(replace(made, idle=1))
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": {}}
     standing.kube.put(budget)
     changed = looked(standing, 20)[0]["disruption"]

@@ -69,15 +69,28 @@ class MovedPods:
 class LastProposal:
     """The last proposal of nodes to disrupt. Written by propose_disruption.
 
-    `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action. `at` is
-    the time of the proposal.
+    `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action,
+    `repeated` those of them that had the digest of the one before. `at` is the time of the proposal.
     """
 
     digest: str = ""
     at: int = 0
     idle: int = 0
+    repeated: int = 0
 
     @classmethod
     def of(cls, item: Item) -> "LastProposal":
         """Read an item of the table."""
-        return cls(text(item, "digest"), number(item, "at"), number(item, "idle"))
+        return cls(text(item, "digest"), number(item, "at"), number(item, "idle"), number(item, "repeated"))
+
+    def followed_by(self, digest: str, now: int, *, acts: bool) -> "LastProposal":
+        """Return the next proposal, which has an action or not.
+
+        >>> LastProposal("a", 0, 4, 0).followed_by("a", 9, acts=False)
+        LastProposal(digest='a', at=9, idle=5, repeated=1)
+        >>> LastProposal("a", 0, 4, 3).followed_by("b", 9, acts=False)
+        LastProposal(digest='b', at=9, idle=5, repeated=0)
+        """
+        if acts:
+            return LastProposal(digest, now)
+        return LastProposal(digest, now, self.idle + 1, self.repeated + 1 if digest == self.digest else 0)

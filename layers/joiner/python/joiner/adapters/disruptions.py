@@ -96,12 +96,18 @@ class Disruptions(DynamoTable):
         """Return the last proposal. An unreadable item counts as none: the next proposal replaces it."""
         return self._get_or_default(PROPOSED, LAST_PROPOSAL, LastProposal.of, LastProposal())
 
-    def note_proposal(self, digest: str, now: int, *, idle: int) -> None:
+    def note_proposal(self, made: LastProposal) -> None:
         """Record a proposal."""
         self._update(
             PROPOSED,
             LAST_PROPOSAL,
-            "SET digest = :digest, #at = :now, idle = :idle, expires = :expires",
-            {":digest": digest, ":now": now, ":idle": idle, ":expires": now + PROPOSAL_KEPT},
+            "SET digest = :digest, #at = :now, idle = :idle, repeated = :repeated, expires = :expires",
+            {
+                ":digest": made.digest,
+                ":now": made.at,
+                ":idle": made.idle,
+                ":repeated": made.repeated,
+                ":expires": made.at + PROPOSAL_KEPT,
+            },
             names={"#at": "at"},
         )

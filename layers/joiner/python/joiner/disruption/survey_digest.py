@@ -4,8 +4,8 @@ After a survey that finds nothing, the next one finds nothing until something ch
 be disrupted, a pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection
 or of a budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the
 digest, so there is no survey while nothing changes. Prices, images and offerings change without a sign in the cluster.
-With the same digest, the cluster is therefore surveyed again after 5 minutes, then after 10, 20, 40, and then every
-60.
+With the same digest, the cluster is therefore surveyed again 5 minutes after a survey with actions, and otherwise after
+10, 20, 40, and then every 60 minutes.
 """
 
 import hashlib
@@ -29,26 +29,33 @@ CHANGED_SECONDS: Final = (30, 60, 120, 300)
 nothing. In a cluster that changes all the time, one survey in five minutes is enough."""
 
 UNCHANGED_SECONDS: Final = (300, 600, 1200, 2400, 3600)
-"""Seconds from a survey to the next one under the same digest, as above."""
+"""Seconds from a survey to the next one under the same digest, after a survey with an action, after one without under a
+changed digest, and then after each survey that repeats the digest."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def is_survey_due(digest: str, last: str, last_at: int, idle: int, now: int, *, urgent: bool = False) -> bool:
+def is_survey_due(
+    digest: str, last: str, last_at: int, idle: int, now: int, *, repeated: int = 0, urgent: bool = False
+) -> bool:
     """Return whether to survey the cluster now. Times are epoch seconds.
 
     An empty digest means that no node may be disrupted. `idle` is the number of surveys in a row that found nothing;
-    after an `urgent` change it does not count.
+    after an `urgent` change it does not count. `repeated` is how many of them had the digest of the one before: a
+    cluster that changed for hours waits no longer after its last change than any other.
 
     >>> is_survey_due("", "a", 0, 0, 1000), is_survey_due("b", "a", 900, 1, 1000), is_survey_due("a", "a", 900, 0, 1000)
     (False, True, False)
-    >>> [is_survey_due("a", "a", 900, idle, 900 + 600) for idle in (0, 1, 2)]
-    [True, True, False]
+    >>> [is_survey_due("a", "a", 900, 9, 900 + 600, repeated=repeated) for repeated in (0, 1)]
+    [True, False]
     """
     if not digest:
         return False
-    waits = UNCHANGED_SECONDS if digest == last else CHANGED_SECONDS[: 1 if urgent else None]
-    return now - last_at >= waits[min(idle, len(waits) - 1)]
+    if digest == last:
+        wait = UNCHANGED_SECONDS[min(idle, repeated + 1, len(UNCHANGED_SECONDS) - 1)]
+    else:
+        wait = CHANGED_SECONDS[0 if urgent else min(idle, len(CHANGED_SECONDS) - 1)]
+    return now - last_at >= wait
 
 
 def digest_for_disruption(

@@ -115,6 +115,8 @@ class WaveSearch:
         self._wave = FoundWave()
         self._gone: set[str] = set()
         self._queue: list[tuple[float, str, Candidate]] = []
+        self._failed: dict[tuple[str, ...], float] = {}
+        """Groups that were not repacked since the last action: $/h per eviction cost that it would save at best."""
 
     def run(self) -> FoundWave:
         """Return the actions, in the order in which they were found.
@@ -205,6 +207,7 @@ class WaveSearch:
                 self._wave.refused[one.node.name] = why
             return False
         opened = tuple(simulation.commit())
+        self._failed.clear()
         for one in removed:
             self._wave.refused.pop(one.node.name, None)
             self._gone.add(one.node.name)
@@ -221,7 +224,8 @@ class WaveSearch:
         for group in self._groups(least):
             if self._enough or failed >= FAILED_REPACKS:
                 return
-            failed = 0 if self._repack_together(group, least) else failed + 1
+            if self._failed.get(_names(group), least) >= least:
+                failed = 0 if self._repack_together(group, least) else failed + 1
 
     def _groups(self, least: float) -> Iterator[tuple[Candidate, ...]]:
         unused = {}
@@ -241,16 +245,16 @@ class WaveSearch:
             if not group:
                 self._wave.postponed += bool(rest)
                 return
-            yield tuple(group)
+            if len(group) > 1 or capacity_type_of(group[0]) != names.SPOT:
+                yield tuple(group)  # a single spot node needs a choice of types, which _try_one checks
             order = [one for one in rest if self._is_replaceable(one)]  # the group's pods may have moved to some
 
     def _repack_together(self, group: tuple[Candidate, ...], least: float) -> bool:
         """Repack a group if that saves enough; return whether that is done. Types of the group that would be launched
         again are excluded in the next attempt."""
         excluded: frozenset[str] = frozenset()
-        if len(group) == 1 and capacity_type_of(group[0]) == names.SPOT:
-            return False  # a single spot node needs a choice of types, which _try_one checks
-        price = sum(one.price for one in group)
+        price, cost = sum(one.price for one in group), sum(one.eviction_cost for one in group)
+        self._failed[_names(group)] = 0.0
         for _ in range(REPACK_ATTEMPTS):
             simulation = self._simulation
             left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
@@ -258,7 +262,10 @@ class WaveSearch:
                 break
             opened = [node.choice.one.offer for node in simulation.state.new if node.choice]
             saving = price - sum(offer.price_per_hour for offer in opened)
-            if saving < max(LEAST_REPACK_SHARE * price, least * sum(one.eviction_cost for one in group)):
+            if saving < LEAST_REPACK_SHARE * price:
+                break
+            if saving < least * cost:
+                self._failed[_names(group)] = saving / cost
                 break
             repeated = frozenset(offer.instance_type for offer in opened if repeats_a_type(group, (offer,)))
             if not repeated:
@@ -267,6 +274,10 @@ class WaveSearch:
             excluded |= repeated
         self._simulation.roll_back()
         return False
+
+
+def _names(group: Sequence[Candidate]) -> tuple[str, ...]:
+    return tuple(sorted(one.node.name for one in group))
 
 
 class ReplacementOffers:
