@@ -5,10 +5,10 @@ One function writes each document and later functions read it. Writer and reader
 
 import json
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypedDict
+from typing import Any, Final, TypedDict, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ from joiner.reporting.event_limits import limit_events
 from joiner.reporting.events import Event
 
 log = logging.getLogger(__name__)
+
+V = TypeVar("V")
 
 SNAPSHOTS: Final = "snapshots"
 NODE_CLASSES: Final = "node-classes"
@@ -322,13 +324,7 @@ def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
 
     A document that is missing or cannot be read counts as empty; the next sweep replaces it.
     """
-    try:
-        return store.get_seldom_changed(POD_EVENTS, _read_pod_events)
-    except NoSuchDocument:
-        return {}
-    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
-        log.warning("the pods of the last sweep cannot be read: %s", reason)
-        return {}
+    return _get_of_last_sweep(store, POD_EVENTS, _read_pod_events, "the pods of the last sweep")
 
 
 def _read_pod_events(stored: Any) -> Mapping[str, SeenPods]:
@@ -349,13 +345,7 @@ def get_observed_memory(store: Store) -> ObservedMemories:
 
     A document that is missing or cannot be read counts as empty; the next sweep replaces it.
     """
-    try:
-        return store.get_seldom_changed(OBSERVED_MEMORY, _read_observed_memory)
-    except NoSuchDocument:
-        return {}
-    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
-        log.warning("the observed memory of nodes cannot be read: %s", reason)
-        return {}
+    return _get_of_last_sweep(store, OBSERVED_MEMORY, _read_observed_memory, "the observed memory of nodes")
 
 
 def _read_observed_memory(stored: Any) -> ObservedMemories:
@@ -389,3 +379,14 @@ def get_catalogue(store: Store) -> Catalogue:
         raise NoCatalogue("refresh_catalogue has not written a catalogue yet") from reason
     except DocumentSchema as reason:  # written by another version; refresh_catalogue replaces it
         raise NoCatalogue(f"{reason}; refresh_catalogue writes it anew") from reason
+
+
+def _get_of_last_sweep(store: Store, key: str, read: Callable[[Any], Mapping[str, V]], what: str) -> Mapping[str, V]:
+    """Return a document that sweeps replace; an empty mapping if it is missing or cannot be read."""
+    try:
+        return store.get_seldom_changed(key, read)
+    except NoSuchDocument:
+        return {}
+    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
+        log.warning("%s cannot be read: %s", what, reason)
+        return {}
