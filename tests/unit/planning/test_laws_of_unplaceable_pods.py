@@ -1,8 +1,9 @@
 """Tiny clusters in which some pods cannot be placed, against all possible plans: the other pods are placed."""
 
 from collections import Counter
+from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given, reject
 from hypothesis import strategies as st
 
 from tests.law_settings import examples
@@ -17,9 +18,14 @@ from tests.unit.planning.brute_force import (
     placed_by_priority,
 )
 from tests.unit.planning.drawn_clusters import APPS, HOST, ZONE, ZONES, planned
+from tests.unit.planning.reachable_plans import ReachablePlans, TooMany
 
-MOST_PODS = 7
+FEW_PODS = 7
 MOST_EACH = 4
+MORE_PODS = (8, 12)
+MOST_PLANS = 5_000
+"""A cluster with more plans than this is left out."""
+NAMES = ("api", "db", "job", "log", "web")
 KEYS = st.sampled_from([ZONE, HOST])
 
 
@@ -43,12 +49,56 @@ def apps(draw: st.DrawFn, name: str, named: tuple[str, ...], most: int) -> App:
     )
 
 
+ONE_ZONE_OF_TWO = TinyCluster(
+    (
+        App("web", 4, 1500, 64),
+        App("api", 2, 500, 64, spreads=(Spread(ZONE, 2),)),
+        App("db", 3, 250, 1024, beside=((ZONE, "api"),)),
+        App("job", 2, 500, 3072, apart=((ZONE, "api"),), beside=((HOST, "job"),)),
+    ),
+    ("t.small", "c.xlarge", "m.2xlarge"),
+    ZONES[:1],
+    (),
+    (Existing("node-0", ZONES[1], 4, 4),),
+)
+"""All pods have a node if the `api` and `db` pods leave the only zone of the pool to the `job` pods."""
+LAST_NODE = TinyCluster(
+    (
+        App("api", 1, 100, 1024, zone=ZONES[0]),
+        App("db", 1, 900, 1024),
+        App("web", 3, 750, 64, zone=ZONES[1]),
+        App("job", 3, 1500, 3072, spreads=(Spread(HOST, 2),)),
+    ),
+    ("m.xlarge",),
+    ZONES,
+    (("nodes", 1),),
+    (Existing("node-0", ZONES[2], 1, 4), Existing("node-1", ZONES[2], 1, 4)),
+)
+"""The only new node holds four pods in one zone, and fewer in the others."""
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> TinyCluster:
-    named, waiting, left = APPS[: draw(st.integers(1, 3))], [], MOST_PODS
+    """Draw a cluster of few pods."""
+    named, waiting, left = APPS[: draw(st.integers(1, 3))], [], FEW_PODS
     for position, name in enumerate(named):
         waiting.append(draw(apps(name, named, min(MOST_EACH, left - (len(named) - 1 - position)))))
         left -= waiting[-1].pods
+    return cluster_of(draw, named, waiting)
+
+
+@st.composite
+def larger_clusters(draw: st.DrawFn) -> TinyCluster:
+    """Draw a cluster of 8 to 12 pods in two to five apps."""
+    named = NAMES[: draw(st.integers(2, len(NAMES)))]
+    pods = draw(st.integers(*MORE_PODS))
+    numbers = Counter(draw(st.sampled_from(named)) for _ in range(pods - len(named)))
+    waiting = [replace(draw(apps(name, named, 1)), pods=1 + numbers[name]) for name in named]
+    return cluster_of(draw, named, waiting)
+
+
+def cluster_of(draw: st.DrawFn, named: tuple[str, ...], waiting: list[App]) -> TinyCluster:
+    """Draw nodes, limits, types and zones for these apps."""
     nodes = [
         Existing(
             f"node-{number}",
@@ -72,11 +122,30 @@ def clusters(draw: st.DrawFn) -> TinyCluster:
 @examples(60)
 @given(clusters())
 def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(cluster: TinyCluster) -> None:
-    lists, catalogue = cluster.lists, cluster.catalogue
-    plan = planned(lists, catalogue)
-    pending = Counter(one.pod.rpartition("/")[2].rpartition("-")[0] for one in plan.pending)
-    placed = Counter({app.name: app.pods - pending[app.name] for app in cluster.apps})
+    placed = checked_pods(cluster)
 
-    assert check_plan(lists, catalogue, plan.to_json()) == []
     better = better_division(cluster, placed)
     assert better is None, f"{placed_by_priority(cluster, placed)} pods by priority"
+
+
+@examples(30)
+@given(larger_clusters())
+@example(ONE_ZONE_OF_TWO)
+@example(LAST_NODE)
+def test_of_up_to_twelve_pods_too_one_stays_pending_only_if_no_plan_places_more(cluster: TinyCluster) -> None:
+    placed = placed_by_priority(cluster, checked_pods(cluster))
+
+    try:
+        better = ReachablePlans(cluster, MOST_PLANS).better_than(placed)
+    except TooMany:
+        reject()
+    assert better is None, f"{placed} pods by priority"
+
+
+def checked_pods(cluster: TinyCluster) -> Counter[str]:
+    """Return how many pods of each app a plan places that the checker accepts."""
+    lists, catalogue = cluster.lists, cluster.catalogue
+    plan = planned(lists, catalogue)
+    assert check_plan(lists, catalogue, plan.to_json()) == []
+    pending = Counter(one.pod.rpartition("/")[2].rpartition("-")[0] for one in plan.pending)
+    return Counter({app.name: app.pods - pending[app.name] for app in cluster.apps})

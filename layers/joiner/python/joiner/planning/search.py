@@ -130,15 +130,15 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
     elif few and ruled:
         best = _improve(state, best, meter)
     if best.missing and pods <= MOST_SEQUENTIAL_PODS:
-        best = _place_pending(state, best, meter)
+        best = _place_pending(state, best, meter, seed)
     return best
 
 
-def _place_pending(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
+def _place_pending(state: PlanState, made: ScoredPlan, meter: Meter, seed: int) -> ScoredPlan:
     """Place more of the pending pods, knowing which pods the plan could not place."""
     with emptied(state):
         frontier, known = OfferFrontier(state), compute_lower_bound(state)
-    return place_pending(state, frontier, known.shares, made, meter)
+    return place_pending(state, frontier, known.shares, made, meter, seed=seed)
 
 
 def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:

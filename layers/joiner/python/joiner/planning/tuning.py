@@ -101,5 +101,9 @@ MOST_EMPTIED_NODES: Final = 2
 """The maximum number of nodes that are emptied at a time for pending pods."""
 REPAIR_STEPS: Final = 300.0
 """The maximum effort of placing pending pods, in steps, beyond that of the search."""
+EXCHANGE_STEPS: Final = 300.0
+"""The maximum effort of exchanges of placed pods for pending pods, in steps, beyond that of the search."""
+EXCHANGE_PATIENCE: Final = 300
+"""The exchanges end after this many trials in succession that place no more pods."""
 GROUP_REPAIR_STEPS: Final = 6.0
 """The maximum effort of one attempt to place pods of one group, in steps, where not every subset is tried."""

@@ -60,6 +60,12 @@ class RepairEffort:
         return RepairEffort(self._meter, steps, self)
 
 
+def is_bounded(state: PlanState) -> bool:
+    """Return whether limits of pools, or ceilings of the cluster, can keep pods out."""
+    limited = any(pool_offers.pool.limits for pool_offers in state.offered_pools)
+    return limited or state.left_of_ceilings != (None, None)
+
+
 @dataclass(slots=True)
 class Bin:
     """One node that may take pods. ``node`` is a node that exists or is planned; None for a further new node.
@@ -90,9 +96,7 @@ class ExhaustivePlacement:
         self._pods: frozenset[PodGroup] = frozenset()
         self._tops: dict[SpreadRule, int] = {}
         self._trials = 0
-        self._bounded = any(
-            pool_offers.pool.limits for pool_offers in state.offered_pools
-        ) or state.left_of_ceilings != (None, None)
+        self._bounded = is_bounded(state)
 
     def place(self, pods: Sequence[PodGroup]) -> bool:
         """Place all of these pods; return whether that succeeded. If not, the state is as before."""

@@ -2,9 +2,9 @@
 
 Nodes are sized, and pods chosen, while it is not yet known which pods can be placed in the end. A node may then be too
 small for a pod that must be beside others, or have the pods that leave out more pods than others would. Of a few pods,
-every better subset is tried, the best first. Of more pods, nodes are made larger, pods that
-belong together move to a node for all of them, and nodes with few pods are emptied and filled again together with the
-pending pods.
+every better subset is tried, the best first. Of more pods, nodes are made larger, pods that belong together move to a
+node for all of them, and nodes with few pods are emptied and filled again together with the pending pods. Then placed
+pods give way to pending ones (``pod_exchange``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,13 @@ from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits, sum_needs
 from joiner.planning.placement.exhaustive_placement import ExhaustivePlacement, RepairEffort
 from joiner.planning.placement.local_search import improve_plan
+from joiner.planning.placement.pod_exchange import PodExchange
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, keep_better, layout_of, restore_layout
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import (
+    EXCHANGE_STEPS,
     GROUP_REPAIR_STEPS,
     MOST_EMPTIED_NODES,
     MOST_REPAIRED_NODES,
@@ -28,7 +30,7 @@ from joiner.planning.tuning import (
 
 
 def place_pending(
-    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], made: ScoredPlan, meter: Meter
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], made: ScoredPlan, meter: Meter, *, seed: int
 ) -> ScoredPlan:
     """Place more of the pods that this plan leaves pending, if possible; leave the better plan in the state and return
     it."""
@@ -40,6 +42,9 @@ def place_pending(
         more = _place_best_subset(state, frontier, batch, effort)
     else:
         more = _place_remaining(state, frontier, batch, effort)
+        if any(state.left[group] for group in batch):
+            exchange = PodExchange(state, frontier, batch, RepairEffort(meter, EXCHANGE_STEPS), seed)
+            more = exchange.improve() or more
     if more:
         improve_plan(state, frontier, shares, meter)
     return keep_better(state, made)

@@ -32,6 +32,17 @@ def keeps_all_rules(state: PlanState) -> bool:
     return all(_one_beginning(state, group, there) for group, there in beside.items())
 
 
+def find_misplaced(state: PlanState) -> list[tuple[NodeState, PodGroup]]:
+    """Return each node and group of the plan whose pods may not stay there, by their rules about other pods."""
+    known: dict[tuple[SpreadRule, str | None], bool] = {}
+    return [
+        (node, group)
+        for node in (*state.existing, *state.new)
+        for group in node.planned
+        if not state.rules[group.index].free and not _may_stay(state, group, node, known)
+    ]
+
+
 def _anywhere(own: GroupRules, common_keys: Collection[str], most: dict[DomainCounts, int]) -> bool:
     """Return whether the group may stay on any of its nodes: no pod that it must be apart from is in any of its
     domains, and its spreads are level. ``common_keys`` are the keys that every node has. ``most`` caches the count of
