@@ -144,8 +144,6 @@ def node(*, closed: bool, created: str) -> dict[str, Any]:
         **({} if closed else {"karpenter.sh/initialized": "true"}),
         "karpenter.sh/registered": "true",
     }
-    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "58", "ephemeral-storage": "20Gi"}
-    since = {"lastHeartbeatTime": created, "lastTransitionTime": created}
     return {
         "metadata": {
             "name": "node-NUMBER",
@@ -164,15 +162,21 @@ def node(*, closed: bool, created: str) -> dict[str, Any]:
             "providerID": "aws:///ZONE/i-0NUMBER",
             "taints": [{"key": "joiner.dev/filling", "effect": "NoSchedule"}] if closed else [],
         },
-        "status": {
-            "capacity": allocatable,
-            "allocatable": allocatable,
-            "conditions": [
-                {"type": kind, "status": "True" if kind == "Ready" else "False", **since}
-                for kind in ("Ready", "DiskPressure")
-            ],
-            "images": [{"names": [f"registry.example/image-{n}@sha256:{'a' * 64}"], "sizeBytes": 1} for n in range(50)],
-        },
+        "status": _node_status(created),
+    }
+
+
+def _node_status(created: str) -> dict[str, Any]:
+    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "58", "ephemeral-storage": "20Gi"}
+    since = {"lastHeartbeatTime": created, "lastTransitionTime": created}
+    return {
+        "capacity": allocatable,
+        "allocatable": allocatable,
+        "conditions": [
+            {"type": kind, "status": "True" if kind == "Ready" else "False", **since}
+            for kind in ("Ready", "DiskPressure")
+        ],
+        "images": [{"names": [f"registry.example/image-{n}@sha256:{'a' * 64}"], "sizeBytes": 1} for n in range(50)],
     }
 
 

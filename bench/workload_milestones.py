@@ -12,7 +12,7 @@ Object = Mapping[str, Any]
 Stages = Mapping[str, tuple[float, float, int]]
 """By state: its first entry, its last exit, and the number of its entries."""
 
-LAUNCHES: Final = ("Launch one group", "Launch a group")
+LAUNCHES: Final = ("Launch one group", "Launch some groups")
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,14 +64,7 @@ class ClusterStack(Stack):
         self.interruption = InterruptionEventQueue(self, "Interruption", dependencies=dependencies, **machines)
         self.launch_templates = LaunchTemplateCollection(self, "LaunchTemplates", dependencies=dependencies)
         self.catalogue = CatalogueRefreshSchedule(self, "Catalogue", dependencies=dependencies)
-        self.installation = ManifestInstallation(
-            self,
-            "Installation",
-            dependencies=dependencies,
-            doorbell_url=self.doorbell.url,
-            admitted=self._functions_in_the_cluster(),
-            nodes=self.nodes,
-        )
+        self.installation = self._create_installation(dependencies)
         self.access = self._create_access_entries()
         self.alarms = Alarms(self, "Alarms", settings=settings, sources=self._alarm_sources())
         self.emptied = self._empty_bucket_on_deletion(dependencies)
@@ -105,6 +98,16 @@ class ClusterStack(Stack):
             dependencies=dependencies,
             scale_up_arn=self.scale_up.machine.arn,
             sweep_arn=self.sweep.machine.arn,
+        )
+
+    def _create_installation(self, dependencies: FunctionDependencies) -> ManifestInstallation:
+        return ManifestInstallation(
+            self,
+            "Installation",
+            dependencies=dependencies,
+            doorbell_url=self.doorbell.url,
+            admitted=self._functions_in_the_cluster(),
+            nodes=self.nodes,
         )
 
     def _functions_in_the_cluster(self) -> list[LambdaFunction]:

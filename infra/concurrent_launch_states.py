@@ -61,10 +61,10 @@ ADD_RECORD: Final = """{
 }"""
 
 LAUNCH_RESULT: Final = """{
-  "notLaunched": $count($states.input[notLaunched]),
+  "notLaunched": $sum($append([0], $states.input.notLaunched)),
   "paused": $count($states.input[paused]) > 0
 }"""
-"""JSONata: the output of the branch that launches, from the results of all groups."""
+"""JSONata: the output of the branch that launches, from the results of all invocations."""
 
 
 def launch_and_register(
@@ -94,8 +94,6 @@ def _launching(launches: LaunchStates) -> States:
     failed = fail_state("$states.input")
     return {
         "Launch all groups": launches.launch_groups(
-            group="Launch a group",
-            failure="This group was not launched",
             next="End the launches",
             catch=[Catch([EVERY_ERROR], "The launches failed", kept=False)],
         ),
@@ -112,6 +110,23 @@ def _launching(launches: LaunchStates) -> States:
         "The lease is lost": pass_state(),
         "The launches failed": failed,
     }
+
+
+def _check(launches: LaunchStates) -> Mapping[str, Any]:
+    """Check the registration of the nodes launched so far; its failure ends no launch."""
+    return launches.integrations.invoke(
+        launches.functions["check_registration"],
+        {
+            "wave": EXECUTION_NAME,
+            "gather": 0,
+            "events": jsonata("$newEvents"),
+            "launching": True,
+            "seconds": CHECK_DURING_LAUNCHES_SECONDS,
+        },
+        next="Let launches proceed",
+        assign={"newEvents": []},
+        catch=[Catch([EVERY_ERROR], "Let launches proceed", kept=False)],
+    )
 
 
 def _registration(launches: LaunchStates, record: Mapping[str, Any]) -> States:
@@ -139,19 +154,7 @@ def _registration(launches: LaunchStates, record: Mapping[str, Any]) -> States:
             },
             otherwise="Let launches proceed",
         ),
-        "Check registration so far": launches.integrations.invoke(
-            launches.functions["check_registration"],
-            {
-                "wave": EXECUTION_NAME,
-                "gather": 0,
-                "events": jsonata("$newEvents"),
-                "launching": True,
-                "seconds": CHECK_DURING_LAUNCHES_SECONDS,
-            },
-            next="Let launches proceed",
-            assign={"newEvents": []},
-            catch=[Catch([EVERY_ERROR], "Let launches proceed", kept=False)],
-        ),
+        "Check registration so far": _check(launches),
         "Let launches proceed": wait_state(
             jsonata(RECORD_PAUSE), assign={"pass": jsonata("$pass + 1")}, next="Record launches so far"
         ),

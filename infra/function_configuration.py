@@ -197,7 +197,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         groups=(VIEWERS, RECORDERS),
     ),
     "launch_instances": FunctionConfiguration(
-        "Launches instances for one group of similar claims",
+        "Launches instances for groups of similar claims",
         CalledApi.AWS,
         timeout_seconds=60,
         memory_mb=512,

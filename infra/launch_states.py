@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations
 from infra.state_machine_limits import (
-    CONCURRENT_LAUNCHES,
+    CONCURRENT_INVOCATIONS,
     GATHER_SECONDS,
+    GROUPS_OF_ONE_INVOCATION,
     REGISTRATION_CHECK_SECONDS,
     SETTLING_SECONDS,
     SHORTEST_BOOT_SECONDS,
@@ -34,6 +35,16 @@ SETTLING_EXPRESSION: Final = f"$states.result.Payload.settling > 0 ? {SETTLING_S
 """JSONata: nodes that got their pods at the end of a check open a second later. The next check waits for that itself:
 a wait inside the function costs half a state transition a second."""
 
+BATCHES: Final = f"""[
+  $map([0..$ceil($count($claims.groups) / {GROUPS_OF_ONE_INVOCATION}) - 1], function($batch) {{
+    {{
+      "first": $batch * {GROUPS_OF_ONE_INVOCATION},
+      "count": $min([{GROUPS_OF_ONE_INVOCATION}, $count($claims.groups) - $batch * {GROUPS_OF_ONE_INVOCATION}])
+    }}
+  }})
+]"""
+"""JSONata: the groups of each invocation of launch_instances."""
+
 NODES_SETTLE: Final = "$registration.settling > 0"
 """JSONata: whether the next check is due without a call of the doorbell."""
 
@@ -54,48 +65,52 @@ class LaunchStates:
     table: str
     functions: Mapping[str, CalledFunction]
 
-    def launch_groups(
-        self,
-        *,
-        group: str = "Launch one group",
-        failure: str = "This group was not launched",
-        next: str,
-        catch: Sequence[Catch],
-        assign: Mapping[str, Any] | None = None,
-    ) -> State:
-        """Launch all groups. A group that fails stops neither the others nor their record: its own record stays open
-        for the next round.
-
-        `group` and `failure` are the names of the states of one group.
+    def launch_groups(self, *, next: str, catch: Sequence[Catch], assign: Mapping[str, Any] | None = None) -> State:
+        """Launch all groups, several in one invocation. Groups that fail stop neither the others nor their record:
+        their own records stay open for the next round.
         """
+        failure = "These groups were not launched"
         # a Map sets no outer variable
-        launch = self.launch_group("$states.input.index", catch=[Catch([EVERY_ERROR], failure, kept=False)])
-        failed = pass_state(output={"notLaunched": True, "error": jsonata(FAILURE)})
+        launch = self._launch(
+            jsonata("$states.input.first"),
+            jsonata("$states.input.count"),
+            catch=[Catch([EVERY_ERROR], failure, kept=False)],
+        )
+        count = jsonata("$states.context.Map.Item.Value.count")
+        failed = pass_state(output={"notLaunched": count, "error": jsonata(FAILURE)})
         groups = map_state(
-            "$claims.groups",
-            selector={"index": jsonata("$states.context.Map.Item.Value")},
-            concurrency=CONCURRENT_LAUNCHES,
-            states={group: launch, failure: failed},
+            BATCHES,
+            selector={
+                "first": jsonata("$states.context.Map.Item.Value.first"),
+                "count": jsonata("$states.context.Map.Item.Value.count"),
+            },
+            concurrency=CONCURRENT_INVOCATIONS,
+            states={"Launch some groups": launch, failure: failed},
             next=next,
             catch=catch,
         )
         return {**groups, **({"Assign": assign} if assign else {})}
 
-    def launch_group(
+    def launch_one_group(self, *, next: str, catch: Sequence[Catch], assign: Mapping[str, Any]) -> State:
+        """Launch the only group."""
+        return self._launch(0, 1, next=next, catch=catch, assign=assign)
+
+    def _launch(
         self,
-        index: str,
+        first: int | str,
+        count: int | str,
         *,
         next: str | None = None,
         catch: Sequence[Catch],
         assign: Mapping[str, Any] | None = None,
     ) -> State:
-        """Launch one group; `index` is JSONata for its position."""
         return self.integrations.invoke(
             self.functions["launch_instances"],
             {
                 "lease": {"number": jsonata("$leaseNumber")},
                 "launches": jsonata("$claims.launches"),
-                "index": jsonata(index),
+                "first": first,
+                "count": count,
             },
             next=next,
             catch=catch,

@@ -228,8 +228,7 @@ def _launch_one_group(parts: MachineParts) -> State:
     # instances
     launched = {"groups": jsonata("$groups + 1"), "paused": jsonata("$states.result.Payload.paused = true")}
     failed = {"groups": jsonata("$groups + 1"), "failed": jsonata("$failed + 1")}
-    return parts.launches.launch_group(
-        "0",
+    return parts.launches.launch_one_group(
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Record launches", kept=False, assign=failed)],
         assign=launched,

@@ -40,7 +40,11 @@ meanwhile."""
 
 # Launches and registration, of scale-ups and disruptions
 
-CONCURRENT_LAUNCHES: Final = 15
+GROUPS_OF_ONE_INVOCATION: Final = 8
+"""Groups that one invocation of launch_instances launches at the same time, in its threads."""
+
+CONCURRENT_INVOCATIONS: Final = 2
+CONCURRENT_LAUNCHES: Final = GROUPS_OF_ONE_INVOCATION * CONCURRENT_INVOCATIONS
 """EC2's bucket for requests that change something holds about 50 and gets 5 a second, and a call takes some seconds. A
 throttled group is launched by the next round."""
 

@@ -12,7 +12,7 @@ from constructs import Construct
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.service_integrations import ServiceIntegrations
-from infra.settings import SweepSettings
+from infra.settings import Settings, SweepSettings
 from infra.sweep_states import SweepParts, WarmUp, sweep_definition
 from infra.workflow_functions import called_functions, create_functions
 
@@ -67,7 +67,11 @@ class SweepWorkflow(Construct):
             functions=called_functions({**self.functions, **self.shared}),
             warm_up=_warm_up(self.kept_warm, settings.sweep),
         )
-        self.machine = LoggedStateMachine(
+        self.machine = self._create_machine(parts, settings)
+        self.schedule = self._create_schedule(settings.sweep.every_minutes)
+
+    def _create_machine(self, parts: SweepParts, settings: Settings) -> LoggedStateMachine:
+        return LoggedStateMachine(
             self,
             "States",
             name=self.name,
@@ -75,7 +79,6 @@ class SweepWorkflow(Construct):
             kind=sfn.StateMachineType.EXPRESS,
             settings=settings,
         )
-        self.schedule = self._create_schedule(settings.sweep.every_minutes)
 
     def _own_arn(self) -> str:
         """Return the ARN of the machine by its name: a definition cannot refer to its own machine."""

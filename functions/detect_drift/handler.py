@@ -8,12 +8,14 @@ another version, such as one of Karpenter, gets the present digests.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.declared_statuses import write_declared_statuses
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import kind_of
@@ -24,7 +26,7 @@ from joiner.adapters.payload import Task, shortened
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
 from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
-from joiner.lifecycle.declared_status import StatusPatch, status_patches
+from joiner.lifecycle.declared_status import find_status_patch
 from joiner.planning import Snapshot
 from joiner.pools import InvalidManifest, NodeClaim, write_claim_status
 from joiner.reporting.drift_events import report_drift, report_ended_reservation
@@ -148,17 +150,8 @@ class DriftDetection:
             for key, one in desired.resolved.items()
             if key in desired.classes and one.generation == desired.classes[key].generation
         }
-        patches = status_patches(declared.manifests, pools={}, classes=current, problems=declared.problems, at=now)
-        by_kind = {kind.kind: kind for kind in kinds.NODE_CLASSES}
-
-        def write(patch: StatusPatch) -> None:
-            self._kube.patch(by_kind[patch.kind], patch.name, patch.changes, subresource="status")
-
-        answers, late = call_each_in_time(patches, write, KubeError, self._time_left)
-        return [
-            *(f"{each.kind}/{each.name}: {answer}" for each, answer in answers if answer is not None),
-            *(f"{each.kind}/{each.name}: no time was left" for each in late),
-        ]
+        find_patch = partial(find_status_patch, pools={}, classes=current, problems=declared.problems, at=now)
+        return write_declared_statuses(self._kube, declared.manifests, find_patch, self._time_left)
 
     def _desired(self, keys: Mapping[str, str]) -> tuple[DesiredNodes, list[NodeClaim], DeclaredClasses]:
         lists = {kind.plural: self._kube.list(kind) for kind in LISTED}

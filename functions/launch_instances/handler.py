@@ -1,14 +1,16 @@
-"""Launch instances: one CreateFleet for one group of similar claims, safe to repeat after a failure at any point.
+"""Launch instances: one CreateFleet for each group of similar claims, safe to repeat after a failure at any point.
 
 The launch is stored before the request is sent, in one transaction with the check that its lease is current. If a
 launch is found open, it is unknown whether its request was sent. Instances with the launch's tag are then its result.
 If there are fewer instances than claims, the same request is sent again with the same client token, and EC2 returns the
 same instances. A refusal, also of a launch template, is an outcome. The first outcome that is stored is the one that
 counts.
+
+One invocation launches several groups at a time. They wait for EC2 together, and one start of a sandbox serves all.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Event
 from typing import Any, Final
@@ -20,7 +22,7 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
+from joiner.adapters.ledger_items import LaunchRecord, LeaseLost, OfferingKey
 from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
@@ -56,7 +58,7 @@ class Launcher:
             logger.warning("Joiner is paused: nothing is launched")
             return {"paused": True}
         launch = documents.get_launch(self._store, key, index)
-        logger.append_keys(launch=launch.id, nodepool=launch.pool)
+        logger.thread_safe_append_keys(launch=launch.id, nodepool=launch.pool)
         known = self._ledger.launch(launch.id)
         outcome = (
             LaunchOutcome.from_json(known.outcome) if known and known.closed else self._launch(task, launch, known)
@@ -162,6 +164,36 @@ class Launcher:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 
 
+def launch_groups(launch: Callable[[int], Mapping[str, Any]], indexes: Sequence[int]) -> dict[str, Any]:
+    """Launch groups at the same time; `launch` launches one. Return ``{"launched", "short", "failed", "notLaunched",
+    "errors"}``, sums of their answers and the number of groups whose launch failed, or with ``"paused"``.
+
+    If only some fail, they are tried once more: each launch that has an outcome is kept. If all fail, or if the lease
+    is lost, the first error is raised.
+    """
+    answers = dict(call_each(indexes, launch, Exception))
+    failures = _failures(answers.values())
+    if 0 < len(failures) < len(indexes) and not any(isinstance(each, LeaseLost) for each in failures):
+        answers |= call_each([index for index in indexes if isinstance(answers[index], Exception)], launch, Exception)
+        failures = _failures(answers.values())
+    lost = [each for each in failures if isinstance(each, LeaseLost)]
+    if lost or len(failures) == len(indexes):
+        raise [*lost, *failures][0]
+    for each in failures:
+        logger.error(
+            "a group could not be launched; its launch stays open", error=type(each).__name__, reason=str(each)
+        )
+    done = [answer for answer in answers.values() if not isinstance(answer, Exception)]
+    total: dict[str, Any] = {name: sum(each.get(name, 0) for each in done) for name in ("launched", "short", "failed")}
+    codes = dict.fromkeys(code for each in done for code in each.get("errors", ()))
+    total |= {"notLaunched": len(failures), "errors": list(codes)[:CODES_SHOWN]}
+    return total | ({"paused": True} if any("paused" in each for each in done) else {})
+
+
+def _failures(answers: Iterable[Mapping[str, Any] | Exception]) -> list[Exception]:
+    return [each for each in answers if isinstance(each, Exception)]
+
+
 def _short_offerings(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
     """Return the offering that was short. If every type or zone is short, return it and each one that this launch
     requested.
@@ -181,13 +213,17 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     if "dryRun" in event:  # joiner accept: dry runs, outside any execution
         return send_dry_runs(environment.client("ec2"), Launch.from_json(event["dryRun"]))
     task = environment.task(event)
+    logger.thread_safe_clear_keys()
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     ec2 = Ec2(environment.client("ec2"), environment.fleet_client())
     launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause(launching=True))
-    answer = launcher.answer(task, event["launches"], int(event["index"]), now, environment.lease_end(context, now))
-    if "paused" in answer:
-        return answer
-    counts = {"NodesLaunched": answer["launched"], "NodesShort": answer["short"], "LaunchesFailed": answer["failed"]}
+    until, first = environment.lease_end(context, now), int(event["first"])
+    answer = launch_groups(
+        lambda index: launcher.answer(task, event["launches"], index, now, until),
+        range(first, first + int(event["count"])),
+    )
+    failed = answer["failed"] + answer["notLaunched"]
+    counts = {"NodesLaunched": answer["launched"], "NodesShort": answer["short"], "LaunchesFailed": failed}
     metrics.publish(task.cluster.name, counts)
     return answer

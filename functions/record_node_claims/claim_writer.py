@@ -12,12 +12,13 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
-from joiner.names import EXECUTION, LEASE
+from joiner.names import EXECUTION, GENERATIONS, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
 from joiner.pools.capacity_reservations import RESERVATION_LABELS
 from joiner.pools.drift_hashes import build_hash_annotations
+from joiner.pools.registration_health import format_generations
 from joiner.pools.standalone_claims import adopt_claim
 
 logger = Logger(child=True)
@@ -64,7 +65,10 @@ def list_intents(
                     requirements=node.requirements,
                     requests=node.requests + node.daemon_overhead,
                     labels=labels,
-                    annotations=build_hash_annotations(pool, node_class),
+                    annotations={
+                        **build_hash_annotations(pool, node_class),
+                        GENERATIONS: format_generations(pool.generation, resolved.generation),
+                    },
                     capacity=node.capacity,
                     allocatable=node.allocatable,
                 ),

@@ -11,6 +11,7 @@ writes the same objects.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -25,6 +26,7 @@ from functions.record_node_claims.buffer_recording import (
 from functions.record_node_claims.claim_writer import ClaimIntent, ClaimWriter, list_intents
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.declared_statuses import write_declared_statuses
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, list_claims, write_conditions
@@ -41,7 +43,7 @@ from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_holds import find_class_holds
-from joiner.lifecycle.declared_status import StatusPatch, status_patches
+from joiner.lifecycle.declared_status import find_status_patch
 from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan, Snapshot
@@ -235,21 +237,15 @@ class ClaimRecording:
         now: datetime,
     ) -> None:
         """Write the conditions of pools and classes; the next pass retries a failed write."""
-        patches = status_patches(
-            _declared(kept),
+        find_patch = partial(
+            find_status_patch,
             pools={pool.key: pool for pool in kept.world.pools},
             classes=classes,
             problems=problems,
             at=now,
         )
-        kinds_by_name = {kind.kind: kind for kind in kinds.KINDS.values()}
-
-        def write(patch: StatusPatch) -> None:
-            self._kube.patch(kinds_by_name[patch.kind], patch.name, patch.changes, subresource="status")
-
-        for patch, answer in call_each(patches, write, KubeError):
-            if isinstance(answer, KubeError):
-                logger.warning("a status could not be written", object=f"{patch.kind}/{patch.name}", reason=str(answer))
+        for reason in write_declared_statuses(self._kube, _declared(kept), find_patch):
+            logger.warning("a status could not be written", reason=reason)
 
 
 @dataclass(frozen=True, slots=True)

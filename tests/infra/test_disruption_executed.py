@@ -48,7 +48,7 @@ SECOND_LOOK = [
     "Is the proposal still valid?",
 ]
 MARKING = ["Mark nodes", "Are replacements needed?"]
-LAUNCHING = ["Record node claims", "Launch instances", "Launch one group", "Record launches"]
+LAUNCHING = ["Record node claims", "Launch instances", "Launch some groups", "Record launches"]
 RELEASING = ["Release the lease", "Did it ring meanwhile?", "Are nodes marked?"]
 SETTLING = ["Settle disruptions", "May nodes be retired?"]
 ENDING = ["Give the turn back", "How did it end?", "Summarise"]

@@ -89,16 +89,16 @@ def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(account: ScriptedAc
 
 
 def test_a_group_that_cannot_be_launched_stops_no_other(account: ScriptedAccount[ScaleUpMachine]) -> None:
-    claims = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2}
+    claims = {"launches": "launches/x/1.json.gz", "groups": list(range(9)), "claims": 9}
     machines = account.machines(record_node_claims=[claims], launch_instances=["Broken"])
 
     execution = machines.start()
 
     ended = machines.end(execution)
     assert ended["status"] == "SUCCEEDED"
-    assert json.loads(ended["output"])["failed"] == 2
+    assert json.loads(ended["output"])["failed"] == 9
     states = machines.states(execution)
-    assert (states.count("This group was not launched"), states.count("Record launches")) == (2, 1)
+    assert (states.count("These groups were not launched"), states.count("Record launches")) == (2, 1)
 
 
 def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(
@@ -113,7 +113,10 @@ def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(
     assert "Record launches" in machines.states(execution)
 
 
-TWO_GROUPS = {"launches": "launches/x/1.json.gz", "groups": [0, 1], "claims": 2, "postponed": 0, "events": ["planned"]}
+NINE_GROUPS = {"launches": "launches/x/1.json.gz", "groups": list(range(9)), "claims": 9, "postponed": 0} | {
+    "events": ["planned"]
+}
+"""One more than an invocation launches."""
 
 
 def recording(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
@@ -127,9 +130,9 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     order: list[str] = []
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        if event["index"] == 1:
+        if event["first"] == 8:
             assert checked.wait(40), "no node was checked while the second launch ran"
-        order.append(f"launched {event['index']}")
+        order.append(f"launched {event['first']}")
         return LAUNCHED
 
     def check(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
@@ -138,7 +141,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
         return {**JOINED, "done": not event.get("launching")}
 
     machines = account.machines(
-        record_node_claims=[TWO_GROUPS],
+        record_node_claims=[NINE_GROUPS],
         launch_instances=[launch],
         record_launches=[recording],
         check_registration=[check],
@@ -148,7 +151,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert order[:3] == ["launched 0", "checked while launching", "launched 1"]
+    assert order[:3] == ["launched 0", "checked while launching", "launched 8"]
     assert order[-1] == "checked"
     first, *_, last = machines.calls["check_registration"]
     assert (first["launching"], first["wave"], first["events"]) == (True, "up-1", ["launched-1"])
@@ -170,7 +173,7 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
     launched = threading.Event()
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        if event["index"] == 1:
+        if event["first"] == 8:
             launched.wait(15)
         return LAUNCHED
 
@@ -184,7 +187,7 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
         return "Broken" if event.get("launching") else JOINED
 
     machines = account.machines(
-        record_node_claims=[TWO_GROUPS],
+        record_node_claims=[NINE_GROUPS],
         launch_instances=[launch],
         record_launches=[record],
         check_registration=[check],
@@ -213,7 +216,7 @@ def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_no
         return "LeaseLost"
 
     machines = account.machines(
-        record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=["LeaseLost"]
+        record_node_claims=[NINE_GROUPS], launch_instances=[launch], record_launches=["LeaseLost"]
     )
 
     execution = machines.start()
@@ -231,7 +234,7 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
     recorded = threading.Event()
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        assert event["index"] == 0 or recorded.wait(40), "nothing was recorded while the second launch ran"
+        assert event["first"] == 0 or recorded.wait(40), "nothing was recorded while the second launch ran"
         return LAUNCHED
 
     def record(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
@@ -239,7 +242,7 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
         recorded.set()
         return {**recording(machines, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
 
-    machines = account.machines(record_node_claims=[TWO_GROUPS], launch_instances=[launch], record_launches=[record])
+    machines = account.machines(record_node_claims=[NINE_GROUPS], launch_instances=[launch], record_launches=[record])
 
     execution = machines.start()
     ended = machines.end(execution)

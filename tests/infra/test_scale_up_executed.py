@@ -47,7 +47,8 @@ def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(
     summary = json.loads(ended["output"])
     assert (summary["pods"], summary["launched"], summary["rounds"], summary["nodes"]) == (3, 1, 1, [{"name": "n"}])
     call = machines.calls["launch_instances"][0]
-    assert (call["schema"], call["round"], call["index"], call["launches"]) == (1, 1, 0, "launches/x/1.json.gz")
+    assert (call["schema"], call["round"], call["first"], call["count"]) == (1, 1, 0, 1)
+    assert call["launches"] == "launches/x/1.json.gz"
     assert (call["lease"], call["execution"]["id"], call["execution"]["name"]) == ({"number": 1}, execution, "up-1")
     assert set(call["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
 

@@ -17,24 +17,12 @@ LINES_OF_FUNCTION: Final = 40
 
 LONG_FILES: Final[dict[str, str]] = {}
 LONG_FUNCTIONS: Final[dict[str, str]] = {
-    "launching/node_class_resolution.py resolve_node_class": "one value of many parts, and the order of its problems",
     "packing/randomized_rounding.py pack_greedily": "one loop over arrays, whose steps depend on each other",
     "packing/randomized_greedy.py pack_best_of_attempts": "one loop over arrays, whose steps depend on each other",
     "packing/column_generation.py _rounded": "one loop over arrays, whose steps depend on each other",
     "packing/node_filling.py NodeFiller.__init__": "the arrays that all fillings share",
     "packing/node_filling.py NodeFiller._take": "one loop over arrays, whose steps depend on each other",
-    "launching/launch_grouping.py _launch": "one value of many parts",
-    "model/volume_constraints.py find_volume_constraints": "one rule a kind of volume, with the results of all",
-    "cluster/pod_constraints.py decode_constraints": "one value of many parts",
-    "infra/cluster_stack.py ClusterStack.__init__": "the constructs of the stack, in the order of their dependencies",
-    "infra/sweep_workflow.py SweepWorkflow.__init__": "the constructs of the sweep, in the order of their dependencies",
-    "infra/concurrent_launch_states.py _registration": "the states of one branch",
     "aws/installation.py install_services": "the services, in the order in which they need each other",
-    "node_agent/node_objects.py registered": "one manifest",
-    "ec2/instance_launches.py _problems": "the refusals of RunInstances, in the order of EC2",
-    "eks/access_entries.py AccessEntries.create": "the refusals of CreateAccessEntry, in the order of EKS",
-    "pricing/price_list.py product_of": "one document of the Price List API",
-    "bench/cluster_manifests.py node": "one manifest",
 }
 
 

@@ -120,17 +120,21 @@ def registered(
             "providerID": instance.provider_id,
             "taints": [*registration.taints, {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}],
         },
-        "status": {
-            "capacity": to_kube(node_capacity.capacity),
-            "allocatable": to_kube(node_capacity.allocatable),
-            "conditions": _conditions(now),
-            "addresses": [
-                {"type": "InternalIP", "address": instance.address},
-                {"type": "Hostname", "address": instance.name},
-            ],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-            "nodeInfo": _node_info(instance, software),
-        },
+        "status": _status(instance, node_capacity, software, now),
+    }
+
+
+def _status(instance: Ec2Instance, node_capacity: NodeCapacity, software: NodeSoftware, now: datetime) -> Object:
+    return {
+        "capacity": to_kube(node_capacity.capacity),
+        "allocatable": to_kube(node_capacity.allocatable),
+        "conditions": _conditions(now),
+        "addresses": [
+            {"type": "InternalIP", "address": instance.address},
+            {"type": "Hostname", "address": instance.name},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": _node_info(instance, software),
     }
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from joiner.cluster import Resources
-from joiner.lifecycle.declared_status import status_patches
+from joiner.lifecycle.declared_status import StatusPatch, find_status_patch
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.lifecycle.node_deadlines import INITIALIZATION
 from joiner.lifecycle.pool_usage import usage_patches
@@ -17,6 +17,11 @@ CLASS = ResolvedNodeClass("default", "EC2NodeClass", generation=1)
 
 def manifest(kind: str, name: str, status: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"kind": kind, "metadata": {"name": name, "generation": 1}, "status": status or {}}
+
+
+def status_patches(manifests: list[dict[str, Any]], **known: Any) -> list[StatusPatch]:
+    found = (find_status_patch(each, **known) for each in manifests)
+    return [patch for patch in found if patch is not None]
 
 
 def conditions(changes: Any) -> dict[str, tuple[str, str]]:

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from joiner.pools import Conditions
-from joiner.pools.registration_health import add_registrations, judge_registrations, reset_registrations
+from joiner.pools.registration_health import (
+    RegistrationOutcome,
+    add_registrations,
+    judge_registrations,
+    reset_registrations,
+)
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GOOD, BAD = "Registered", "RegistrationTimeout"
@@ -26,7 +31,7 @@ def pool(*outcomes: str, generation: int = 3, observed: int = 3, class_generatio
 
 
 def outcomes_after(*added: str, before: dict[str, Any]) -> list[str]:
-    changes = add_registrations(before, added, NOON)
+    changes = add_registrations(before, [RegistrationOutcome(each) for each in added], NOON)
     assert changes is not None
     return list(changes["status"]["lastRegistrations"])
 
@@ -75,10 +80,20 @@ def test_outcomes_of_an_earlier_generation_do_not_count() -> None:
 
 
 def test_an_outcome_that_changes_nothing_is_not_written() -> None:
-    changes = add_registrations(pool(), [GOOD] * 4, NOON)
+    changes = add_registrations(pool(), [RegistrationOutcome(GOOD)] * 4, NOON)
     assert changes is not None and changes["metadata"] == {"resourceVersion": "12"}
     assert Conditions.from_kube(changes["status"]["conditions"])["NodeRegistrationHealthy"].true
 
     settled = pool()
     settled["status"] |= changes["status"]
-    assert add_registrations(settled, [GOOD], NOON) is None
+    assert add_registrations(settled, [RegistrationOutcome(GOOD)], NOON) is None
+
+
+def test_a_node_that_was_launched_before_a_change_of_the_pool_or_of_its_class_does_not_count() -> None:
+    before = pool(GOOD, generation=3, class_generation=7)
+    of = {"3/7": GOOD, "2/7": BAD, "3/6": BAD, "4/7": BAD, "": "InstanceEnded"}
+
+    changes = add_registrations(before, [RegistrationOutcome(each, made_from) for made_from, each in of.items()], NOON)
+
+    assert changes is not None and changes["status"]["lastRegistrations"] == [GOOD, GOOD, "InstanceEnded"]
+    assert add_registrations(before, [RegistrationOutcome(BAD, "2/7")] * 2, NOON) is None

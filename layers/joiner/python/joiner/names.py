@@ -107,6 +107,7 @@ POOL_ANNOTATIONS: Final = (
 
 LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
+GENERATIONS: Final = "joiner.dev/generations"  # of the pool and of the class that a claim was made from, such as 3/1
 LAUNCH: Final = "joiner.dev/launch"
 PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the launched offering
 

@@ -53,6 +53,20 @@ def problem(asked: LaunchPool, backend: Any) -> Problem | None:
     return next(_problems(asked, backend), None)
 
 
+def _group_problems(data: Mapping[str, Any], subnet: Any, backend: Any) -> Iterator[Problem]:
+    for group_id in _group_ids(data):
+        group = backend.get_security_group_from_id(group_id)
+        if group is None:
+            yield "InvalidGroup.NotFound", f"The security group '{group_id}' does not exist"
+        elif subnet is not None and group.vpc_id != subnet.vpc_id:
+            yield "InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks."
+    if any(len(groups) > GROUPS_OF_AN_INTERFACE for groups in _groups_by_interface(data)):
+        yield (
+            "SecurityGroupsPerInterfaceLimitExceeded",
+            "The maximum number of security groups per interface has been reached.",
+        )
+
+
 def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     data, pool = asked.data, asked.pool
     subnet = next((zones[asked.subnet_id] for zones in backend.subnets.values() if asked.subnet_id in zones), None)
@@ -79,17 +93,7 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     yield from placement_groups.placement_problems(data, pool, backend)
     yield from processor_options.processor_problems(data, pool.instance_type)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)
-    for group_id in _group_ids(data):
-        group = backend.get_security_group_from_id(group_id)
-        if group is None:
-            yield "InvalidGroup.NotFound", f"The security group '{group_id}' does not exist"
-        elif subnet is not None and group.vpc_id != subnet.vpc_id:
-            yield "InvalidParameter", f"Security group {group_id} and subnet {subnet.id} belong to different networks."
-    if any(len(groups) > GROUPS_OF_AN_INTERFACE for groups in _groups_by_interface(data)):
-        yield (
-            "SecurityGroupsPerInterfaceLimitExceeded",
-            "The maximum number of security groups per interface has been reached.",
-        )
+    yield from _group_problems(data, subnet, backend)
     if pool.lifecycle == SPOT and not SPOT_ROLE.exists():
         yield NO_SPOT_ROLE
     yield from _tag_problems(data, pool.lifecycle)

@@ -7,7 +7,7 @@ group of nodes, and takes no others.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -155,24 +155,7 @@ class AccessEntries:
             list(asked.get("kubernetesGroups") or []),
             asked.get("username"),
         )
-        if kind not in TYPES:
-            raise InvalidParameterException(**_message(f"The access entry type {kind} is not valid."))
-        if (problem := principal_problem(principal)) is not None:
-            raise InvalidParameterException(**_message(problem))
-        if kind != "STANDARD" and (groups or username):
-            raise InvalidRequestException(
-                **_message(f"Access entries of type {kind} take no kubernetesGroups and no username.")
-            )
-        if reserved := [group for group in groups if group.startswith(RESERVED_PREFIXES)]:
-            raise InvalidParameterException(
-                **_message(
-                    f"The kubernetes group name {reserved[0]} is invalid, it cannot start with a reserved prefix."
-                )
-            )
-        if username and username.startswith(RESERVED_PREFIXES):
-            raise InvalidParameterException(
-                **_message(f"The username {username} is invalid, it cannot start with a reserved prefix.")
-            )
+        _refuse_invalid(principal, kind, groups, username)
         with self._lock:
             if (cluster, principal) in self._entries:
                 raise ResourceInUseException(
@@ -334,3 +317,23 @@ def _associate_all(store: AccessEntries, entry: AccessEntry, properties: Mapping
     for policy in properties.get("AccessPolicies") or []:
         scope = {"type": policy["AccessScope"]["Type"], "namespaces": policy["AccessScope"].get("Namespaces")}
         store.associate(entry.cluster, entry.principal, policy["PolicyArn"], scope)
+
+
+def _refuse_invalid(principal: str, kind: str, groups: Sequence[str], username: str | None) -> None:
+    """Raise the error of EKS for an entry that it does not accept."""
+    if kind not in TYPES:
+        raise InvalidParameterException(**_message(f"The access entry type {kind} is not valid."))
+    if (problem := principal_problem(principal)) is not None:
+        raise InvalidParameterException(**_message(problem))
+    if kind != "STANDARD" and (groups or username):
+        raise InvalidRequestException(
+            **_message(f"Access entries of type {kind} take no kubernetesGroups and no username.")
+        )
+    if reserved := [group for group in groups if group.startswith(RESERVED_PREFIXES)]:
+        raise InvalidParameterException(
+            **_message(f"The kubernetes group name {reserved[0]} is invalid, it cannot start with a reserved prefix.")
+        )
+    if username and username.startswith(RESERVED_PREFIXES):
+        raise InvalidParameterException(
+            **_message(f"The username {username} is invalid, it cannot start with a reserved prefix.")
+        )

@@ -83,8 +83,26 @@ def products_of(instance_type: str) -> Iterable[dict[str, Any]]:
     yield product_of(instance_type)
 
 
-def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor: float = 1.0) -> dict[str, Any]:
+def _attributes(instance_type: str) -> dict[str, str]:
     info = INSTANCE_TYPES[instance_type]
+    return {
+        "servicecode": "AmazonEC2",
+        "servicename": "Amazon Elastic Compute Cloud",
+        "instanceType": instance_type,
+        "regionCode": REGION,
+        "locationType": "AWS Region",
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "licenseModel": "No License required",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+        "vcpu": str(info["VCpuInfo"]["DefaultVCpus"]),
+        "memory": f"{info['MemoryInfo']['SizeInMiB'] / 1024:g} GiB",
+    }
+
+
+def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor: float = 1.0) -> dict[str, Any]:
     sku = hashlib.sha256(f"{instance_type}{''.join(different)}".encode()).hexdigest()[:16].upper()
     term = f"{sku}.{OFFER_TERM}"
     price = f"{Ec2Prices.packaged().on_demand(instance_type) * factor:.10f}"
@@ -95,27 +113,12 @@ def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor
         "endRange": "Inf",
         "pricePerUnit": {"USD": price},
     }
-    bare_metal = bool(info.get("BareMetal"))
+    bare_metal = bool(INSTANCE_TYPES[instance_type].get("BareMetal"))
     return {
         "product": {
             "productFamily": "Compute Instance (bare metal)" if bare_metal else "Compute Instance",
             "sku": sku,
-            "attributes": {
-                "servicecode": "AmazonEC2",
-                "servicename": "Amazon Elastic Compute Cloud",
-                "instanceType": instance_type,
-                "regionCode": REGION,
-                "locationType": "AWS Region",
-                "operatingSystem": "Linux",
-                "tenancy": "Shared",
-                "preInstalledSw": "NA",
-                "licenseModel": "No License required",
-                "capacitystatus": "Used",
-                "marketoption": "OnDemand",
-                "vcpu": str(info["VCpuInfo"]["DefaultVCpus"]),
-                "memory": f"{info['MemoryInfo']['SizeInMiB'] / 1024:g} GiB",
-            }
-            | ({different[0]: different[1]} if different[0] else {}),
+            "attributes": _attributes(instance_type) | ({different[0]: different[1]} if different[0] else {}),
         },
         "serviceCode": "AmazonEC2",
         "terms": {

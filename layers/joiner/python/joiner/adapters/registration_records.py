@@ -10,7 +10,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel_calls import call_each
 from joiner.pools import NodeClaim
-from joiner.pools.registration_health import add_registrations
+from joiner.pools.registration_health import RegistrationOutcome, add_registrations
 from joiner.reporting.events import Event
 from joiner.reporting.registration_health_events import report_registration_health
 
@@ -24,12 +24,12 @@ def record_registrations(
 
     A Provisioner has no such condition. What is not written here is not repeated: the condition is advice for people.
     """
-    by_pool: dict[str, list[str]] = {}
+    by_pool: dict[str, list[RegistrationOutcome]] = {}
     for claim, outcome in outcomes:
         if claim.pool_key.startswith(NODEPOOL_KEY):
-            by_pool.setdefault(claim.pool, []).append(outcome)
+            by_pool.setdefault(claim.pool, []).append(RegistrationOutcome.of(claim, outcome))
 
-    def record(each: tuple[str, list[str]]) -> list[Event]:
+    def record(each: tuple[str, list[RegistrationOutcome]]) -> list[Event]:
         return _record_one(kube, each[0], each[1], at)
 
     answers = call_each(by_pool.items(), record, KubeError)
@@ -37,7 +37,7 @@ def record_registrations(
     return events, [f"NodePool/{pool}: {answer}" for (pool, _), answer in answers if isinstance(answer, KubeError)]
 
 
-def _record_one(kube: Kube, pool: str, outcomes: list[str], at: datetime) -> list[Event]:
+def _record_one(kube: Kube, pool: str, outcomes: list[RegistrationOutcome], at: datetime) -> list[Event]:
     """Return the events of the version that was patched."""
     events: list[Event] = []
 

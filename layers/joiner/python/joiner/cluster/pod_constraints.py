@@ -253,24 +253,13 @@ def decode_constraints(kept: bytes) -> PodConstraints:
         requests=sum_pod_requests(spec, spec.get("status")),
         selector=Requirements.from_labels(spec.get("nodeSelector")),
         terms=None if required is None else tuple(NodeSelectorTerm.from_kube(term) for term in required),
-        preferences=tuple(
-            NodePreference(int(one.get("weight") or 1), NodeSelectorTerm.from_kube(one.get("preference") or {}))
-            for one in _preferred(node)
-        ),
+        preferences=_node_preferences(node),
         tolerations=tuple(sorted({Toleration.from_kube(one) for one in spec.get("tolerations") or ()}, key=repr)),
         affinity=tuple(PodAffinityTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(beside)),
         anti_affinity=tuple(
             PodAffinityTerm.from_kube(one, namespace=namespace, labels=labels) for one in _required(away)
         ),
-        pod_preferences=tuple(
-            PodPreference(
-                int(one.get("weight") or 1),
-                PodAffinityTerm.from_kube(one["podAffinityTerm"], namespace=namespace, labels=labels),
-                apart,
-            )
-            for side, apart in ((beside, False), (away, True))
-            for one in _preferred(side)
-        ),
+        pod_preferences=_pod_preferences(beside, away, namespace, labels),
         spreads=tuple(
             TopologySpreadConstraint.from_kube(one, labels=labels)
             for one in spec.get("topologySpreadConstraints") or ()
@@ -295,6 +284,27 @@ def _required(side: Manifest) -> list[Manifest]:
 
 def _preferred(side: Manifest) -> list[Manifest]:
     return list(side.get("preferredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+def _node_preferences(node: Manifest) -> tuple[NodePreference, ...]:
+    return tuple(
+        NodePreference(int(one.get("weight") or 1), NodeSelectorTerm.from_kube(one.get("preference") or {}))
+        for one in _preferred(node)
+    )
+
+
+def _pod_preferences(
+    beside: Manifest, away: Manifest, namespace: str, labels: Mapping[str, str]
+) -> tuple[PodPreference, ...]:
+    return tuple(
+        PodPreference(
+            int(one.get("weight") or 1),
+            PodAffinityTerm.from_kube(one["podAffinityTerm"], namespace=namespace, labels=labels),
+            apart,
+        )
+        for side, apart in ((beside, False), (away, True))
+        for one in _preferred(side)
+    )
 
 
 def _host_ports(spec: Manifest) -> tuple[HostPort, ...]:

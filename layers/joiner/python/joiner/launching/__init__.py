@@ -25,6 +25,7 @@ from joiner.launching.launch_outcome import (
     read_fleet_answer,
     read_fleet_refusal,
 )
+from joiner.launching.node_class_answers import NodeClassAnswers
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import (
     ImageQuery,
@@ -32,7 +33,7 @@ from joiner.launching.node_class_queries import (
     build_queries,
     query_parameter_images,
 )
-from joiner.launching.node_class_resolution import NodeClassAnswers, resolve_node_class
+from joiner.launching.node_class_resolution import resolve_node_class
 
 __all__ = [
     "AllowedResources",

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
@@ -212,6 +212,7 @@ def _launch(
         names.EXECUTION: execution,
     }
     token = hashlib.sha256(f"{identity}/token".encode()).hexdigest()
+    order = [offer for offer, _ in images]
     return Launch(
         id=identity,
         token=token,
@@ -219,24 +220,38 @@ def _launch(
         claim_kind=first.claim.kind,
         pool=first.pool.key,
         capacity_type=first.capacity_type,
-        request=build_fleet_request(
-            offers,
-            order=[offer for offer, _ in images],
-            resolved=first.resolved,
-            node_class=first.node_class,
-            capacity_type=first.capacity_type,
-            count=len(group),
-            tags=tags,
-            token=token,
-            market_type=find_market_type(first.reservation) if first.reservation else "",
-            instance_tags={names.NODECLAIM: claims[0], names.NAME_TAG: claims[0]} if len(claims) == 1 else {},
-            prioritized=first.prioritized,
-        ),
+        request=_request(group, offers, order, tags=tags, token=token),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
         labels=first.resolved.placement_labels,
+    )
+
+
+def _request(
+    group: Sequence[PreparedClaim],
+    offers: Mapping[str, Sequence[LaunchOffering]],
+    order: Sequence[LaunchOffering],
+    *,
+    tags: Mapping[str, str],
+    token: str,
+) -> dict[str, Any]:
+    """Return the CreateFleet request for a group of claims; the instance of a single claim has its name."""
+    first = group[0].wanted
+    name = first.claim.name
+    return build_fleet_request(
+        offers,
+        order=order,
+        resolved=first.resolved,
+        node_class=first.node_class,
+        capacity_type=first.capacity_type,
+        count=len(group),
+        tags=tags,
+        token=token,
+        market_type=find_market_type(first.reservation) if first.reservation else "",
+        instance_tags={names.NODECLAIM: name, names.NAME_TAG: name} if len(group) == 1 else {},
+        prioritized=first.prioritized,
     )
 
 

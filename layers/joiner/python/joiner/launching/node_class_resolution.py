@@ -4,14 +4,13 @@ A class that cannot be resolved is also a value. Its problems become conditions.
 continue.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from joiner import names
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.launching.additional_cost_computation import compute_node_costs
-from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
+from joiner.launching.block_devices import VolumeAnswers, find_volume_problems
 from joiner.launching.declared_problems import (
     allowed_roles,
     find_assumed_family,
@@ -24,8 +23,8 @@ from joiner.launching.image_families import default_devices
 from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_families.image_variants import requirements_of
 from joiner.launching.image_owners import find_owner_problems
-from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
-from joiner.launching.node_class_queries import build_queries
+from joiner.launching.node_class_answers import Answer, NodeClassAnswers
+from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import (
     choose_family,
     choose_image_family,
@@ -34,46 +33,22 @@ from joiner.launching.node_images import (
 )
 from joiner.launching.node_interfaces import find_interface_problems, gives_public_address
 from joiner.launching.placement_group_matching import (
-    SELECTOR,
     find_placement_problems,
     limit_subnets,
     read_placement_group,
 )
 from joiner.launching.reservation_matching import find_reservation_problems, read_reservations
-from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
-from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY
+from joiner.launching.selected_resources import (
+    find_group_problems,
+    find_problems_beyond_settings,
+    find_subnet_problems,
+    list_public_subnets,
+    read_security_groups,
+    read_subnets,
+)
+from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass
 
-Answer = Mapping[str, Any]
 IPV6: Final = "ipv6"
-
-USUAL_GROUPS: Final = 5
-"""Security groups of a network interface that every account may have."""
-MOST_GROUPS: Final = 16
-"""Security groups of a network interface with the highest quota."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeClassAnswers:
-    """All answers to the queries of ``build_queries``.
-
-    ``profile_roles`` maps each requested instance profile that exists to its role names. ``asked_at`` (RFC 3339, UTC)
-    decides which images are deprecated; if it is empty, none are. ``group_zones`` are the zones of the instances in the
-    placement group. ``parameter_images`` describes the images of
-    ``parameters`` if the class has its own volumes. ``ebs_defaults`` is None if they could not be read.
-    """
-
-    subnets: Sequence[Answer] = ()
-    security_groups: Sequence[Answer] = ()
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    images: Sequence[Answer] = ()
-    profile_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    asked_at: str = ""
-    parameter_images: Sequence[Answer] = ()
-    snapshots: Sequence[Answer] = ()
-    ebs_defaults: EbsDefaults | None = None
-    reservations: Sequence[Answer] = ()
-    placement_groups: Sequence[Answer] = ()
-    group_zones: Sequence[str] = ()
 
 
 def resolve_node_class(
@@ -91,34 +66,28 @@ def resolve_node_class(
     ``cluster`` is the name of the cluster. ``overhead_price`` is what the running of a node costs in $/h.
     """
     group = read_placement_group(found.placement_groups)
-    selected = _subnets(found, gives_public_address(node_class))
+    selected = read_subnets(found, gives_public_address(node_class))
     subnets = limit_subnets(selected, group, found.group_zones)
     region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
     reservations = read_reservations(found.reservations, found.asked_at, group)
     return ResolvedNodeClass(
-        name=node_class.name,
-        kind=node_class.kind,
+        node_class.name,
+        node_class.kind,
         ami_family=choose_family(node_class),
         subnets=subnets,
-        security_groups=_security_groups(found),
+        security_groups=read_security_groups(found),
         images=images,
         instance_profile=profile,
         problems=(
-            *_subnet_problems(node_class, found, ceilings, cluster),
-            *_group_problems(node_class, found, ceilings, cluster),
-            *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
-            *_image_problems(node_class, images, ceilings, kubernetes_version),
-            *_missing_images(node_class, images, ceilings),
-            *_missing_parameters(node_class, images, found),
+            *find_subnet_problems(node_class, found, ceilings, cluster),
+            *find_group_problems(node_class, found, ceilings, cluster),
+            *_all_image_problems(node_class, found, images, ceilings, kubernetes_version),
             *profile_problems,
-            *find_user_data_problems(node_class),
-            *_volume_problems(node_class, found, ceilings),
-            *_network_problems(ip_family),
-            *find_interface_problems(node_class, _public_subnets(found)),
+            *_declared_problems(node_class, found, ceilings, ip_family),
             *find_reservation_problems(node_class, reservations),
-            *_problems_beyond_settings(found, ceilings),
+            *find_problems_beyond_settings(found, ceilings),
             *find_placement_problems(node_class, group, selected, found.group_zones),
         ),
         generation=node_class.generation,
@@ -128,131 +97,32 @@ def resolve_node_class(
     )
 
 
-def _subnets(found: NodeClassAnswers, public: bool | None) -> tuple[Subnet, ...]:
-    """Return the subnets, those with the most free addresses first."""
-    return tuple(
-        sorted(
-            {_subnet(described, public) for described in found.subnets},
-            key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
-        )
-    )
-
-
-def _public_subnets(found: NodeClassAnswers) -> list[str]:
-    return sorted({one["SubnetId"] for one in found.subnets if one.get("MapPublicIpOnLaunch")})
-
-
-def _security_groups(found: NodeClassAnswers) -> tuple[SecurityGroup, ...]:
-    groups = {SecurityGroup(one["GroupId"], one.get("GroupName", "")) for one in found.security_groups}
-    return tuple(sorted(groups, key=lambda group: group.id))
-
-
-def _subnet(described: Answer, public: bool | None) -> Subnet:
-    """Read a subnet. The class decides about public addresses before the subnet's MapPublicIpOnLaunch."""
-    return Subnet(
-        described["SubnetId"],
-        described["AvailabilityZone"],
-        described.get("AvailableIpAddressCount", 0),
-        described.get("AvailabilityZoneId", ""),
-        bool(described.get("MapPublicIpOnLaunch")) if public is None else public,
-    )
-
-
-def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
-    """Return filters as text for a message.
-
-    >>> describe_filters([{"Name": "tag:karpenter.sh/discovery", "Values": ["prod"]}])
-    'tag karpenter.sh/discovery = prod'
-    """
-    words = {"tag-key": "any tag"}
-    return " and ".join(
-        f"tag {one['Name'][4:]} = {one['Values'][0]}"
-        if one["Name"].startswith("tag:")
-        else f"{words.get(one['Name'], one['Name'])} {one['Values'][0]}"
-        for one in filters
-    )
-
-
-def _subnet_problems(
-    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
+def _all_image_problems(
+    node_class: NodeClass,
+    found: NodeClassAnswers,
+    images: Sequence[Image],
+    ceilings: NodeClassPolicy,
+    kubernetes_version: str,
 ) -> list[NodeClassProblem]:
-    field = field_path(node_class, "subnetSelector")
-    if found.subnets:
-        beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
-        message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
-        return [NodeClassProblem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
-    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).subnets)
-    remedy = "tag the subnets that nodes may use, or change the selector"
-    return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
-
-
-def _group_problems(
-    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
-) -> list[NodeClassProblem]:
-    field, allowed = field_path(node_class, "securityGroupSelector"), ceilings.security_groups
-    if found.security_groups:
-        beyond = _beyond(found.security_groups, "GroupId", allowed)
-        message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
-        refused = [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
-        return [*refused, *_count_problems(field, sorted(each["GroupId"] for each in found.security_groups))]
-    wanted = "; or ".join(
-        describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).security_groups
-    )
-    remedy = "tag the security groups that nodes shall have, or change the selector"
+    """Return the problems of the images: owners that are not allowed, images that do not suit, and missing ones."""
     return [
-        NodeClassProblem(
-            "SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}"
-        )
+        *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
+        *_image_problems(node_class, images, ceilings, kubernetes_version),
+        *_missing_images(node_class, images, ceilings),
+        *_missing_parameters(node_class, images, found),
     ]
 
 
-def _problems_beyond_settings(found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
-    """Return the problems of capacity reservations and placement groups that the settings do not allow."""
-    problems = []
-    if ceilings.reservations is not None:
-        field, setting, allowed = "spec.capacityReservationSelectorTerms", "capacityReservations", ceilings.reservations
-        if beyond := _beyond(found.reservations, "CapacityReservationId", allowed):
-            message = _not_allowed(field, "capacity reservation", setting, beyond, allowed)
-            problems.append(NodeClassProblem("ValidationSucceeded", "CapacityReservationNotAllowed", message))
-    if ceilings.placement_groups is not None:
-        allowed = ceilings.placement_groups
-        if beyond := _beyond(found.placement_groups, "GroupName", allowed):
-            message = _not_allowed(SELECTOR, "placement group", "placementGroups", beyond, allowed)
-            problems.append(NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupNotAllowed", message))
-    return problems
-
-
-def _count_problems(field: str, groups: Sequence[str]) -> list[NodeClassProblem]:
-    """Return the problem of more security groups than a network interface can have.
-
-    The default quota of an account is five; it can be raised to sixteen. Source: Amazon VPC user guide, "Amazon VPC
-    quotas" (security groups per network interface).
-    """
-    if len(groups) <= USUAL_GROUPS:
-        return []
-    found = f"{field}: it selects {len(groups)} security groups ({', '.join(groups)})"
-    if len(groups) > MOST_GROUPS:
-        message = f"{found}, and a network interface has at most {MOST_GROUPS}: select fewer"
-        return [NodeClassProblem("SecurityGroupsReady", "TooManySecurityGroups", message)]
-    message = (
-        f"{found}, and EC2 refuses more than {USUAL_GROUPS} for a network interface unless the quota of the account "
-        "was raised: select fewer, or request a higher quota of security groups per network interface (L-2AFB9258)"
-    )
-    return [NodeClassProblem("SecurityGroupsReady", "TooManySecurityGroups", message, "warning")]
-
-
-def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:
-    """Return the ids that the settings do not allow.
-
-    The author of the class selected them, so each one is reported.
-    """
-    tags = {each[key]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())} for each in described}
-    return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
-
-
-def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
-    remedy = f"tag it so, select others, or add it to nodeClasses.{setting} in clusters/NAME.yaml and deploy"
-    return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"
+def _declared_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, ip_family: str
+) -> list[NodeClassProblem]:
+    """Return the problems of user data, volumes and network interfaces that the class declares."""
+    return [
+        *find_user_data_problems(node_class),
+        *_volume_problems(node_class, found, ceilings),
+        *_network_problems(ip_family),
+        *find_interface_problems(node_class, list_public_subnets(found)),
+    ]
 
 
 def _volume_problems(

@@ -30,40 +30,39 @@ class StatusPatch:
     changes: Manifest
 
 
-def status_patches(
-    manifests: Iterable[Manifest],
+def find_status_patch(
+    manifest: Manifest,
     *,
     pools: Mapping[str, NodePool],
     classes: Mapping[str, ResolvedNodeClass],
     problems: Sequence[InvalidManifest],
     at: datetime,
-) -> list[StatusPatch]:
-    """Return a patch for each manifest (with its `kind`) whose status would change; pools and classes by key
-    (``Kind/name``).
+) -> StatusPatch | None:
+    """Return the patch for one manifest (with its `kind`); None if its status would not change.
+
+    Pools and classes are by key (``Kind/name``).
     """
-    patches = []
-    for manifest in manifests:
-        kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
-        key = f"{kind}/{name}"
-        own = [problem for problem in problems if problem.object == key]
-        present: Manifest = manifest.get("status") or {}
-        before = Conditions.from_kube(present.get("conditions"))
-        generation = int(manifest["metadata"].get("generation") or 0)
-        if key in pools:
-            changes = _of_pool(pools[key], own, classes, present, at)
-        elif key in classes:
-            changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
-        elif kind == OVERLAY:
-            changes = _of_overlay(own, before, generation, at)
-        elif any(problem.severity == "error" for problem in own):
-            changes = _of_broken(own, before, generation, at)
-        else:
-            continue  # a class that no pool names is not resolved
-        if kind in POOLS and "nodes" not in present:
-            patches.append(StatusPatch(kind, name, {"status": {**changes, "nodes": 0}}))
-        elif any(present.get(field) != value for field, value in changes.items() if value or present.get(field)):
-            patches.append(StatusPatch(kind, name, {"status": changes}))
-    return patches
+    kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
+    key = f"{kind}/{name}"
+    own = [problem for problem in problems if problem.object == key]
+    present: Manifest = manifest.get("status") or {}
+    before = Conditions.from_kube(present.get("conditions"))
+    generation = int(manifest["metadata"].get("generation") or 0)
+    if key in pools:
+        changes = _of_pool(pools[key], own, classes, present, at)
+    elif key in classes:
+        changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
+    elif kind == OVERLAY:
+        changes = _of_overlay(own, before, generation, at)
+    elif any(problem.severity == "error" for problem in own):
+        changes = _of_broken(own, before, generation, at)
+    else:
+        return None  # a class that no pool names is not resolved
+    if kind in POOLS and "nodes" not in present:
+        return StatusPatch(kind, name, {"status": {**changes, "nodes": 0}})
+    if any(present.get(field) != value for field, value in changes.items() if value or present.get(field)):
+        return StatusPatch(kind, name, {"status": changes})
+    return None
 
 
 def _of_pool(

@@ -16,7 +16,7 @@ from joiner.cluster import Node, Taint
 from joiner.cluster.node_shards import shard_of
 from joiner.pools import NodeClaim
 
-NOT_ON_NODES: Final = frozenset({names.LEASE})  # annotations of a claim that do not concern its node
+NOT_ON_NODES: Final = frozenset({names.LEASE, names.GENERATIONS})  # annotations of a claim that do not concern its node
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 The last four outcomes are in the pool's status. The condition is False if two of them are failures, True if one is a
 success and at most one a failure, and otherwise Unknown. A change of the pool or of its class removes the outcomes. The
-condition is for people: it is no part of ``Ready``. Source: Karpenter, core `pkg/state/nodepoolhealth`.
+condition is for people: it is no part of ``Ready``. Source: Karpenter, core `pkg/state/nodepoolhealth`. A node that was
+launched before that change does not count: an annotation of its claim has the generations of both.
 
 >>> judge_registrations(["Registered", "RegistrationTimeout"])[0], judge_registrations(["RegistrationTimeout"])[0]
 ('True', 'Unknown')
@@ -11,10 +12,13 @@ condition is for people: it is no part of ``Ready``. Source: Karpenter, core `pk
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from joiner.names import GENERATIONS
 from joiner.pools.conditions import Conditions, Status
+from joiner.pools.node_claim import NodeClaim
 
 HEALTHY: Final = "NodeRegistrationHealthy"
 FIELD: Final = "lastRegistrations"
@@ -28,6 +32,28 @@ REMEMBERED: Final = 4
 FAILURES_OF_UNHEALTHY: Final = 2
 
 Manifest = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationOutcome:
+    """The outcome of one claim's launch. `generations` are those of its annotation, empty if it has none."""
+
+    outcome: str
+    generations: str = ""
+
+    @classmethod
+    def of(cls, claim: NodeClaim, outcome: str) -> "RegistrationOutcome":
+        """Return the outcome of a claim."""
+        return cls(outcome, claim.annotations.get(GENERATIONS, ""))
+
+
+def format_generations(pool: int, node_class: int) -> str:
+    """Return the value of the annotation.
+
+    >>> format_generations(3, 1)
+    '3/1'
+    """
+    return f"{pool}/{node_class}"
 
 
 def judge_registrations(outcomes: Sequence[str]) -> tuple[Status, str, str]:
@@ -62,12 +88,21 @@ def with_registration_health(
     return conditions.set(HEALTHY, status, reason, message, at=at, generation=generation)
 
 
-def add_registrations(manifest: Manifest, outcomes: Sequence[str], at: datetime) -> dict[str, Any] | None:
-    """Return the merge patch for the status of a NodePool after more outcomes; None if nothing changes."""
+def add_registrations(
+    manifest: Manifest, outcomes: Sequence[RegistrationOutcome], at: datetime
+) -> dict[str, Any] | None:
+    """Return the merge patch for the status of a NodePool after more outcomes; None if nothing changes.
+
+    Outcomes of other generations of the pool and its class do not count.
+    """
     status: Manifest = manifest.get("status") or {}
     generation = int(manifest["metadata"].get("generation") or 0)
+    present = format_generations(generation, int(status.get("nodeClassObservedGeneration") or 0))
+    of_present = [each.outcome for each in outcomes if each.generations in ("", present)]
+    if not of_present:
+        return None
     before = reset_registrations(status, generation=generation, class_generation=None)
-    after = (*before, *outcomes)[-REMEMBERED:]
+    after = (*before, *of_present)[-REMEMBERED:]
     known = Conditions.from_kube(status.get("conditions"))
     conditions = with_registration_health(known, after, generation=generation, at=at)
     changes = {"conditions": conditions.to_kube(), FIELD: list(after)}

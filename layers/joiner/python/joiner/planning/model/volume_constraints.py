@@ -96,16 +96,7 @@ def find_volume_constraints(
     common = _common((*wanting, *having), volumes)
     volumes, families = bind_static_volumes(having, wanting, volumes)
     alike: dict[tuple[str, tuple[str, ...]], VolumeConstraints] = {}
-    found: dict[str, VolumeConstraints] = {}
-    for pod in having:
-        leads = tuple(
-            f"{pod.namespace}/{name}"
-            for name in volumes.unbound(pod.namespace, pod.constraints.volume_claims)
-            if wanted[pod.namespace, name]
-        )
-        own = _families_of(pod, families)
-        if leads or own:
-            found[pod.key] = VolumeConstraints(key=f"leads {leads} {_names(own)}", shared=leads, families=own)
+    found = _constraints_of_placed(having, volumes, wanted, families)
     for pod in wanting:
         same = (pod.namespace, pod.constraints.volume_claims)
         if same not in alike:
@@ -121,6 +112,26 @@ def find_volume_constraints(
             found[pod.key] = VolumeConstraints(key=why, refused=why)
             continue
         found[pod.key] = alike[same]
+    return found
+
+
+def _constraints_of_placed(
+    having: Iterable[Pod],
+    volumes: Volumes,
+    wanted: Mapping[ClaimName, int],
+    families: Mapping[ClaimName, VolumeSet],
+) -> dict[str, VolumeConstraints]:
+    """Return the constraints of placed pods that share an unbound claim with pending pods or hold a static volume."""
+    found: dict[str, VolumeConstraints] = {}
+    for pod in having:
+        leads = tuple(
+            f"{pod.namespace}/{name}"
+            for name in volumes.unbound(pod.namespace, pod.constraints.volume_claims)
+            if wanted[pod.namespace, name]
+        )
+        own = _families_of(pod, families)
+        if leads or own:
+            found[pod.key] = VolumeConstraints(key=f"leads {leads} {_names(own)}", shared=leads, families=own)
     return found
 
 

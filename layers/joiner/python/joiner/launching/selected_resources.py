@@ -1,0 +1,151 @@
+"""The subnets and security groups that a node class selects, and selected resources that the settings do not allow."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from joiner.launching.image_families.image_family import field_path
+from joiner.launching.node_class_answers import Answer, NodeClassAnswers
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
+from joiner.launching.node_class_queries import build_queries
+from joiner.launching.placement_group_matching import (
+    SELECTOR,
+)
+from joiner.pools import NodeClass, NodeClassProblem, SecurityGroup, Subnet
+from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY
+
+USUAL_GROUPS: Final = 5
+"""Security groups of a network interface that every account may have."""
+
+MOST_GROUPS: Final = 16
+"""Security groups of a network interface with the highest quota."""
+
+
+def read_subnets(found: NodeClassAnswers, public: bool | None) -> tuple[Subnet, ...]:
+    """Return the subnets, those with the most free addresses first."""
+    return tuple(
+        sorted(
+            {_subnet(described, public) for described in found.subnets},
+            key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
+        )
+    )
+
+
+def list_public_subnets(found: NodeClassAnswers) -> list[str]:
+    """Return the ids of the subnets whose instances have a public address by default."""
+    return sorted({one["SubnetId"] for one in found.subnets if one.get("MapPublicIpOnLaunch")})
+
+
+def read_security_groups(found: NodeClassAnswers) -> tuple[SecurityGroup, ...]:
+    """Return the security groups, sorted by id."""
+    groups = {SecurityGroup(one["GroupId"], one.get("GroupName", "")) for one in found.security_groups}
+    return tuple(sorted(groups, key=lambda group: group.id))
+
+
+def _subnet(described: Answer, public: bool | None) -> Subnet:
+    """Read a subnet. The class decides about public addresses before the subnet's MapPublicIpOnLaunch."""
+    return Subnet(
+        described["SubnetId"],
+        described["AvailabilityZone"],
+        described.get("AvailableIpAddressCount", 0),
+        described.get("AvailabilityZoneId", ""),
+        bool(described.get("MapPublicIpOnLaunch")) if public is None else public,
+    )
+
+
+def describe_filters(filters: Sequence[Mapping[str, Any]]) -> str:
+    """Return filters as text for a message.
+
+    >>> describe_filters([{"Name": "tag:karpenter.sh/discovery", "Values": ["prod"]}])
+    'tag karpenter.sh/discovery = prod'
+    """
+    words = {"tag-key": "any tag"}
+    return " and ".join(
+        f"tag {one['Name'][4:]} = {one['Values'][0]}"
+        if one["Name"].startswith("tag:")
+        else f"{words.get(one['Name'], one['Name'])} {one['Values'][0]}"
+        for one in filters
+    )
+
+
+def find_subnet_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
+) -> list[NodeClassProblem]:
+    """Return the problem of a class that selects no subnet, or subnets that the settings do not allow."""
+    field = field_path(node_class, "subnetSelector")
+    if found.subnets:
+        beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
+        message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
+        return [NodeClassProblem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
+    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).subnets)
+    remedy = "tag the subnets that nodes may use, or change the selector"
+    return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
+
+
+def find_group_problems(
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, cluster: str
+) -> list[NodeClassProblem]:
+    """Return the problems of security groups: none selected, too many, or some that the settings do not allow."""
+    field, allowed = field_path(node_class, "securityGroupSelector"), ceilings.security_groups
+    if found.security_groups:
+        beyond = _beyond(found.security_groups, "GroupId", allowed)
+        message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
+        refused = [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
+        return [*refused, *_count_problems(field, sorted(each["GroupId"] for each in found.security_groups))]
+    wanted = "; or ".join(
+        describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).security_groups
+    )
+    remedy = "tag the security groups that nodes shall have, or change the selector"
+    return [
+        NodeClassProblem(
+            "SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}"
+        )
+    ]
+
+
+def find_problems_beyond_settings(found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    """Return the problems of capacity reservations and placement groups that the settings do not allow."""
+    problems = []
+    if ceilings.reservations is not None:
+        field, setting, allowed = "spec.capacityReservationSelectorTerms", "capacityReservations", ceilings.reservations
+        if beyond := _beyond(found.reservations, "CapacityReservationId", allowed):
+            message = _not_allowed(field, "capacity reservation", setting, beyond, allowed)
+            problems.append(NodeClassProblem("ValidationSucceeded", "CapacityReservationNotAllowed", message))
+    if ceilings.placement_groups is not None:
+        allowed = ceilings.placement_groups
+        if beyond := _beyond(found.placement_groups, "GroupName", allowed):
+            message = _not_allowed(SELECTOR, "placement group", "placementGroups", beyond, allowed)
+            problems.append(NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupNotAllowed", message))
+    return problems
+
+
+def _count_problems(field: str, groups: Sequence[str]) -> list[NodeClassProblem]:
+    """Return the problem of more security groups than a network interface can have.
+
+    The default quota of an account is five; it can be raised to sixteen. Source: Amazon VPC user guide, "Amazon VPC
+    quotas" (security groups per network interface).
+    """
+    if len(groups) <= USUAL_GROUPS:
+        return []
+    found = f"{field}: it selects {len(groups)} security groups ({', '.join(groups)})"
+    if len(groups) > MOST_GROUPS:
+        message = f"{found}, and a network interface has at most {MOST_GROUPS}: select fewer"
+        return [NodeClassProblem("SecurityGroupsReady", "TooManySecurityGroups", message)]
+    message = (
+        f"{found}, and EC2 refuses more than {USUAL_GROUPS} for a network interface unless the quota of the account "
+        "was raised: select fewer, or request a higher quota of security groups per network interface (L-2AFB9258)"
+    )
+    return [NodeClassProblem("SecurityGroupsReady", "TooManySecurityGroups", message, "warning")]
+
+
+def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) -> list[str]:
+    """Return the ids that the settings do not allow.
+
+    The author of the class selected them, so each one is reported.
+    """
+    tags = {each[key]: {tag["Key"]: tag["Value"] for tag in each.get("Tags", ())} for each in described}
+    return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
+
+
+def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
+    remedy = f"tag it so, select others, or add it to nodeClasses.{setting} in clusters/NAME.yaml and deploy"
+    return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"
