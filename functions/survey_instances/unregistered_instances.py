@@ -77,11 +77,12 @@ class ConsoleKeeping:
         """Read and store one output. An instance may end before it has written anything."""
         moment = int(now.timestamp())
         self._retirements.note_console_read(claim, moment)  # before the read, which may outlast the function
-        lines = keep_last_lines(self._ec2.console_output(instance))
+        output = self._ec2.console_output(instance)
+        lines = keep_last_lines(output)
         if not lines.strip():
             return
         key = documents.put_console(self._store, claim, instance, lines)
-        cause = find_console_cause(lines)
+        cause = find_console_cause(output)
         logger.warning("a node never registered", nodeclaim=claim, instance=instance, console=key, cause=cause)
         place = f"its console output is the document {key} of Joiner's bucket"
         self._retirements.note_console(claim, f"{cause}; {place}" if cause else place, moment)
