@@ -16,7 +16,12 @@ from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.reporting.cluster_size_events import report_cluster_too_large
 from joiner.reporting.disruption_events import report_paused
-from joiner.reporting.doorbell_events import describe_missing_role, describe_missing_webhooks, report_missing_webhooks
+from joiner.reporting.doorbell_events import (
+    describe_missing_role,
+    describe_missing_webhooks,
+    report_missing_role,
+    report_missing_webhooks,
+)
 from joiner.reporting.events import Event
 from joiner.reporting.repair_events import report_blocked_repair
 
@@ -84,6 +89,7 @@ class SurveyReports:
                 logger.info("the events of all pods ring the doorbell again")
         except NotFound:
             reason = describe_missing_role(task.cluster.name)
+            self.publish([report_missing_role(pool, reason) for pool in survey.pools], survey, task)
         except KubeError as error:  # pods that are not listed ring in any case
             reason = f"the listed pods of the last scale-up could not be cleared: {error}"
         else:

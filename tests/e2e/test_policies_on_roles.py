@@ -74,3 +74,19 @@ def test_no_other_role_is_written(cluster: PolicedCluster) -> None:
         with pytest.raises(ApiError) as error:
             writer.call(method, path, {"rules": []}, content_type=MERGE if method == "PATCH" else "application/json")
         assert error.value.status == 403, (method, path)
+
+
+def test_a_role_of_the_same_name_in_another_namespace_is_not_written(cluster: PolicedCluster) -> None:
+    """RBAC allows it: the right is on the name, in every namespace."""
+    elsewhere = f"{RBAC}/namespaces/default/roles"
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "joiner:listed-pods"}}
+    cluster.admin.create(elsewhere, role)
+    writer = cluster.member(VIEWERS, LISTED_POD_WRITERS)
+    changes = {"rules": [{**RULE, "resourceNames": ["uid-1"]}]}
+    path = f"{elsewhere}/joiner:listed-pods"
+
+    try:
+        refused("but the rules of the Role", lambda: writer.call("PATCH", path, changes, content_type=MERGE))
+        assert not cluster.admin.call("GET", path).get("rules")
+    finally:
+        cluster.admin.call("DELETE", path)

@@ -136,13 +136,18 @@ def test_the_sweep_keeps_the_record_while_an_execution_holds_the_lease(cluster: 
     assert recorded(cluster) == []
 
 
-def test_a_missing_role_is_a_reason_of_the_sweep(cluster: SimulatedCluster) -> None:
+def test_a_missing_role_is_a_reason_of_the_sweep_and_an_event_of_the_pool(cluster: SimulatedCluster) -> None:
     cluster.prepare()
     cluster.kube.delete(kinds.ROLES, LISTED_PODS_ROLE, namespace=LISTED_PODS_NAMESPACE)
 
     surveyed, _ = cluster.survey("1")
 
-    assert surveyed["reasons"] == [
+    missing = (
         "Role joiner:listed-pods does not exist in kube-system: each pod of a burst calls the doorbell twice. "
         "To install it: cdk deploy -c cluster=demo -c rotate=WORD with a new WORD"
-    ]
+    )
+    assert surveyed["reasons"] == [missing]
+    assert [
+        (each["regarding"]["kind"], each["reason"], each["type"], each["note"])
+        for each in cluster.kube.all(kinds.EVENTS)
+    ] == [("NodePool", "ListedPodsRoleMissing", "Warning", missing)]

@@ -1,4 +1,4 @@
-"""Events of a cluster whose API server does not call the doorbell: one on every pool."""
+"""Events of a cluster that lacks a part of the doorbell: one on every pool."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def describe_missing_webhooks(missing: Sequence[str], cluster: str, interval: in
 
 
 def describe_missing_role(cluster: str) -> str:
-    """Return the effect of the missing Role of listed pods, and the remedy. Pods ring in any case, so it is no event.
+    """Return the effect of the missing Role of listed pods, and the remedy.
 
     >>> describe_missing_role("prod")[:58]
     'Role joiner:listed-pods does not exist in kube-system: eac'
@@ -35,3 +35,10 @@ def describe_missing_role(cluster: str) -> str:
 def report_missing_webhooks(pool: NodePool, message: str) -> Event:
     """Return the event of a pool whose pods wait for the sweep; there is one in ten minutes while it lasts."""
     return Event(Subject.pool(pool), "DoorbellMissing", "Survey", message, "Warning", news="DoorbellMissing")
+
+
+def report_missing_role(pool: NodePool, message: str) -> Event:
+    """Return the event of a pool whose pods ring more often than needed; there is one in ten minutes while it lasts."""
+    return Event(
+        Subject.pool(pool), "ListedPodsRoleMissing", "Survey", message, "Warning", news="ListedPodsRoleMissing"
+    )
