@@ -186,7 +186,10 @@ def test_without_time_for_another_call_no_console_output_is_read_and_no_instance
     assert {"GetConsoleOutput", "CreateTags"} <= set(failed.ec2.asked[before:])
 
 
-def test_the_calls_for_one_console_output_fit_into_the_reserve_of_the_function() -> None:
+def test_the_calls_for_one_console_output_fit_into_the_reserve_of_the_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     config = environment.single_try_client("ec2").meta.config
 
     assert config.retries["total_max_attempts"] == 1
