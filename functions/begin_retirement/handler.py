@@ -309,7 +309,7 @@ def _events(
     if claim is None:
         return []
     events = retirement_events.report_retirement(claim, node, reason)
-    if launch_failure and claim.pool:
+    if launch_failure:
         return events + retirement_events.report_ended_at_launch(claim, launch_failure)
     return events + ([retirement_events.report_boot_failure(claim, boot_failure)] if boot_failure else [])
 

@@ -55,11 +55,11 @@ class ClaimRebuilding:
             if one["instance"] in nodes and one["instance"] not in known
         ]
         answers, late = call_each_in_time(
-            wanted, lambda one: self._rebuild(*one, pools, now), KubeError, self._time_left
+            wanted, lambda one: self._rebuild(*one, pools, task.execution.name, now), KubeError, self._time_left
         )
         rebuilt = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
         left = [
-            f"node {node.name}: {answer or 'its pool or its class is unknown'}"
+            f"node {node.name}: {answer or 'its class is unknown'}"
             for (node, _), answer in answers
             if answer not in rebuilt
         ]
@@ -77,9 +77,11 @@ class ClaimRebuilding:
             logger.warning("an event could not be written", reason=unwritten)
         return {"rebuilt": [claim.name for claim in rebuilt], "left": shortened(left, LEFT_SHOWN)}
 
-    def _rebuild(self, node: Node, name: str, pools: Mapping[str, NodePool], now: datetime) -> NodeClaim | None:
+    def _rebuild(
+        self, node: Node, name: str, pools: Mapping[str, NodePool], execution: str, now: datetime
+    ) -> NodeClaim | None:
         for called in (name, ""):
-            claim = rebuilt_claim(node, pools.get(pool_key_of(node)), called, at=now)
+            claim = rebuilt_claim(node, pools.get(pool_key_of(node)), called, at=now, execution=execution)
             made = self._create(claim) if claim is not None else None
             if claim is not None and made is not None:
                 claim = replace(claim, uid=made.uid)

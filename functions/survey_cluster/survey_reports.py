@@ -105,7 +105,8 @@ class SurveyReports:
         blocked = {**find_impaired_pools(impaired, instances), **find_blocked_pools(survey)}
         for key, reason in blocked.items():
             logger.warning("nodes are not repaired", pool=key, reason=reason)
-        self.publish([report_blocked_repair(pools[key], reason) for key, reason in blocked.items()], survey, task)
+        events = [report_blocked_repair(pools[key], reason) for key, reason in blocked.items() if key in pools]
+        self.publish(events, survey, task)
         return [f"{key}: {reason}" for key, reason in blocked.items()]
 
     def report_waiting_disruptions(

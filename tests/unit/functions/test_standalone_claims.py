@@ -7,11 +7,13 @@ import pytest
 
 from joiner import names
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.payload import Execution, Task
 from joiner.pools import NodeClaim
+from tests.unit.functions.loading import load
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import SimulatedCluster
-from tests.unit.functions.small_account import pending
-from tests.unit.functions.sweeping import claims, looked, retired
+from tests.unit.functions.small_account import CLUSTER, pending
+from tests.unit.functions.sweeping import claims, looked, retired, without_claim
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 
@@ -246,3 +248,57 @@ def test_an_execution_that_stops_after_the_launch_keeps_the_instance(cluster: Si
 
     assert [(claim.name, claim.initialized) for claim in claims(cluster)] == [("mine", True)]
     assert len(cluster.ec2.instances) == 1
+
+
+def test_a_claim_that_was_lost_is_rebuilt_from_its_node_and_not_launched_again(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    swept(cluster, 1)
+    (before,) = claims(cluster)
+    without_claim(cluster, before)
+
+    looked(cluster, 2)
+    rebuild = looked(cluster, 3)[1]["rebuild"]
+    task = Task(Execution("sweep-4", "arn:4", ""), CLUSTER, 0, 1)
+    done = load("rebuild_claims").ClaimRebuilding(cluster.kube).answer(task, rebuild, cluster.now)
+
+    assert done == {"rebuilt": ["mine"], "left": []}
+    (after,) = claims(cluster)
+    assert (after.provider_id, after.pool, after.class_ref) == (before.provider_id, "", before.class_ref)
+    assert swept(cluster, 5)["unlaunchedClaims"] == 0
+    assert len(cluster.ec2.instances) == 1
+
+
+def test_a_rebuilt_claim_whose_status_is_not_written_yet_is_not_launched(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    cluster.kube.objects["nodeclaims", "", "mine"]["metadata"]["annotations"] = {names.EXECUTION: "sweep-1"}
+
+    assert swept(cluster, 1)["unlaunchedClaims"] == 0
+    assert cluster.ec2.instances == {}
+
+
+def test_an_unhealthy_node_of_a_claim_without_a_pool_is_repaired(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare())
+    swept(cluster, 1)
+    (claim,) = claims(cluster)
+    since = {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T12:00:00Z"}
+    node_of(cluster, claim)["status"]["conditions"] = [since]
+    cluster.now += timedelta(hours=1)
+
+    assert retired(looked(cluster, 2)[0]) == [("mine", "unhealthy")]
+
+
+def test_a_machine_is_launched_for_the_provisioner_that_its_label_names(cluster: SimulatedCluster) -> None:
+    machine: dict[str, Any] = {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Machine",
+        "metadata": {"name": "old", "uid": "uid-old"},
+        "spec": {"machineTemplateRef": {"kind": "AWSNodeTemplate", "name": "default"}, "requirements": [ON_DEMAND]},
+    }
+    cluster.prepare().kube.put(machine)
+
+    swept(cluster, 1)
+
+    (found,) = claims(cluster)
+    assert found.conditions["Launched"].message == (
+        "metadata.labels[karpenter.sh/provisioner-name]: a Machine is launched for a Provisioner: set its name here"
+    )

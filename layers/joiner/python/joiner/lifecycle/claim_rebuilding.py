@@ -20,17 +20,20 @@ OF_THE_NODE: Final = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALI
 DECIDED: Final = (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE, names.ARCH, names.OS)
 
 
-def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime) -> NodeClaim | None:
-    """Return the claim of `node`, under its former `name` if known; None if the node has no pool, or its class is
-    unknown.
+def rebuilt_claim(
+    node: Node, pool: NodePool | None, name: str, *, at: datetime, execution: str = ""
+) -> NodeClaim | None:
+    """Return the claim of `node`, under its former `name` if known; None if its class is unknown.
+
+    The name of the `execution` that rebuilds it distinguishes it from a claim of a user, which has no instance yet.
     """
     kind: ClaimKind = "Machine" if names.PROVISIONER in node.labels else "NodeClaim"
     _, _, pool_name = pool_key_of(node).partition("/")
     class_ref = pool.class_ref if pool is not None else _class_of(node, kind, pool_name)
-    if not pool_name or not node.provider_id or class_ref is None:
+    if not node.provider_id or class_ref is None or not class_ref.name:
         return None
     claim = NodeClaim(
-        name=name or build_claim_name(pool_name, node.instance_id[-7:]),
+        name=name or build_claim_name(pool_name or class_ref.name, node.instance_id[-7:]),
         kind=kind,
         class_ref=class_ref,
         pool=pool_name,
@@ -38,6 +41,7 @@ def rebuilt_claim(node: Node, pool: NodePool | None, name: str, *, at: datetime)
         requirements=Requirements.from_labels({key: node.labels[key] for key in DECIDED if key in node.labels}),
         taints=pool.taints if pool is not None else (),
         labels={key: value for key, value in node.labels.items() if key not in OF_THE_NODE},
+        annotations={names.EXECUTION: execution} if execution else {},
         expire_after=pool.expire_after if pool is not None else None,
         termination_grace_period=pool.termination_grace_period if pool is not None else None,
         provider_id=node.provider_id,

@@ -8,21 +8,25 @@ voluntarily. Source: Karpenter, core `pkg/controllers/nodeclaim/lifecycle`.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from joiner import names
 from joiner.pools.node_claim import NodeClaim
-from joiner.pools.node_pool import NodePool
+from joiner.pools.node_pool import NodeClassRef, NodePool
+
+UNOWNED: Final = NodePool("", NodeClassRef("EC2NodeClass", ""), claim="claims without a pool")
+"""The pool whose defaults hold for the nodes of claims without a pool, where a rule needs one."""
 
 
 def awaits_launch(claim: NodeClaim) -> bool:
-    """Return whether it is a standalone claim without an instance.
+    """Return whether it is a standalone claim without an instance. A claim that an execution wrote or rebuilt is none.
 
-    >>> from joiner.pools.node_pool import NodeClassRef
     >>> mine = NodeClaim("mine", NodeClassRef("EC2NodeClass", "default"))
-    >>> awaits_launch(mine)
-    True
+    >>> awaits_launch(mine), awaits_launch(replace(mine, annotations={names.EXECUTION: "sweep-1"}))
+    (True, False)
     """
-    return not (claim.lease or claim.provider_id or claim.launched or claim.deleting)
+    written = claim.lease or names.EXECUTION in claim.annotations
+    return not (written or claim.provider_id or claim.launched or claim.deleting)
 
 
 def find_claims_to_launch(claims: Iterable[NodeClaim], launching: Collection[str]) -> list[NodeClaim]:

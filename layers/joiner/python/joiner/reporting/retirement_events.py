@@ -36,16 +36,16 @@ WHY = {
 
 
 def report_ended_at_launch(claim: NodeClaim, message: str) -> list[Event]:
-    """Return the events of an instance that ended at its launch, on the claim and on its pool."""
+    """Return the events of an instance that ended at its launch, on the claim and on its pool, if it has one."""
     legacy = claim.kind == "Machine"
     kind, version = ("Provisioner", "karpenter.sh/v1alpha5") if legacy else ("NodePool", "karpenter.sh/v1")
     pool = Subject(version, kind, claim.pool, claim.pool_uid)
     news = CODE.search(message)
-    return [
-        Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", message, "Warning"),
-        # Instances that end for the same reason get one event, so the news omits their ids
-        Event(pool, ENDED_AT_LAUNCH, "Launch", message, "Warning", news=news.group() if news else message),
-    ]
+    own = Event(Subject.claim(claim), ENDED_AT_LAUNCH, "Launch", message, "Warning")
+    if not claim.pool:
+        return [own]
+    # Instances that end for the same reason get one event, so the news omits their ids
+    return [own, Event(pool, ENDED_AT_LAUNCH, "Launch", message, "Warning", news=news.group() if news else message)]
 
 
 def report_boot_failure(claim: NodeClaim, failure: BootFailure) -> Event:

@@ -18,6 +18,7 @@ from joiner.lifecycle.node_health import (
     is_bad,
 )
 from joiner.pools import NodeClaim, NodePool
+from joiner.pools.standalone_claims import UNOWNED
 
 
 def find_unhealthy_nodes(survey: ClusterSurvey) -> list[DueRetirement]:
@@ -55,8 +56,8 @@ def find_blocked_pools(survey: ClusterSurvey) -> Mapping[str, str]:
 
 
 def _repairable(survey: ClusterSurvey, nodes: Mapping[str, Node]) -> Iterator[tuple[NodeClaim, NodePool]]:
-    """Yield the claims with a node and a pool that repairs its nodes."""
-    pools = survey.pool_of()
+    """Yield the claims with a node and a pool that repairs its nodes. Claims without a pool count as one pool."""
+    pools = {**survey.pool_of(), "": UNOWNED}
     for claim in survey.claims:
         pool = pools.get(claim.pool_key)
         if claim.key in nodes and pool is not None and pool.disruption.settings.repair.enabled:
