@@ -88,13 +88,15 @@ class Alarms(Construct):
             )
 
     def _watch_sweeps(self, sweep: sfn.IStateMachine, every_minutes: int) -> None:
+        minutes = max(5, every_minutes)  # a period without a sweep would end the alarm
+        period = Duration.minutes(minutes)
         self._alarm_from(
             "SweepFails",
-            sweep.metric_failed(period=FIVE_MINUTES),
+            sweep.metric_failed(period=period),
             1,
             3,
-            "Sweeps have failed for 15 minutes, so pods and nodes whose rings were lost are not found: read the last "
-            "states in the log of the sweep.",
+            f"Sweeps have failed for {3 * minutes} minutes, so pods and nodes whose rings were lost are not found: "
+            "read the last states in the log of the sweep.",
         )
         self._alarm_from(
             "SweepTimedOut",
@@ -103,11 +105,10 @@ class Alarms(Construct):
             1,
             "A sweep timed out: read in its log which state took long. Lists of a very large cluster take long.",
         )
-        period = Duration.minutes(max(5, every_minutes))
         self._alarm_below(
             "NoSweepSucceeds",
             sweep.metric_succeeded(period=period, statistic="Sum"),
-            f"No sweep has succeeded for {3 * max(5, every_minutes)} minutes: empty and expired nodes stay, and pods "
+            f"No sweep has succeeded for {3 * minutes} minutes: empty and expired nodes stay, and pods "
             "and nodes whose rings were lost are not found. Check that the schedule is enabled and that its role may "
             "start the machine, and read the log of the sweep. After the first deployment the alarm lasts until the "
             "first sweep.",

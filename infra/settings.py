@@ -215,7 +215,8 @@ class SweepSettings:
     instance only some time after its launch."""
     warm_up_minutes: Annotated[int | None, NumberRange(1, 60)] = 5
     """Minutes between two invocations of each function from a ring to CreateFleet. Lambda ends what is idle for some
-    minutes, and the start of six functions takes seconds. They cost about US$ 0.05 a month. null: none."""
+    minutes, and the start of six functions takes seconds. They cost about US$ 0.05 a month. null: none. Not less than
+    `every_minutes`: sweeps invoke them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +318,8 @@ def load_settings(path: Path) -> Settings:
         mistakes += _check_installer_role_name(settings)
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
+    if "sweep" not in wrong:
+        mistakes += _check_warm_ups(settings.sweep)
     if "doorbell" not in wrong:
         mistakes += _check_reserved_concurrency(settings)
     if "nodeClasses" not in wrong:
@@ -354,6 +357,15 @@ def _check_installer_role_name(settings: Settings) -> list[SettingsMistake]:
     cause = f"the installer's role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
     remedy = "change the cluster's authentication mode to API_AND_CONFIG_MAP, and write that in authenticationMode"
     return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
+
+
+def _check_warm_ups(sweep: SweepSettings) -> list[SettingsMistake]:
+    minutes, every = sweep.warm_up_minutes, sweep.every_minutes
+    if minutes is None or minutes >= every:
+        return []
+    cause = f"sweeps keep functions warm, and they run every {every} minutes (sweep.everyMinutes)"
+    message = f"sweep.warmUpMinutes is {minutes}: {cause}: write at least {every}, or null"
+    return [SettingsMistake("sweep.warmUpMinutes", message)]
 
 
 def _check_reserved_concurrency(settings: Settings) -> list[SettingsMistake]:

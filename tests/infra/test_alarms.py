@@ -43,10 +43,12 @@ def test_no_sweep_that_succeeded_for_15_minutes_is_an_alarm_also_if_none_ran(exa
 def test_sweeps_that_are_rarer_than_five_minutes_are_missed_when_three_are(
     synthesise: Synthesise, example_settings: Settings
 ) -> None:
-    watched = alarm(synthesise(replace(example_settings, sweep=SweepSettings(every_minutes=20))), "NoSweepSucceeds")
+    made = synthesise(replace(example_settings, sweep=SweepSettings(every_minutes=20, warm_up_minutes=None)))
 
-    assert (watched["Period"], watched["EvaluationPeriods"]) == (20 * 60, 3)
-    assert "60 minutes" in watched["AlarmDescription"]
+    for name in ("NoSweepSucceeds", "SweepFails"):
+        watched = alarm(made, name)
+        assert (watched["Period"], watched["EvaluationPeriods"]) == (20 * 60, 3), name
+        assert "60 minutes" in watched["AlarmDescription"], name
 
 
 def test_a_sweep_that_times_out_is_an_alarm(example: Synthesis) -> None:

@@ -187,6 +187,11 @@ def test_every_field_is_read(tmp_path: Path) -> None:
             "and leave none for nodes: reserve more than 105, a lower burst, or null",
         ),
         (
+            "cluster: prod\nregion: eu-west-1\nsweep: {everyMinutes: 10}",
+            "sweep.warmUpMinutes is 5: sweeps keep functions warm, and they run every 10 minutes (sweep.everyMinutes): "
+            "write at least 10, or null",
+        ),
+        (
             "cluster: prod\nregion: eu-west-1\ndoorbell: {concurrency: 6}",
             "doorbell.concurrency is 6: bursts of pods (doorbell.pods.burst) and pools may be 6 concurrent requests "
             "and leave none for nodes: reserve more than 6, or null",
