@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from joiner.catalogue import Catalogue
-from joiner.catalogue.overlay_conflicts import find_overlay_conflicts
+from joiner.catalogue.overlay_conflicts import find_overlay_conflicts, find_unmet_overlays
 from joiner.cluster import Requirements
 from joiner.pools import NodeOverlay, Overlays
 from tests.unit.planning.drawn_clusters import CATALOGUE
@@ -27,6 +27,30 @@ def test_overlays_of_different_labels_contradict_each_other_where_both_apply() -
     assert losers(overlay("a", kind="m.xlarge"), overlay("b", zone="b")) == ["NodeOverlay/a"]
     assert losers(overlay("a", kind="m.xlarge"), overlay("b", zone="elsewhere")) == []
     assert losers(overlay("a", team="web"), overlay("b", zone="a", kind="s.large")) == ["NodeOverlay/a"]
+
+
+def unmet(*overlays: NodeOverlay) -> list[str]:
+    return [str(one) for one in find_unmet_overlays(Overlays.of(overlays), Catalogue.from_json(CATALOGUE), PLACES)]
+
+
+def test_an_overlay_that_no_offering_meets_names_the_requirement_and_a_similar_type() -> None:
+    assert unmet(overlay("a", kind="m.xlarge"), overlay("b", zone="b"), overlay("c", team="web")) == []
+    assert unmet(overlay("typo", kind="m.xlrge")) == [
+        "NodeOverlay/typo: spec.requirements is node.kubernetes.io/instance-type In [m.xlrge]: no offering of any pool "
+        "meets it, so the overlay changes nothing: none has node.kubernetes.io/instance-type as required; did you mean "
+        "m.xlarge or m.2xlarge?"
+    ]
+    assert unmet(overlay("elsewhere", kind="m.xlarge", zone="c")) == [
+        "NodeOverlay/elsewhere: spec.requirements is node.kubernetes.io/instance-type In [m.xlarge], "
+        "topology.kubernetes.io/zone In [c]: no offering of any pool meets it, so the overlay changes nothing: none "
+        "has topology.kubernetes.io/zone as required"
+    ]
+
+
+def test_reservations_and_zone_ids_of_an_overlay_are_not_doubted_because_only_the_account_has_them() -> None:
+    reserved = Requirements.from_labels({"karpenter.sh/capacity-type": "reserved", ZONE: "a"})
+
+    assert unmet(NodeOverlay("reserved", reserved, price=1.0)) == []
 
 
 def test_overlays_that_exclude_each_other_are_not_compared_on_every_offering() -> None:

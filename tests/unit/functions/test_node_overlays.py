@@ -57,6 +57,22 @@ def test_an_invalid_overlay_reports_the_field_and_the_remedy(cluster: SimulatedC
     }
 
 
+def test_an_overlay_that_no_offering_meets_is_reported_in_its_condition(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_overlay(cluster, "typo", LARGE | {"values": ["m5.lrage"]}, priceAdjustment="-30%")
+
+    cluster.scale_up("up-1")
+
+    (overlay,) = cluster.kube.all(kinds.NODE_OVERLAYS)
+    valid = Conditions.from_kube(overlay["status"]["conditions"])["ValidationSucceeded"]
+    assert (valid.status, valid.message) == (
+        "True",
+        "spec.requirements is node.kubernetes.io/instance-type In [m5.lrage]: no offering of any pool meets it, so the "
+        "overlay changes nothing: none has node.kubernetes.io/instance-type as required; did you mean m5.large or "
+        "m5.xlarge?",
+    )
+
+
 def test_of_two_contradicting_overlays_the_last_by_name_is_used_until_it_is_deleted(cluster: SimulatedCluster) -> None:
     cluster.prepare()
     put_overlay(cluster, "a", LARGE, price="0.5")

@@ -1,17 +1,27 @@
-"""NodeOverlays that contradict each other: two of equal weight that set the price, or the same resource, of one
-offering.
+"""NodeOverlays that contradict each other (two of equal weight that set the price, or the same resource, of one
+offering), and those that no offering meets.
 
-The last by name counts. The other one is not used, as in Karpenter, until its weight or its requirements differ.
-Source: Karpenter, "NodeOverlays".
+Of two that contradict each other, the last by name counts. The other one is not used, as in Karpenter, until its weight
+or its requirements differ. Source: Karpenter, "NodeOverlays".
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import Final
 
+from joiner import names
 from joiner.catalogue.instance_types import Catalogue
+from joiner.catalogue.unknown_values import suggest_instance_types
+from joiner.cluster import Requirements, ValueSet
 from joiner.pools import InvalidManifest, NodeOverlay, Overlays
+from joiner.pools.codecs.manifest_fields import format_value
 
 Labels = Mapping[str, str]
+
+OF_THE_ACCOUNT: Final = frozenset(
+    {names.RESERVATION, names.RESERVATION_TYPE, names.RESERVATION_INTERRUPTIBLE, names.ZONE_ID}
+)
+"""Labels that only the account decides: capacity reservations, and the ids of zones."""
 
 
 def find_overlay_conflicts(
@@ -41,6 +51,48 @@ def find_overlay_conflicts(
     return tuple(lost.values())
 
 
+def find_unmet_overlays(
+    overlays: Overlays, catalogue: Catalogue, places: Iterable[tuple[Labels, Labels]]
+) -> tuple[InvalidManifest, ...]:
+    """Return a warning for each overlay whose requirements no offering of a pool meets: it changes nothing.
+
+    ``places`` are those of ``find_overlay_conflicts``. Without a pool there is nothing to compare.
+    """
+    listed = [("", {**of_pool, **of_place}) for of_pool, of_place in places]
+    types = [(name, catalogue.types[name].labels) for name in sorted(catalogue.types)]
+    found = []
+    for overlay in overlays.ordered if listed else ():
+        asked = Requirements({key: one for key, one in overlay.requirements.items() if not _is_open(key, one)})
+        known = list(_distinct(listed, asked).values())
+        kinds = list(_distinct(types, asked).values())
+        if _find_match(asked, kinds, known):
+            continue
+        unmet = [key for key in sorted(asked) if not _find_match(Requirements({key: asked[key]}), kinds, known)]
+        remedy = f"no offering of any pool meets it, so the overlay changes nothing{_explain(asked, unmet, catalogue)}"
+        value = format_value(str(overlay.requirements))
+        found.append(InvalidManifest(f"NodeOverlay/{overlay.name}", "spec.requirements", value, remedy, "warning"))
+    return tuple(found)
+
+
+def _is_open(key: str, values: ValueSet) -> bool:
+    """Return whether only the account shows which nodes meet it."""
+    return key in OF_THE_ACCOUNT or (key == names.CAPACITY_TYPE and names.RESERVED in values)
+
+
+def _explain(asked: Requirements, unmet: Sequence[str], catalogue: Catalogue) -> str:
+    """Return which of the requirements no offering meets alone, with similar instance types."""
+    if not unmet:
+        return ": each requirement is met, but by no offering are all of them"
+    named = asked[names.INSTANCE_TYPE] if names.INSTANCE_TYPE in unmet else None
+    near = {
+        kind: None
+        for one in (named if named is not None and named.finite else ())
+        for kind in suggest_instance_types(one, catalogue.types)
+    }
+    meant = f"; did you mean {' or '.join(list(near)[:2])}?" if near else ""
+    return f": none has {', '.join(unmet)} as required{meant}"
+
+
 def _distinct(named: Iterable[tuple[str, Labels]], keys: Collection[str]) -> dict[tuple[str, ...], tuple[str, Labels]]:
     """Return the labels with these keys, each set once, with the first name that has it: overlays name few labels, and
     hundreds of instance types and pools are alike in them."""
@@ -63,5 +115,9 @@ def _find_shared(
     one: NodeOverlay, other: NodeOverlay, kinds: Sequence[tuple[str, Labels]], places: Sequence[tuple[str, Labels]]
 ) -> str:
     """Return an instance type that both are for; empty if there is none."""
-    both = one.requirements & other.requirements
-    return next((name for _, place in places for name, labels in kinds if both.allow({**labels, **place})), "")
+    return _find_match(one.requirements & other.requirements, kinds, places)
+
+
+def _find_match(asked: Requirements, kinds: Sequence[tuple[str, Labels]], places: Sequence[tuple[str, Labels]]) -> str:
+    """Return an instance type that meets the requirements in one of the places; empty if there is none."""
+    return next((name for _, place in places for name, labels in kinds if asked.allow({**labels, **place})), "")

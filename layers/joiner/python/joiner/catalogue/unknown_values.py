@@ -228,4 +228,11 @@ def suggest_instance_types(unknown: str, known: Collection[str]) -> list[str]:
 
 
 def _alike(unknown: str, known: Iterable[str]) -> list[str]:
-    return difflib.get_close_matches(unknown, sorted(known), n=NEAR)
+    """Return the values that differ only in upper and lower case, else the nearest ones.
+
+    >>> _alike("us-east-1A", ["us-east-1a", "us-east-1b", "us-east-1d"]), _alike("C", ["c", "m"])
+    (['us-east-1a'], ['c'])
+    """
+    lower = {one.lower(): one for one in sorted(known)}
+    same = lower.get(unknown.lower())
+    return [same] if same else [lower[one] for one in difflib.get_close_matches(unknown.lower(), lower, n=NEAR)]

@@ -9,6 +9,9 @@ def suggest_nearest(name: str, known: Sequence[str]) -> str:
 
     >>> suggest_nearest("limitz", ["limits", "weight"])
     '; did you mean "limits"?'
+    >>> suggest_nearest("CPU", ["cpu", "memory"])
+    '; did you mean "cpu"?'
     """
-    near = difflib.get_close_matches(name.strip(), known, n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+    lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.strip().lower(), lower, n=1)
+    return f'; did you mean "{lower[near[0]]}"?' if near else ""

@@ -39,7 +39,7 @@ class OfferCache:
     def overlay_conflicts(
         self, inputs: tuple[object, ...], find: Callable[[], tuple[InvalidManifest, ...]]
     ) -> tuple[InvalidManifest, ...]:
-        """Return the conflicts of the NodeOverlays of these inputs. Each state of one cluster asks for the same."""
+        """Return the problems of the NodeOverlays of these inputs. Each state of one cluster asks for the same."""
         if self._conflicts is None or self._conflicts[0] != inputs:
             self._conflicts = (inputs, find())
         return self._conflicts[1]
