@@ -12,7 +12,8 @@ from joiner import names
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching import NodeClassPolicy, find_declared_problems
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
-from joiner.launching.node_images import choose_family, list_image_parameters
+from joiner.launching.declared_problems import find_assumed_role, find_unpriced_licence
+from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 from joiner.pools.node_pool import NodeClassRef
@@ -48,9 +49,11 @@ def assume_resolved_classes(
         if (own is None and ref.key in invalid) or (own is not None and own.deleting):
             continue
         assumed = _assume(ref, own, status.get(ref.key, {}), everywhere, overhead_price)
-        problems = find_declared_problems(own, ceilings) if own else []
+        problems = [*find_declared_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
+        if own and not status.get(ref.key, {}).get("amis") and (guess := explain_assumed_images(own)):
+            problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", guess, "info"))
         if reason := (unready or {}).get(ref.key):
             problems.append(NodeClassProblem("ValidationSucceeded", "NotReady", reason))
         found[ref.key] = assumed.with_problems(problems)
@@ -69,6 +72,11 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
                 severity = "warning" if problem.severity == "error" else problem.severity
                 no_nodes = "; the plan has no nodes of it" if problem.severity == "error" else ""
                 yield InvalidManifest(f"{kind}/{one.name}", "", "", f"{problem.message}{no_nodes}", severity)
+
+
+def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
+    yield from find_assumed_role(own, ceilings)
+    yield from find_unpriced_licence(own)
 
 
 def _assume(

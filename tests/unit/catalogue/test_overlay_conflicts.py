@@ -40,10 +40,9 @@ def test_an_overlay_that_no_offering_meets_names_the_requirement_and_a_similar_t
         "meets it, so the overlay changes nothing: none has node.kubernetes.io/instance-type as required; did you mean "
         "m.xlarge or m.2xlarge?"
     ]
-    assert unmet(overlay("elsewhere", kind="m.xlarge", zone="c")) == [
-        "NodeOverlay/elsewhere: spec.requirements is node.kubernetes.io/instance-type In [m.xlarge], "
-        "topology.kubernetes.io/zone In [c]: no offering of any pool meets it, so the overlay changes nothing: none "
-        "has topology.kubernetes.io/zone as required"
+    assert unmet(overlay("elsewhere", team="web", zone="c")) == [
+        "NodeOverlay/elsewhere: spec.requirements is team In [web], topology.kubernetes.io/zone In [c]: no offering of "
+        "any pool meets it, so the overlay changes nothing: none has topology.kubernetes.io/zone as required"
     ]
 
 

@@ -83,6 +83,37 @@ def test_a_class_that_the_cluster_refuses_gets_no_node_and_its_reason(
     assert "the plan has no nodes of it" in answer.err
 
 
+ASSUMED: Mapping[str, tuple[dict[str, Any], str]] = {
+    "neither role nor instance profile": (
+        {key: value for key, value in node_class()["spec"].items() if key != "role"},
+        "role and instanceProfile are not set: nodes have the default of the settings (nodeRoles.names)",
+    ),
+    "a family that ends with a version": (
+        alias("al2@latest")["spec"],
+        "AWS has images of AL2 for Kubernetes up to 1.32: this plan assumes that the cluster has such a version",
+    ),
+    "a release": (
+        alias("bottlerocket@v1.50.0")["spec"],
+        "the release v1.50.0 is not looked up: this plan assumes that AWS has it for the cluster",
+    ),
+    "a licence": (
+        alias("windows2022@latest")["spec"],
+        "plans, limits and ceilings have the prices of Linux for its nodes, without the licence of Windows, which EC2 "
+        "bills by vCPU: add it with a NodeOverlay (priceAdjustment)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "note"), ASSUMED.values(), ids=ASSUMED)
+def test_a_plan_without_aws_notes_what_it_assumes_of_a_class(
+    spec: dict[str, Any], note: str, tmp_path: Path, catalogue: Path
+) -> None:
+    answer = plan(tmp_path, catalogue, pool(), {**node_class(), "spec": spec})
+
+    notes = [line.rpartition("EC2NodeClass/default: ")[2] for line in answer.err.splitlines() if "note: " in line]
+    assert notes == [note]
+
+
 @pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Custom"])
 def test_a_class_of_each_family_of_linux_gets_nodes(family: str, tmp_path: Path, catalogue: Path) -> None:
     images = {"amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}]} if family == "Custom" else {}

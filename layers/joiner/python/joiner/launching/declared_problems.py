@@ -74,6 +74,30 @@ def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
     return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
 
 
+def find_assumed_role(node_class: NodeClass, ceilings: NodeClassPolicy | None) -> list[NodeClassProblem]:
+    """Return the assumption about a class with neither role nor instance profile."""
+    if node_class.role or node_class.instance_profile:
+        return []
+    named = next(iter(allowed_roles(ceilings)), "") if ceilings else ""
+    default = (
+        f"nodes have {named}, the first role of the settings" if named else "nodes have the default of the settings"
+    )
+    unset = "role and instanceProfile are" if node_class.kind == "EC2NodeClass" else "instanceProfile is"
+    message = f"{unset} not set: {default} (nodeRoles.names)"
+    return [NodeClassProblem("InstanceProfileReady", "RoleAssumed", message, severity="info")]
+
+
+def find_unpriced_licence(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return that the prices of Windows nodes are those of Linux: the catalogue has no prices of licences."""
+    if not choose_family(node_class).startswith("Windows"):
+        return []
+    message = (
+        "plans, limits and ceilings have the prices of Linux for its nodes, without the licence of Windows, which EC2 "
+        "bills by vCPU: add it with a NodeOverlay (priceAdjustment)"
+    )
+    return [NodeClassProblem("AMIsReady", "LicenceNotPriced", message, severity="info")]
+
+
 def find_user_data_problems(node_class: NodeClass) -> list[NodeClassProblem]:
     """Return the problem of user data that is larger than EC2's limit even without Joiner's part."""
     size = len((node_class.user_data or "").encode())

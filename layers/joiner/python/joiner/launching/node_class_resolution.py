@@ -15,6 +15,7 @@ from joiner.launching.declared_problems import (
     allowed_roles,
     find_assumed_family,
     find_family_problems,
+    find_unpriced_licence,
     find_user_data_problems,
     find_wrong_role,
     role_remedy,
@@ -212,7 +213,7 @@ def _image_problems(
     if any(problem.condition == "AMIsReady" and problem.severity == "error" for problem in problems):
         return problems
     if images:
-        return [*problems, *find_assumed_family(node_class)]
+        return [*problems, *find_assumed_family(node_class), *find_unpriced_licence(node_class)]
     family = choose_image_family(node_class)
     if family:
         message = (

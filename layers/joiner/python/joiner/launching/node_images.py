@@ -39,6 +39,28 @@ def choose_image_family(node_class: NodeClass) -> ImageFamily | None:
     return None if node_class.image_terms else choose_family(node_class)
 
 
+def explain_assumed_images(node_class: NodeClass) -> str:
+    """Return what a plan without the version of the cluster assumes about the images of a class; empty if nothing.
+
+    >>> from joiner.pools import ImageTerm
+    >>> explain_assumed_images(NodeClass("x", ami_family="AL2", image_terms=(ImageTerm(alias="al2@latest"),)))
+    'AWS has images of AL2 for Kubernetes up to 1.32: this plan assumes that the cluster has such a version'
+    """
+    family = choose_image_family(node_class)
+    if family not in IMAGE_FAMILIES or family is None:
+        return ""
+    assumed = []
+    if versions := IMAGE_FAMILIES[family].kubernetes_versions:
+        assumed.append(
+            f"AWS has images of {family} for Kubernetes {versions}: this plan assumes that the cluster has such a "
+            f"version"
+        )
+    release = find_alias(node_class).partition("@")[2]
+    if release not in ("", LATEST):
+        assumed.append(f"the release {release} is not looked up: this plan assumes that AWS has it for the cluster")
+    return "; ".join(assumed)
+
+
 def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tuple[ImageParameter, ...]:
     """Return the parameters with the images of a class that names only a family or an alias.
 

@@ -24,6 +24,7 @@ class AmazonLinux2023:
     """See ``FamilyOfImages``."""
 
     name: ImageFamily = "AL2023"
+    kubernetes_versions = ""
     devices = (encrypted_volume("/dev/xvda", 20),)
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:

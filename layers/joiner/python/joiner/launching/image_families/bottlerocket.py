@@ -49,6 +49,7 @@ class Bottlerocket:
     """See ``FamilyOfImages``. The first volume is the system, the second one has the files of pods."""
 
     name: ImageFamily = "Bottlerocket"
+    kubernetes_versions = ""
     devices = (encrypted_volume("/dev/xvda", 4), encrypted_volume("/dev/xvdb", 20))
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:

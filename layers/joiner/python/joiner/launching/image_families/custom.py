@@ -14,6 +14,7 @@ class CustomImages:
     """See ``FamilyOfImages``."""
 
     name: ImageFamily = "Custom"
+    kubernetes_versions = ""
     devices: tuple[BlockDevice, ...] = ()
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:  # noqa: ARG002 - the interface

@@ -37,6 +37,7 @@ class AmazonLinux2:
     """See ``FamilyOfImages``."""
 
     name: ImageFamily = "AL2"
+    kubernetes_versions = f"up to {'.'.join(map(str, NEWEST_FOR_AL2))}"
     devices = (encrypted_volume("/dev/xvda", 20),)
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
@@ -70,6 +71,7 @@ class Ubuntu:
     """See ``FamilyOfImages``. Old Karpenter had this family; its classes select their images themselves."""
 
     name: ImageFamily = "Ubuntu"
+    kubernetes_versions = ""
     devices = (encrypted_volume("/dev/sda1", 20),)
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:  # noqa: ARG002 - the interface

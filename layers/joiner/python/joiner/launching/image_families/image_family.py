@@ -22,6 +22,10 @@ class FamilyOfImages(Protocol):
     def devices(self) -> tuple[BlockDevice, ...]:
         """Return the volumes of a node whose class names none."""
 
+    @property
+    def kubernetes_versions(self) -> str:
+        """Return for which versions of Kubernetes AWS has images, such as ``up to 1.32``; empty: for all."""
+
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
         """Return the parameters of AWS with the images of a release (``latest``: the newest) for a Kubernetes version.
 

@@ -27,6 +27,7 @@ class Windows:
 
     def __init__(self, name: ImageFamily, *, oldest: tuple[int, ...] = ()) -> None:
         self.name = name
+        self.kubernetes_versions = f"from {'.'.join(map(str, oldest))} on" if oldest else ""
         self._oldest = oldest
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:

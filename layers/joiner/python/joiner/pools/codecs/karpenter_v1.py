@@ -49,7 +49,12 @@ from joiner.pools.node_pool import (
 
 FAMILY_NAMES: tuple[str, ...] = tuple(family for family in get_args(ImageFamily) if family != "Ubuntu")
 POLICIES: tuple[ConsolidationPolicy, ...] = get_args(ConsolidationPolicy)
-ALIAS = re.compile(r"(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@(latest|v?[0-9].*)")
+ALIAS = re.compile(
+    r"(al2|al2023)@(latest|v[0-9]{8})"
+    r"|bottlerocket@(latest|v?[0-9]+\.[0-9]+\.[0-9]+(-[0-9a-z]+)?)"
+    r"|(windows2019|windows2022|windows2025)@(latest|v?[0-9].*)"
+)
+ALIAS_REMEDY = 'give family@release, such as "al2023@latest", "al2023@v20261104" or "bottlerocket@v1.50.0"'
 ALIAS_FAMILY: Mapping[str, ImageFamily] = {
     "al2": "AL2",
     "al2023": "AL2023",
@@ -251,8 +256,7 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
     items = _terms(spec, "amiSelectorTerms")
     for item in items:
         term = ImageTerm(
-            alias=item.text("alias", pattern=ALIAS.pattern, remedy='give family@version, such as "al2023@latest"')
-            or "",
+            alias=item.text("alias", pattern=ALIAS.pattern, remedy=ALIAS_REMEDY) or "",
             id=item.text("id", pattern="ami-[0-9a-z]+", remedy='give an image id, such as "ami-0123456789abcdef0"')
             or "",
             name=item.text("name") or "",
@@ -262,7 +266,7 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
         )
         item.close()
         combined = bool(term.name or term.owner or term.tags)
-        if sum((bool(term.alias), bool(term.id), bool(term.ssm_parameter), combined)) != 1:
+        if sum(("alias" in item, "id" in item, "ssmParameter" in item, combined)) != 1:
             item.notes.note(
                 item.path,
                 "",
@@ -284,7 +288,7 @@ def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFam
         if family is None and terms and ImageTerm() not in terms:  # an empty term has its own problem
             spec.wrong("amiFamily", "it is missing: without an alias, it decides which user data the images can read")
         return family
-    of_alias = ALIAS_FAMILY[alias[1]]
+    of_alias = ALIAS_FAMILY[alias[0].partition("@")[0]]
     if family not in (None, of_alias, "Custom"):
         spec.wrong("amiFamily", f"the alias is of the family {of_alias}; remove amiFamily or use that")
     return family or of_alias
