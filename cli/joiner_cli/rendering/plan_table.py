@@ -71,6 +71,8 @@ def describe_parts(plan: Plan) -> list[str]:
 def _describe_bound(plan: Plan) -> str:
     if plan.optimal:
         return "which is optimal: no plan for these pods costs less"
+    if not plan.lower_bound_per_hour:
+        return "above the lower bound of $0/h: free capacity or commitments could be enough"
     return f"{format_percent(plan.gap)} above the lower bound of {format_dollars(plan.lower_bound_per_hour)}/h"
 
 

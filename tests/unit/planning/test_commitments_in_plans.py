@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.catalogue.commitments import Commitment
+from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.planner import Planner
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner_cli.rendering.plan_table import render_plan_summary
+from tests.law_settings import examples
 from tests.unit.planning.checked import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node, node_pool, pods
 from tests.unit.planning.test_in_flight import claim
@@ -251,6 +252,60 @@ def test_the_bound_knows_that_two_types_share_the_rest_of_a_commitment() -> None
 
     assert cheapest_price(7, commitment) == 0
     assert compute_lower_bound(Planner().state(waiting, catalogue, classes=CLASSES)).price_per_hour == 0
+
+
+def list_price(instance_type: str, zone: str) -> float:
+    return Catalogue.from_json(CATALOGUE).price(instance_type, zone, "on-demand") or 0.0
+
+
+def added_to_the_bill(found: Plan, commitments: tuple[Commitment, ...], running: list[Machine]) -> float:
+    """Return what the nodes of a plan add to the bill of the account, beside the instances that run."""
+
+    def bill(machines: list[Machine]) -> float:
+        shares = apply_commitments(commitments, machines).shares
+        return sum(list_price(one.instance_type, one.zone) * (1 - shares.get(one.id, 0.0)) for one in machines)
+
+    new = [Machine(f"new/{one.name}", one.instance_type, one.zone) for one in found.nodes]
+    return bill([*running, *new]) - bill(running)
+
+
+UNITS: Final = {"g.large": 1, "s.large": 1, "m.xlarge": 2, "m.2xlarge": 4}
+RATES: Final = {name: round(1e6 * 0.7 * list_price(name, ZONES[0])) for name in UNITS}
+
+
+@st.composite
+def owned(draw: st.DrawFn) -> tuple[Commitment, ...]:
+    """Draw up to two commitments: units of some types, and dollars at the rates of a savings plan."""
+    types = draw(st.lists(st.sampled_from(sorted(UNITS)), min_size=1, unique=True))
+    zone = draw(st.sampled_from(["", ZONES[0]]))
+    units = Commitment("reserved-instances", draw(st.integers(1, 8)), {name: UNITS[name] for name in types}, zone)
+    dollars = Commitment("savings-plan", draw(st.integers(20_000, 900_000)), RATES)
+    return draw(st.sampled_from([(units,), (dollars,), (units, dollars)]))
+
+
+@examples(25)
+@given(
+    commitments=owned(),
+    sizes=st.lists(st.tuples(st.integers(1, 6), st.sampled_from([300, 700, 1100, 1500, 2600])), min_size=1, max_size=4),
+    there=st.lists(st.sampled_from(sorted(UNITS)), max_size=2),
+)
+def test_the_bill_is_never_higher_than_that_of_the_plan_that_ignores_commitments(
+    commitments: tuple[Commitment, ...], sizes: list[tuple[int, int]], there: list[str]
+) -> None:
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+    waiting = [pod for at, (number, cpu) in enumerate(sizes) for pod in pods(number, f"app-{at}", cpu=f"{cpu}m")]
+    nodes = [of_type(f"n-{at}", kind) for at, kind in enumerate(there)]
+    snapshot = Snapshot.from_lists(cluster(waiting, node_pool(requirements=[fields]), nodes=nodes))
+    running = [Machine(f"n-{at}", kind, ZONES[0]) for at, kind in enumerate(there)]
+    catalogue = Catalogue.from_json(CATALOGUE)
+
+    ignoring = plan(snapshot, catalogue, classes=CLASSES)
+    using = plan(snapshot, replace(catalogue, commitments=commitments), classes=CLASSES)
+
+    assert len(using.pending) <= len(ignoring.pending)
+    bill = added_to_the_bill(using, commitments, running)
+    assert bill <= added_to_the_bill(ignoring, commitments, running) + 1e-6
+    assert using.lower_bound_per_hour <= using.price_per_hour
 
 
 def test_without_commitments_a_plan_names_none() -> None:

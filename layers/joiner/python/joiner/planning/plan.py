@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from joiner.catalogue.commitments import PRICE_SHARE
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
 from joiner.pools import InvalidManifest
@@ -333,7 +334,8 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """Return how much the price exceeds the bound, as a share of the bound: 0.02 is two percent."""
+        """Return how much the price exceeds the bound, as a share of the bound: 0.02 is two percent. It is 0 if the
+        bound is 0; ``optimal`` then says whether the price can be lower."""
         bound = self.lower_bound_per_hour
         return round(self.price_per_hour / bound - 1, 6) if bound > 0 else 0.0
 
@@ -341,7 +343,8 @@ class Plan:
     def optimal(self) -> bool:
         """Return whether it is proven that no plan which places the same pods is cheaper. Otherwise this plan may still
         be the cheapest."""
-        return self.price_per_hour <= self.lower_bound_per_hour * (1 + OPTIMAL_GAP)
+        unpaid = self.price_per_hour - self.committed_per_hour * PRICE_SHARE / (1 - PRICE_SHARE)
+        return unpaid <= self.lower_bound_per_hour * (1 + OPTIMAL_GAP) + 1e-10
 
     @property
     def pods_placed(self) -> int:

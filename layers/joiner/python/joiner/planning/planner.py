@@ -25,6 +25,7 @@ from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import UNCHANGED, Plan
 from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
+from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
 from joiner.pools import InvalidManifest, ResolvedNodeClass
@@ -107,14 +108,20 @@ class Planner:
         warnings about capacity mixes only.
         """
         # These modules need numpy and HiGHS, which only the planning functions contain.
-        from joiner.planning.limited_offer_search import search_with_supplies
+        from joiner.planning.limited_offer_search import search_with_commitments, search_with_supplies
         from joiner.planning.output.plan_warnings import find_warnings
         from joiner.planning.output.plan_writer import write_plan
         from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
 
         meter = Meter(effort)
         state = self.state(snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies)
-        found = search_with_supplies(state, meter, effort.seed)
+        if any(one.offering.commitment for pool in state.offered_pools for one in pool.launchable):
+            bare = replace(catalogue, commitments=())
+            without = self.state(snapshot, bare, unavailable, classes=classes, ceilings=ceilings, policies=policies)
+            use = CommitmentUse(snapshot, self.prices(snapshot, catalogue, classes=classes))
+            found = search_with_commitments(state, without, use, meter, effort.seed)
+        else:
+            found = search_with_supplies(state, meter, effort.seed)
         before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
         if policies.preferences:
             apply_preferences(state)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from joiner.planning.model.node_offers import OfferChoice, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
@@ -30,14 +31,16 @@ def count_missing(state: PlanState) -> tuple[float, ...]:
     return tuple(by_level[level] for level in sorted(by_level, reverse=True))
 
 
-def score_plan(state: PlanState) -> ScoredPlan:
-    """Score the plan: pods left by priority, highest first; then price; then number of nodes."""
+def score_plan(state: PlanState, price: float | None = None) -> ScoredPlan:
+    """Score the plan: pods left by priority, highest first; then price; then number of nodes. The price is that of the
+    state, if none is given."""
     layout = layout_of(node for node in (*state.existing, *state.new) if node.planned)
     # A plan made strictly pod after pod can still end with a skew that its first pods would not have accepted. Any plan
     # that keeps all rules is better.
     ordered_only = 0.0 if keeps_all_rules(state) else 1.0
+    paid = state.price if price is None else price
     return ScoredPlan(
-        (ordered_only, *count_missing(state), round(state.price, 9), float(len(state.new))), state.pods_left, layout
+        (ordered_only, *count_missing(state), round(paid, 9), float(len(state.new))), state.pods_left, layout
     )
 
 
@@ -49,6 +52,31 @@ def keep_better(state: PlanState, before: ScoredPlan) -> ScoredPlan:
     clear_plan(state)
     restore_layout(state, before.layout)
     return before
+
+
+def copy_plan(source: PlanState, target: PlanState) -> None:
+    """Make the plan of one state in another, empty state of the same snapshot. Offers may have other prices there."""
+    for node, other in zip(source.existing, target.existing, strict=True):
+        for group, number in node.planned.items():
+            target.take(target.groups.all[group.index], other, -number)
+    pools = {one.pool.key: one for one in target.offered_pools}
+    known: dict[OfferChoice, OfferChoice] = {}
+    for node in source.new:
+        if node.choice is None:
+            continue
+        choice = known.get(node.choice)
+        if choice is None:
+            choice = known[node.choice] = _same_choice(node.choice, pools[node.choice.pool_offers.pool.key])
+        copy = target.open(choice)
+        for group, number in node.planned.items():
+            target.take(target.groups.all[group.index], copy, -number)
+
+
+def _same_choice(choice: OfferChoice, pool_offers: PoolOffers) -> OfferChoice:
+    """Return the choice of the same variant and offering among the offers of this pool."""
+    variant = pool_offers.variants[choice.pool_offers.variants.index(choice.variant)]
+    one = next(one for one in pool_offers.launchable if one.supply_key == choice.one.supply_key)
+    return OfferChoice(pool_offers, variant, one, choice.groups)
 
 
 def layout_of(nodes: Iterable[NodeState]) -> Layout:

@@ -112,6 +112,12 @@ class PlanState:
         self.limits.count(node, -1)
         self.new.remove(node)
 
+    def change_offer(self, node: NodeState, choice: OfferChoice) -> None:
+        """Give a new node another offer of the same type, zone and capacity type: it differs in its price only."""
+        self.limits.count(node, -1)
+        node.choice = choice
+        self.limits.count(node, 1)
+
     def release_kept_nodes(self, kept: Sequence[NodeState]) -> None:
         """Let the next search change these nodes again, the reverse of ``keep_new_nodes``."""
         self.new = [*kept, *self.new]
